@@ -19,9 +19,9 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 import biaslab as bl
-from biaslab.calibration.cells import JUDGES, TWO, Cell, _asked, declared_mode
+from biaslab.calibration.cells import JUDGES, TWO, ValidationCell, _asked, declared_mode
 from biaslab.calibration.population import Population, difference_each, studies, weaker
-from biaslab.judges.modes import AnswerMode
+from biaslab.judges.repetition import AnswerMode
 
 METRICS = ((bl.probes.Position, "first_position_rate"), (bl.probes.Verbosity, "verbosity_slope"))
 CONTEXTS = (8, 24, 100)
@@ -64,7 +64,7 @@ SUMS = {"first_position_rate": (position_sums, position_rate), "verbosity_slope"
 class Pair:
     """Two judges of one population: sums of contexts of both, and how they make the metric."""
 
-    cell: Cell
+    cell: ValidationCell
     population: Population
     sums: tuple[np.ndarray, np.ndarray]
     metric: object
@@ -128,7 +128,9 @@ def pairs_of(kind: type, name: str, population: int) -> list[Pair]:
     """Let the three judges of a metric answer: the reference, and the weaker one without and with the bias."""
     metric = next(one for one in kind.metrics if one.name == name)
     mode = declared_mode(kind, metric)
-    fair, planted = (Cell(kind, metric, biased, mode, TWO, (8,), (), 1, population, 0) for biased in (False, True))
+    fair, planted = (
+        ValidationCell(kind, metric, biased, mode, TWO, (8,), (), 1, population, 0) for biased in (False, True)
+    )
     probe, judge, data = _asked(fair, AnswerMode(mode))
     reference = bl.collect(probe, judge, data, progress=False)
     summed, make = SUMS[name]

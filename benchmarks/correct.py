@@ -20,9 +20,8 @@ from scipy import stats
 from scipy.special import expit
 
 import biaslab as bl
-from biaslab.correct.estimators import Sums, of_humans, of_judge, powered
+from biaslab.correct.estimators import Sums, of_humans, of_judge, powered, rogan_gladen
 from biaslab.correct.label_plan import choose_contexts
-from biaslab.correct.rogan_gladen import rogan_gladen
 
 CELLS = [(24, 0.25), (24, 0.5), (100, 0.1), (100, 0.25), (100, 0.5), (400, 0.1), (400, 0.25), (400, 0.5)]
 SUPER, THESE = "contexts like these", "these contexts"

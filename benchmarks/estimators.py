@@ -35,8 +35,8 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.stats.blocks import sum_by_context
-from biaslab.stats.inference import Resampling, bootstrap_smooth, percentile
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling, bootstrap_smooth, percentile
 
 Interval = tuple[float, float, float]
 

@@ -8,7 +8,7 @@ Methods
 one         transformers' ``generate``, one prompt at a time
 padded      transformers' ``generate``, batches of 8 in random order, padded on the left; a batch runs until its longest
             text ends
-continuous  ``biaslab.judges.generation.Generator``: texts that end leave at once and waiting ones take their slots
+continuous  ``biaslab.judges.generation.TextGenerator``: texts that end leave at once and waiting ones take their slots
 
 Prompts ask for a score of each candidate of the bundled set ``graded``, ``--replicates`` times each. Each text has a
 length of its own, evenly spaced on the logarithm from ``--shortest`` to ``--longest`` tokens: no token ends it earlier,
@@ -38,18 +38,16 @@ from transformers import AutoConfig, AutoModelForCausalLM
 import biaslab as bl
 from biaslab import prompts
 from biaslab.core import Completion, as_messages
-from biaslab.judges.encoding import Encoder
-from biaslab.judges.generation import Generator
-from biaslab.judges.loading import EMBEDDED, find_model, load_model
-from biaslab.judges.memory import batch_tokens, cached_tokens
-from biaslab.judges.placement import choose_device, choose_dtype
-from biaslab.judges.prompted import Prompted
+from biaslab.judges.batches import batch_tokens, cached_tokens
+from biaslab.judges.encoding import ChatEncoder
+from biaslab.judges.generation import Prompted, TextGenerator
+from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
 
 NEVER = -1  # a token that no model writes
 Texts = dict[int, list[int]]
 
 
-def make_rows(encoder: Encoder) -> list[Prompted]:
+def make_rows(encoder: ChatEncoder) -> list[Prompted]:
     """Prompts of the first candidates, in random order, with lengths of their own."""
     encoded = [encoder.conversation(as_messages(text)) for text in scoring_prompts()]
     asked = [prompt for prompt in encoded for _ in range(options.replicates)]
@@ -103,7 +101,7 @@ def padded_batch(model: Any, rows: Sequence[Prompted]) -> list[list[int]]:
 
 def continuous(model: Any, rows: Sequence[Prompted]) -> Texts:
     """All texts, with memory as `LocalJudge` plans it; the self-check at the first use is done before."""
-    generator = Generator(model, (NEVER,), batch_tokens(model), cached_tokens(model))
+    generator = TextGenerator(model, (NEVER,), batch_tokens(model), cached_tokens(model))
     assert generator.method is not None
     return {index: ids for batch in generator.generate(rows) for index, ids, _ in batch}
 
@@ -132,7 +130,7 @@ def main() -> None:
     logging.getLogger("transformers").setLevel(logging.ERROR)
     torch.set_num_threads(options.threads)
     model, tokenizer = load()
-    rows = make_rows(Encoder(tokenizer))
+    rows = make_rows(ChatEncoder(tokenizer))
     part = list(range(0, len(rows), max(1, options.part)))
     single = part[:: max(1, options.part)]
     runs: list[dict[str, Any]] = []

@@ -45,9 +45,8 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 import biaslab as bl
 from biaslab import prompts
 from biaslab.core import Choice, Completion
-from biaslab.judges.loading import EMBEDDED, find_model, load_model
+from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
 from biaslab.judges.local import LocalJudge
-from biaslab.judges.placement import choose_device, choose_dtype
 
 SIZES = {
     "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},

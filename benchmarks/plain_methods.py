@@ -11,7 +11,7 @@ from transformers import DynamicCache
 
 from biaslab.core import Choice
 from biaslab.judges.batches import TokenSet
-from biaslab.judges.encoding import Encoder
+from biaslab.judges.encoding import ChatEncoder
 
 SAMPLES = 20
 Logprobs = dict[Choice, tuple[float, ...]]
@@ -29,7 +29,7 @@ class Asked:
 
 def encode(requests: Sequence[Any], tokenizer: Any, size: int) -> list[Asked]:
     """Encode with the tokenizer's own chat template; only the terminators come from biaslab."""
-    encoder, asked = Encoder(tokenizer, size), []
+    encoder, asked = ChatEncoder(tokenizer, size), []
     for request in requests:
         choices = request.labels if isinstance(request, Choice) else ()
         turns = [{"role": m.role, "content": m.content} for m in request.messages]

@@ -31,9 +31,8 @@ from transformers import LlamaConfig, LlamaForSequenceClassification
 
 import biaslab as bl
 from biaslab.core import Score
-from biaslab.judges.loading import EMBEDDED, find_model, load_model
-from biaslab.judges.placement import choose_device, choose_dtype
-from biaslab.judges.reward_scorers import RewardBatches
+from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
+from biaslab.judges.scorers import RewardBatches
 
 SIZES = {
     "135m": {

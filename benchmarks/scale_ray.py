@@ -19,7 +19,7 @@ import pandas as pd
 
 import biaslab as bl
 from biaslab.core import Choice, Judge, Reply, Request, Usage
-from biaslab.core.about import About
+from biaslab.core.requests import About
 
 TEXT = "The council voted on 12 May to close the old bridge; ten people said that it should stay open. " * 8
 PER_CONTEXT = 24

@@ -39,6 +39,6 @@ def __getattr__(name: str) -> Any:
 
 
 if "ipykernel" in sys.modules:  # in a notebook, where a misspelt parameter of papermill must not run with the default
-    from biaslab.core.parameters import check_injected
+    from biaslab.core.project import check_injected
 
     check_injected()

@@ -17,7 +17,7 @@ from .core import (
     Judge as Judge,
     Likelihood as Likelihood,
     Message as Message,
-    Probe as Probe,
+    ProbeInterface as ProbeInterface,
     Reply as Reply,
     Trial as Trial,
     Usage as Usage,
@@ -25,17 +25,16 @@ from .core import (
 )
 from .core.errors import BiaslabError as BiaslabError
 from .core.project import enter_project as enter_project
-from .correct import compare as compare, correct as correct, mitigation as mitigation
+from .correct import comparison as comparison, correct as correct, mitigation as mitigation
 from .datasets import Dataset as Dataset, load_dataset as load_dataset
 from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge
 from .judges.function import FunctionJudge as FunctionJudge
 from .judges.local import LocalJudge as LocalJudge
-from .judges.over_thoughts import MeanOverThoughts as MeanOverThoughts
-from .judges.panel_of_judges import Panel as Panel
+from .judges.panel import Panel as Panel
 from .judges.ray_judge import RayJudge as RayJudge
+from .judges.repetition import MeanOverThoughts as MeanOverThoughts, Sampled as Sampled
 from .judges.reward import RewardJudge as RewardJudge
-from .judges.sampled import Sampled as Sampled
 from .judges.simulated import SimulatedJudge as SimulatedJudge
 from .logs.audit import audit as audit, doctor as doctor
 from .logs.readers import read_judgements as read_judgements
@@ -44,11 +43,11 @@ from .measures import ranking as ranking, scoring as scoring
 from .prompts import edits as edits
 from .prompts.protocols import Protocol as Protocol
 from .report import plots as plots
-from .report.evidence import Shown as Shown, show as show
+from .report.evidence import CardPage as CardPage, show as show
 from .report.screening import Screen as Screen, plan_screen as plan_screen, screen as screen
-from .stats.inference import Resampling as Resampling
+from .stats.resample import Resampling as Resampling
 from .store import Store as Store
-from .store.kept import kept as kept
+from .store.tables import cached as cached
 from .study.collect import collect as collect
 from .study.planning import Plan as Plan, plan as plan
 from .study.spending import Budget as Budget

@@ -11,14 +11,13 @@ from scipy import stats
 
 import biaslab as bl
 from biaslab.calibration.cells import applies, declared_mode
-from biaslab.calibration.generators import GENERATORS, Generator, generate
-from biaslab.calibration.pages import render
-from biaslab.calibration.plain_texts import PlainTexts
+from biaslab.calibration.generators import GENERATORS, PopulationModel, generate
 from biaslab.calibration.population import Population, construct_population
+from biaslab.calibration.table import render
+from biaslab.calibration.text_models import PlainTexts
 from biaslab.cli import main
 from biaslab.core.errors import InputError
-from biaslab.judges.modes import MODES, AnswerMode
-from biaslab.judges.sampled import Sampled
+from biaslab.judges.repetition import MODES, AnswerMode, Sampled
 from biaslab.probes import available, find_probe
 
 RATE = "first_position_rate"
@@ -109,7 +108,7 @@ def test_unsuited_generator_is_refused_with_suited_ones():
 
 
 def drawn(probe, contexts=3000, planted=False, k=None, missing=0.0, **changes):
-    generator = Generator("", texts=PlainTexts(**changes), missing=missing)
+    generator = PopulationModel("", texts=PlainTexts(**changes), missing=missing)
     return generate(generator, probe, contexts, planted, k)
 
 

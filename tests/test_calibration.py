@@ -11,8 +11,8 @@ import pytest
 import biaslab as bl
 from biaslab import calibration
 from biaslab.calibration import cells
-from biaslab.calibration.pages import render
 from biaslab.calibration.population import Population, construct_population, estimate_each, studies
+from biaslab.calibration.table import render
 from biaslab.cli import main
 from biaslab.core import Calibration, Metric
 from biaslab.core.errors import InputError

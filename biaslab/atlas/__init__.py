@@ -19,15 +19,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.atlas.add_log import add
-from biaslab.atlas.carried import names, trials
-from biaslab.atlas.checking import check
-from biaslab.atlas.contributed import Contribution, contributions
-from biaslab.atlas.estimates_table import estimates
+from biaslab.atlas.contribution import add, check
+from biaslab.atlas.estimates_table import Contribution, contributions, estimates
 from biaslab.atlas.explorer_page import Explorer, explorer
+from biaslab.atlas.judgements import names, trials
 from biaslab.atlas.release_trend import released, trend
-from biaslab.atlas.replicating import replications
-from biaslab.atlas.replication_page import ReplicationPage, replication_page
+from biaslab.atlas.replication import ReplicationPage, replication_page, replications
 from biaslab.atlas.sources import SOURCES
 
 __all__ = [

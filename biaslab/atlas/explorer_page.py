@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from biaslab.atlas.contributed import contributions
-from biaslab.atlas.estimates_table import estimates as all_estimates
+from biaslab.atlas.estimates_table import (
+    CONDITIONS,
+    PEOPLE,
+    contributions,
+    estimates as all_estimates,
+    is_plain,
+    of_models,
+)
+from biaslab.atlas.judgements import JudgementNames
+from biaslab.atlas.release_trend import dated_by, forms, has_fallen, one_each, regressed, released, with_judges
+from biaslab.atlas.sources import SOURCES
+from biaslab.core import find_metric
 from biaslab.core.errors import InputError
-from biaslab.core.output import count
-from biaslab.core.page_widget import Page
-from biaslab.stats import require_columns
+from biaslab.core.output import Page, count
+from biaslab.stats import (
+    LEAST_RELIABILITY,
+    decided_by_missing,
+    is_above,
+    needed_reliability,
+    require_columns,
+    side_of,
+    significant,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from jinja2 import Environment
 
-    from biaslab.atlas.contributed import Contribution
+    from biaslab.atlas.estimates_table import Contribution
 
 _NEEDED = (
     *("source", "probe", "judge", "dataset", "metric", "template", "subset", "estimate", "ci_low", "ci_high"),
@@ -46,8 +66,6 @@ class Explorer(Page):
 
     def to_html(self) -> str:
         """Return a self-contained page."""
-        from biaslab.atlas.explorer_data import explorer_data
-
         data = explorer_data(self.estimates, self.added) | {
             "versions": sorted(set(map(str, self.estimates["version"])))
         }
@@ -119,3 +137,179 @@ def _templates() -> Environment:
 
     loader = PackageLoader("biaslab.atlas")
     return Environment(loader=loader, autoescape=select_autoescape(["html.j2"]), trim_blocks=True, lstrip_blocks=True)
+
+
+#: Values of conditions that carry no information.
+_UNSAID = {"attribute": "overall", "template": "recorded", "configuration": "recorded"}
+_NUMBERS = ("estimate", "ci_low", "ci_high", "bound_low", "bound_high", "q_value")
+_COUNTS = ("n_contexts", "n_trials", "n_dropped")
+_FEWEST_DATED = 12  # minimum number of dated judges for a trend
+
+
+def explorer_data(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dict[str, Any]:
+    """Return estimates in the format of the explorer's page.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of `biaslab.atlas.estimates`.
+    added : sequence of Contribution
+        Contributions outside the package that have some of these rows.
+
+    Returns
+    -------
+    dict
+        Distinct ``metrics``, ``judges``, ``sources`` and ``texts`` (data sets, conditions, methods and notes), and
+        ``rows``, which refer to them by index: metric, judge, source, data set, form, conditions, plainest way (1 or
+        0), finding, the six numbers, the three counts, method, note, and the judge's name for `biaslab.load_judge` if
+        its judgements are in the package. Primary metrics with enough dated judges also have ``fallen`` (whether the
+        bias has) and ``line`` (its mean distance from the null in the first and the last month).
+    """
+    asked = forms(rows)
+    plain = is_plain(rows)
+    judgements = JudgementNames()
+    metrics, judges, sources, texts = (_Places() for _ in range(4))
+    table = []
+    for record, form, is_whole in zip(rows.to_dict("records"), asked, plain, strict=True):
+        null = find_metric(record["metric"], record["probe"]).null
+        table.append([
+            metrics.of((record["probe"], record["metric"])),
+            judges.of(record["judge"]),
+            sources.of((record["source"], record["repository"])),
+            texts.of(record["dataset"]),
+            form,
+            texts.of(_conditions(record)),
+            int(is_whole),
+            finding(record, null),
+            *(_short(record.get(name)) for name in _NUMBERS),
+            *(int(record[name]) for name in _COUNTS),
+            texts.of(record["method"]),
+            texts.of(record["note"]),
+            texts.of(judgements.name(record)),
+        ])  # fmt: skip
+    return {
+        "metrics": metrics.described(_metrics(rows.assign(asked=asked), added)),
+        "judges": judges.described(_judges(added)),
+        "sources": sources.described(_sources(added)),
+        "texts": texts.described(str),
+        "rows": table,
+    }
+
+
+def finding(record: Mapping[Any, Any], null: float | None) -> str:
+    """Return whether an estimate is significantly above or below its null, by the rule of `biaslab.report.findings`.
+
+    Parameters
+    ----------
+    record : mapping
+        A row of `biaslab.atlas.estimates`; its q-value is computed over the tests of one judge.
+    null : float or None
+        Value without bias.
+
+    Returns
+    -------
+    str
+        "above" or "below" (q below .05; the interval and the missing-data bounds exclude the null), "open" if the test
+        is not significant, "" if there is no test.
+
+    Examples
+    --------
+    >>> row = {"estimate": 0.6, "ci_low": 0.55, "ci_high": 0.65, "q_value": 0.01, "note": ""}
+    >>> finding(row, 0.5), finding(row | {"q_value": 0.2}, 0.5), finding(row, None)
+    ('above', 'open', '')
+    """
+    if null is None or math.isnan(record["q_value"]):
+        return ""
+    side = side_of(record, null)
+    if side is None or not significant(record["q_value"]) or decided_by_missing(record, null, side):
+        return "open"
+    note = record.get("note")
+    reliability = needed_reliability(note if isinstance(note, str) else "")
+    return "open" if is_above(reliability, LEAST_RELIABILITY) else side
+
+
+class _Places:
+    """Distinct values, in the order of first occurrence."""
+
+    def __init__(self) -> None:
+        self._places: dict[Hashable, int] = {}
+
+    def of(self, thing: Hashable) -> int:
+        return self._places.setdefault(thing, len(self._places))
+
+    def described(self, describe: Callable[[Any], Any]) -> list[Any]:
+        return [describe(thing) for thing in self._places]
+
+
+def _conditions(record: Mapping[Any, Any]) -> str:
+    conditions = ((name, record.get(name)) for name in CONDITIONS if name != "likelihood_judge")
+    kept = [(name, value) for name, value in conditions if _is_recorded(value) and _UNSAID.get(name) != value]
+    return " · ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in kept)
+
+
+def _is_recorded(value: Any) -> bool:
+    return bool(value is not None and value != "" and value == value)  # NaN differs from itself
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _short(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
+
+
+def _metrics(rows: pd.DataFrame, added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[str, Any]]:
+    models = dated_by(rows[of_models(rows)], with_judges(released(), added))
+
+    def describe(named: tuple[str, str]) -> dict[str, Any]:
+        probe, name = named
+        one = find_metric(name, probe)
+        words = {"label": one.label, "unit": one.unit, "above": one.above, "below": one.below}
+        facts = {"probe": probe, "name": name, "null": one.null, "primary": one.primary, **words}
+        own = models[(models["probe"] == probe) & (models["metric"] == name)]
+        return facts | (_fallen(own, one.null) if one.primary and one.null is not None else {})
+
+    return describe
+
+
+def _fallen(rows: pd.DataFrame, null: float) -> dict[str, Any]:
+    """Return whether a bias has declined, and its mean distance from the null in the first and the last month."""
+    rows = one_each(rows[rows["ci_high"] > rows["ci_low"]])
+    if rows["judge"].nunique() < _FEWEST_DATED:
+        return {}
+    trend = regressed(rows, null)
+    start, slope = trend["estimate"].iloc[:2]
+    first_and_last = rows.sort_values("years")[["released", "years"]].iloc[[0, -1]]
+    line = [[month, _short(max(0.0, start + slope * years))] for month, years in first_and_last.itertuples(index=False)]
+    return {"fallen": has_fallen(trend, rows), "line": line}
+
+
+def _judges(added: Sequence[Contribution]) -> Callable[[str], dict[str, Any]]:
+    contributed = {judge["judge"]: judge for one in added for judge in one.judges}
+    dated = contributed | released().set_index("judge").to_dict("index")
+
+    def describe(name: str) -> dict[str, Any]:
+        if re.fullmatch(PEOPLE, name):
+            return {"name": name, "family": "people", "released": "", "reasons": "no"}
+        about = dated.get(name, {})
+        reasons = {True: "yes", False: "no"}.get(about.get("reasons", ""), "")
+        return {"name": name, "reasons": reasons, **{key: about.get(key, "") for key in ("family", "released")}}
+
+    return describe
+
+
+def _sources(added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[str, Any]]:
+    new = {one.source["name"] for one in added}
+    known = {one.name: (one.title, one.licence, one.carried) for one in SOURCES}
+    known |= {
+        one.source["name"]: (one.source["title"], one.source["licence"], False) for one in [*added, *contributions()]
+    }
+
+    def describe(named: tuple[str, str]) -> dict[str, Any]:
+        name, repository = named
+        title, licence, carried = known.get(name, (name, "", False))
+        facts = {"name": name, "title": title, "licence": licence, "carried": carried, "repository": repository}
+        return facts | {"added": name in new}
+
+    return describe

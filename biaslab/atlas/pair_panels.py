@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.atlas.compared import reference
-from biaslab.atlas.estimates_table import estimates
-from biaslab.atlas.panel import WRITTEN, Panel, choose, excludes, joined, labelled, largest
+from biaslab.atlas.estimates_table import estimates, reference
+from biaslab.atlas.panel import (
+    WRITTEN,
+    AtlasFigure,
+    choose,
+    excludes,
+    joined,
+    labelled,
+    largest,
+)
 from biaslab.atlas.release_trend import has_fallen, one_each, trend, with_dates
 from biaslab.core.output import percent
 
@@ -16,7 +23,7 @@ _BY_CONSTRUCTION = "trained as judge"  # reward models, which score texts alone
 _ORDER = ("order_consistency", "resampling_consistency")
 
 
-def first_position() -> Panel:
+def first_position() -> AtlasFigure:
     """Show P(A) of every recorded judge under its plainest prompt, in increasing order."""
     where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
     rows = largest(_of_what(choose(reference(), **where)))
@@ -24,7 +31,7 @@ def first_position() -> Panel:
     sure = rows[excludes(rows, _HALF)]
     first, second = (sure["estimate"] > _HALF).sum(), (sure["estimate"] < _HALF).sum()
     least, most = rows.iloc[0], rows.iloc[-1]
-    return Panel(
+    return AtlasFigure(
         rows,
         f"Of {len(rows)} rates of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, {first} lie "
         f"above ½ (the candidate shown first is preferred) and {second} below, with intervals that exclude it; they go "
@@ -33,7 +40,7 @@ def first_position() -> Panel:
     )
 
 
-def today() -> Panel:
+def today() -> AtlasFigure:
     """Show how far recent judges prefer the answer shown first, and the longer one."""
     order = choose(reference(), probe="position", metric="first_position_rate", human_gap=None)
     length = choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold")
@@ -46,22 +53,22 @@ def today() -> Panel:
     first, longer = (rows[rows["metric"] == name] for name in ("first_position_rate", "longer_wins_at_equal_gold"))
     judges = [_named_shares(part[part["ci_low"] > _HALF]) for part in (first, longer)]
     fair = _named_shares(first[~excludes(first, _HALF)])
-    return Panel(
+    return AtlasFigure(
         rows,
         f"{judges[0]} prefers the answer shown first, and {judges[1]} the longer one at equal human preference; "
         f"the position bias of {fair} is inconclusive.",
     )
 
 
-def over_time() -> Panel:
+def over_time() -> AtlasFigure:
     """Show P(A) of every dated judge by release month, and whether its distance from ½ has fallen."""
     rows = one_each(first_position().rows)
     rows = with_dates(rows).sort_values(["released", "judge"], kind="stable")
     rows = rows.assign(who=rows["released"] + "  " + rows["who"])
-    return Panel(rows, has_fallen(trend(rows, null=_HALF), rows, "The position bias", "|P(A) − ½|"))
+    return AtlasFigure(rows, has_fallen(trend(rows, null=_HALF), rows, "The position bias", "|P(A) − ½|"))
 
 
-def gap() -> Panel:
+def gap() -> AtlasFigure:
     """Show P(A) by the gap between the two human scores, for GPT-3.5 on SummEval."""
     rows = choose(estimates(), metric="first_position_rate", probe="position", source="summeval_pairs")
     rows = rows[rows["human_gap"].notna()].sort_values(["attribute", "human_gap"], kind="stable")
@@ -73,17 +80,17 @@ def gap() -> Panel:
             f"{far['human_gap']:.1f}{'' if _overlap(near, far) else ', with intervals apart'}"
         )
     [judge] = rows["judge"].unique()
-    return Panel(rows, f"As the gap between the human scores grows, P(A) of {judge} changes: {joined(ranges)}.")
+    return AtlasFigure(rows, f"As the gap between the human scores grows, P(A) of {judge} changes: {joined(ranges)}.")
 
 
-def order_beside_noise() -> Panel:
+def order_beside_noise() -> AtlasFigure:
     """Show how often the winner stays the same in the other order, and when the request is repeated."""
     rows = choose(reference(), probe="position", metric=list(_ORDER), human_gap=None, source=["mt_bench", "devbench"])
     rows = _of_repetitions(rows)
     both = rows.pivot_table(index=["judge", "data"], columns="metric", values=["estimate", "ci_low", "ci_high"])
     apart = both["ci_high", _ORDER[0]] < both["ci_low", _ORDER[1]]
     order, again = (both["estimate", name].mean() for name in _ORDER)
-    return Panel(
+    return AtlasFigure(
         labelled(rows, "judge"),
         f"Swapping the two answers changes {percent(1 - order, 2)} of the winners and asking again "
         f"{percent(1 - again, 2)}, on average over {len(both)} pairs of judge and data set; in {apart.sum()} of them "
@@ -91,7 +98,7 @@ def order_beside_noise() -> Panel:
     )
 
 
-def prompts() -> Panel:
+def prompts() -> AtlasFigure:
     """Show P(A) and accuracy of each judge of LLMBar under each of its prompts."""
     names = ["first_position_rate", "comparative_accuracy"]
     rows = choose(estimates(), source="llmbar", dataset="llmbar", probe="position", metric=names, human_gap=None)
@@ -103,7 +110,7 @@ def prompts() -> Panel:
     fair, right = str(bias.idxmin()), str(accuracy.idxmax())
     order = bias.sort_values(kind="stable").index.tolist()
     rows = rows.assign(who=rows["template"], place=rows["template"].map(order.index))
-    return Panel(
+    return AtlasFigure(
         rows.sort_values(["place", "judge"], kind="stable").drop(columns="place"),
         f"Averaged over {everywhere.sum()} judges, {fair} is the least biased of {len(bias)} prompts (|P(A) − ½| is "
         f"{bias[fair]:.2f}, of Vanilla {bias['Vanilla']:.2f}) with an accuracy of {accuracy[fair]:.2f}; the most "
@@ -111,13 +118,13 @@ def prompts() -> Panel:
     )
 
 
-def length() -> Panel:
+def length() -> AtlasFigure:
     """Show how often the longer answer wins, balanced over the gold label."""
     rows = _of_what(choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold"))
     rows = labelled(largest(rows), "judge", "of_what").sort_values("estimate", kind="stable")
     longer = rows[rows["ci_low"] > _HALF]
     most = rows.iloc[-1]
-    return Panel(
+    return AtlasFigure(
         rows,
         f"At equal gold label, the longer answer wins more than half of the time in {len(longer)} of {len(rows)} cells "
         f"(intervals above ½), most often with {most['judge']}: {percent(most['estimate'], 2)}.",

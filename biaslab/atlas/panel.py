@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from biaslab.atlas.compared import PEOPLE
+from biaslab.atlas.estimates_table import PEOPLE
 from biaslab.core.errors import TrialsError
-from biaslab.core.names import WAYS, title
+from biaslab.core.output import WAYS, title
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ WRITTEN = {
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class AtlasFigure:
     """The estimates of a figure, and its finding in one sentence.
 
     Attributes

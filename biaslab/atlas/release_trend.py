@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas.contributed import Contribution, contributions
-from biaslab.atlas.forms import PAIRS, SCORES, forms
+from biaslab.atlas.estimates_table import Contribution, contributions
+from biaslab.core import find_metric
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
+from biaslab.probes import available
 
 #: Dates are counted in years from here, so the intercept refers to a judge released in this month.
 ORIGIN = "2023-01"
@@ -223,3 +224,42 @@ class _Fit:
         error = float(np.sqrt(self.tau2 + at @ self._result.cov_params() @ at))
         half = float(stats.t.ppf(0.975, self._result.df_resid)) * error
         return {"prediction_low": mean - half, "prediction_high": mean + half}
+
+
+#: The two forms.
+PAIRS, SCORES = "pairs", "scores"
+_FORMS = {"pair": PAIRS, "score": SCORES}
+#: Forms of audit measures that read only one; probes and metrics declare theirs.
+_OF_MEASURES = dict.fromkeys(("one_order", "pair_length", "subsets"), PAIRS) | {"halo": SCORES}
+
+
+def forms(rows: pd.DataFrame) -> pd.Series:
+    """Return the form of each estimate, "pairs" or "scores"; empty if unknown.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        From `biaslab.atlas.estimates`.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> forms(bl.atlas.estimates(metric="first_position_rate", source="mt_bench")).unique().tolist()
+    ['pairs']
+    """
+    import pandas as pd
+
+    asked = {named: _form_of(*named) for named in set(zip(rows["probe"], rows["metric"], strict=True))}
+    known = pd.Series([asked[named] for named in zip(rows["probe"], rows["metric"], strict=True)], rows.index)
+    if "form" in rows:
+        known = rows["form"].map(_FORMS).fillna(known)
+    grouped = known.groupby([rows["source"], rows["dataset"], rows["judge"]])
+    only = grouped.transform("first").where(grouped.transform("nunique") == 1)
+    return known.fillna(only).fillna("").astype(str)
+
+
+def _form_of(probe: str, metric: str) -> str | None:
+    """Return the form that a metric, its probe or the audit measure declares."""
+    form = find_metric(metric, probe).form
+    kinds = available()[probe].asks_for if not form and probe in available() else ()
+    return _FORMS.get(form or (kinds[0] if len(kinds) == 1 else "")) or _OF_MEASURES.get(probe)

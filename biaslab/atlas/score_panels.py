@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.atlas.carried import trials
-from biaslab.atlas.compared import reference
-from biaslab.atlas.estimates_table import estimates
-from biaslab.atlas.panel import Panel, choose, joined, labelled
+from biaslab.atlas.estimates_table import estimates, reference
+from biaslab.atlas.judgements import trials
+from biaslab.atlas.panel import AtlasFigure, choose, joined, labelled
 from biaslab.core.output import percent
 from biaslab.logs.audit import audit
 
@@ -18,7 +17,7 @@ _ANSWERS = {"null_model": "one constant answer", "text_davinci_001": "text-davin
 _NAMINGS = ("authors not named", "authors named rightly", "authors named at random", "authors named wrongly")
 
 
-def length() -> Panel:
+def length() -> AtlasFigure:
     """Show the score gained per doubling of the words, at equal score of the (other) experts."""
     where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
     every = choose(estimates(), **where)
@@ -27,7 +26,7 @@ def length() -> Panel:
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
     left_out = len(every) - len(rows)
     excluded = f"; {left_out} cells are left out, whose scores lie at an end of the scale" if left_out else ""
-    return Panel(
+    return AtlasFigure(
         rows,
         f"At equal expert score, longer summaries score higher with models in {_above(models)} of {len(models)} cells "
         f"and with single experts in {_above(people)} of {len(people)} (intervals above 0), by up to "
@@ -35,7 +34,7 @@ def length() -> Panel:
     )
 
 
-def scale() -> Panel:
+def scale() -> AtlasFigure:
     """Show how evenly models and experts use the five levels of a scale."""
     where = {"probe": "score_distribution", "metric": "scale_use", "scale": _SCALE, "answer": "single"}
     rows = _by_kind(choose(estimates(), **where, source=_SUMMEVAL, attribute=_RATED))
@@ -43,10 +42,10 @@ def scale() -> Panel:
     for attribute, part in rows.groupby("attribute", sort=False):
         models, people = (_span(one["estimate"]) for one in _kinds(part))
         spans.append(f"{attribute}, models {models} and experts {people}")
-    return Panel(rows, f"Share of the five levels in use: {'; '.join(spans)}.")
+    return AtlasFigure(rows, f"Share of the five levels in use: {'; '.join(spans)}.")
 
 
-def reliability() -> Panel:
+def reliability() -> AtlasFigure:
     """Show α between samples of one request, and between people who rated or compared the same texts."""
     samples = choose(estimates(), probe="consistency", metric="sample_alpha", level="interval")
     people = choose(estimates(), probe="humans", metric="human_alpha", level="interval")
@@ -54,7 +53,7 @@ def reliability() -> Panel:
     rows = labelled(rows, "judge", "attribute", "configuration")
     middle = people["estimate"].median()
     below = int((samples["ci_high"] < middle).sum())
-    return Panel(
+    return AtlasFigure(
         rows.sort_values(["kind", "estimate"], kind="stable"),
         f"Samples of one request agree at α = {_span(samples['estimate'])}, people at {_span(people['estimate'])}; "
         f"in {below} of {len(samples)} ways to ask, samples agree less than people's median of {middle:.2f} (intervals "
@@ -62,25 +61,25 @@ def reliability() -> Panel:
     )
 
 
-def reasons() -> Panel:
+def reasons() -> AtlasFigure:
     """Show the score given after the rationale minus the score given before it, on the same items."""
     rows = choose(estimates(), probe="output_order", metric="reason_first_shift")
     rows = labelled(rows, "attribute", "form").sort_values("estimate", kind="stable")
     [judge], [points] = rows["judge"].unique(), rows["scale"].unique()
-    return Panel(
+    return AtlasFigure(
         rows,
         f"{judge} scores lower when reasons come first in {(rows['ci_high'] < 0).sum()} of {len(rows)} cells, by "
         f"{_span(-rows['estimate'])} points on the scale {points}.",
     )
 
 
-def halo() -> Panel:
+def halo() -> AtlasFigure:
     """Show the correlation of coherence and consistency scores minus that of the (other) experts."""
     where = {"probe": "halo", "metric": "halo_excess", "source": _SUMMEVAL, "attribute": _RATED, "other": _RATED}
     rows = _by_kind(choose(estimates(), **where))
     models, people = _kinds(rows)
     most = models.iloc[-1]
-    return Panel(
+    return AtlasFigure(
         rows,
         f"Scores of coherence and consistency correlate more than experts' do in {_above(models)} of {len(models)} "
         f"cells of models and for {_above(people)} of {len(people)} experts (intervals above 0), by up to "
@@ -88,7 +87,7 @@ def halo() -> Panel:
     )
 
 
-def own_texts() -> Panel:
+def own_texts() -> AtlasFigure:
     """Show how often a judge prefers its own summary, with right, wrong or no author names."""
     rows = choose(estimates(), source="self_recognition", metric="own_win_rate", system=None)
     naming = rows["template"].replace("recorded", _NAMINGS[0])
@@ -98,14 +97,14 @@ def own_texts() -> Panel:
     by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
     shares = (by_naming[_NAMINGS[0]], 1 - by_naming[_NAMINGS[-1]])
     own, exchanged = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
-    return Panel(
+    return AtlasFigure(
         rows,
         f"A judge prefers its own summary to those of four others at a rate of {own}; with the names exchanged, the "
         f"text that bears its name wins at {exchanged}.",
     )
 
 
-def null_model() -> Panel:
+def null_model() -> AtlasFigure:
     """Show how often a constant answer wins, compared with a real model's answers."""
     rows = choose(reference(), probe="replies", metric="win_rate", source=["null_model", "alpaca_eval"])
     rows = rows[rows["system"].isin(["null_model", "text_davinci_001"])]
@@ -113,7 +112,7 @@ def null_model() -> Panel:
     rows = named.assign(system=rows["system"]).sort_values("estimate", ascending=False, kind="stable")
     constant = rows[rows["system"] == "null_model"].iloc[0]
     real = rows[(rows["system"] != "null_model") & (rows["judge"] == constant["judge"])].iloc[0]
-    return Panel(
+    return AtlasFigure(
         rows,
         f"One constant answer to every question wins {percent(constant['estimate'], 2)} of its comparisons with "
         f"{constant['judge']} as judge; the answers of {_ANSWERS[real['system']]}, a real model, win "
@@ -121,7 +120,7 @@ def null_model() -> Panel:
     )
 
 
-def constant_answer() -> Panel:
+def constant_answer() -> AtlasFigure:
     """Show how often the constant answer wins, over all questions and by the position in which it was shown."""
     null_model = trials("null_model")
     first, second = (null_model[null_model[who] == "null_model"] for who in ("candidate_id", "opponent_id"))
@@ -129,7 +128,7 @@ def constant_answer() -> Panel:
     rows = pd.concat([audit(part, only=["replies"]).assign(role=where) for where, part in by_position.items()])
     rows = choose(rows.assign(subset=None), metric="win_rate", system="null_model")
     anywhere, *by_place = (percent(share, 2) for share in rows["estimate"])
-    return Panel(
+    return AtlasFigure(
         labelled(rows, "role"),
         f"{rows['judge'].iloc[0]} prefers one constant answer to real ones in {anywhere} of "
         f"{rows['n_contexts'].iloc[0]} questions: in {by_place[0]} where it is shown first, in {by_place[1]} second.",

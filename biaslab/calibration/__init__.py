@@ -22,15 +22,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, Cell, applies, declared_mode, run
+from biaslab.calibration.cells import (
+    BANDS,
+    JUDGE,
+    JUDGES,
+    REFUSALS,
+    WIDER,
+    ValidationCell,
+    applies,
+    declared_mode,
+    run,
+)
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.promises import PROMISES, keep_promises
-from biaslab.calibration.sheet import Sheet
-from biaslab.core import Metric, Probe
+from biaslab.calibration.table import Sheet
+from biaslab.core import Metric, ProbeInterface
 from biaslab.core.checks import did_you_mean, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.output import require_file
-from biaslab.judges.modes import MODES, AnswerMode
+from biaslab.judges.repetition import MODES, AnswerMode
 from biaslab.probes import available
 
 __all__ = [
@@ -53,7 +63,7 @@ _Report = Callable[[pd.DataFrame], object]
 
 
 def validate(
-    probes: Sequence[type[Probe]] | None = None,
+    probes: Sequence[type[ProbeInterface]] | None = None,
     metrics: Sequence[str] | None = None,
     studies: int = 1000,
     contexts: Sequence[int] = _CONTEXTS,
@@ -138,7 +148,7 @@ def validate(
     _check(studies, contexts, curve, population, jobs, seed)
     sizes = tuple(sorted(set(contexts))), tuple(sorted(set(curve) - set(contexts)))
     cells = [
-        Cell(kind, metric, planted, mode, generator, *sizes, studies, population, seed)
+        ValidationCell(kind, metric, planted, mode, generator, *sizes, studies, population, seed)
         for kind, metric, mode, generator in _chosen(probes, metrics, modes, generators)
         for planted in (False, True)
     ]
@@ -152,7 +162,7 @@ def validate_all(
     seed: int = 0,
     report: _Report | None = None,
     out: str | PathLike[str] | None = None,
-    probes: Sequence[type[Probe]] | None = None,
+    probes: Sequence[type[ProbeInterface]] | None = None,
     metrics: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Run the full table: every metric as declared, in all answer modes and with all generators.
@@ -177,7 +187,7 @@ def validate_all(
         wanted += _applicable(probes, metrics, generator.modes, (name,))
     fewer = max(2, population * 2 // 5)
     cells = [
-        Cell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // divisor), fewer, seed)
+        ValidationCell(*one[:2], planted, *one[2:], _CONTEXTS, (), max(1, studies // divisor), fewer, seed)
         for one in wanted
         for planted, divisor in ((False, 5), (True, 10))
     ]
@@ -193,11 +203,11 @@ def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], populati
 
 
 def _chosen(
-    probes: Sequence[type[Probe]] | None,
+    probes: Sequence[type[ProbeInterface]] | None,
     metrics: Sequence[str] | None,
     modes: Sequence[str] | None,
     generators: Sequence[str],
-) -> list[tuple[type[Probe], Metric, str, str]]:
+) -> list[tuple[type[ProbeInterface], Metric, str, str]]:
     """Return every metric with every mode and generator that applies to it; raise `InputError` if none does."""
     for mode in modes or ():
         AnswerMode(mode)
@@ -212,11 +222,11 @@ def _chosen(
 
 
 def _applicable(
-    probes: Sequence[type[Probe]] | None,
+    probes: Sequence[type[ProbeInterface]] | None,
     metrics: Sequence[str] | None,
     modes: Sequence[str] | None,
     generators: Sequence[str],
-) -> list[tuple[type[Probe], Metric, str, str]]:
+) -> list[tuple[type[ProbeInterface], Metric, str, str]]:
     return [
         (kind, metric, mode, generator)
         for kind, metric in _declared(probes, metrics)
@@ -244,7 +254,9 @@ def describe(row: Any) -> str:
     )
 
 
-def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | None) -> list[tuple[type[Probe], Metric]]:
+def _declared(
+    probes: Sequence[type[ProbeInterface]] | None, metrics: Sequence[str] | None
+) -> list[tuple[type[ProbeInterface], Metric]]:
     """Return the probes and metrics that declare a calibration, restricted to the named ones."""
     kinds = list(available().values() if probes is None else probes)
     declared = [(kind, metric) for kind in kinds for metric in kind.metrics if metric.calibration is not None]
@@ -258,7 +270,9 @@ def _declared(probes: Sequence[type[Probe]] | None, metrics: Sequence[str] | Non
     return [(kind, metric) for kind, metric in declared if metric.name in wanted]
 
 
-def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str | PathLike[str] | None) -> pd.DataFrame:
+def _run_all(
+    cells: Sequence[ValidationCell], jobs: int, report: _Report | None, out: str | PathLike[str] | None
+) -> pd.DataFrame:
     """Run the cells that are not in the file; report and write each one as soon as it is done."""
     sheet = Sheet(None if out is None else require_file("out", out))
     finished = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}
@@ -271,7 +285,7 @@ def _run_all(cells: Sequence[Cell], jobs: int, report: _Report | None, out: str 
     return pd.concat([finished[index] for index in range(len(cells))], ignore_index=True)
 
 
-def _each(cells: dict[int, Cell], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:
+def _each(cells: dict[int, ValidationCell], jobs: int) -> Iterator[tuple[int, pd.DataFrame]]:
     """Yield the index and rows of each cell as it is done; with several jobs, in any order."""
     if jobs <= 1:
         yield from ((index, run(cell)) for index, cell in cells.items())

@@ -13,10 +13,14 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.calibration.asked_pairs import METRICS as ASKED, AskedPairs
-from biaslab.calibration.generators import Generator, find_generator, generate
-from biaslab.calibration.pair_features import METRICS as OF_COMPARISONS, PROBES as COMPARED, PairFeatures
-from biaslab.calibration.plain_texts import PlainTexts
+from biaslab.calibration.generators import PopulationModel, find_generator, generate
+from biaslab.calibration.pair_models import (
+    FEATURE_METRICS as OF_COMPARISONS,
+    FEATURE_PROBES as COMPARED,
+    WAY_METRICS as ASKED,
+    AskedPairs,
+    PairFeatures,
+)
 from biaslab.calibration.population import (
     Population,
     difference_each,
@@ -26,9 +30,10 @@ from biaslab.calibration.population import (
     studies,
     weaker,
 )
-from biaslab.core import Calibration, Metric, Probe
+from biaslab.calibration.text_models import PlainTexts
+from biaslab.core import Calibration, Metric, ProbeInterface
 from biaslab.core.errors import InputError, JudgeError, TrialsError
-from biaslab.judges.modes import AnswerMode
+from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.stats import Resampling, decided_by_missing, expected_power, side_of, significant
 
@@ -64,7 +69,7 @@ _REFUSED_BY_DESIGN = (InputError, JudgeError, TrialsError)
 
 
 @dataclass(frozen=True)
-class Cell:
+class ValidationCell:
     """One unit of work: a metric, a judge, an answer mode and study sizes.
 
     Parameters
@@ -74,7 +79,7 @@ class Cell:
     planted : bool
         Whether the judge is biased.
     mode, generator : str
-        Answer mode and kind of judge: see `biaslab.judges.modes` and `biaslab.calibration.generators`.
+        Answer mode and kind of judge: see `biaslab.judges.repetition` and `biaslab.calibration.generators`.
     contexts, curve : tuple of int
         Numbers of contexts in studies, and further ones for power only.
     studies, population, seed : int
@@ -83,7 +88,7 @@ class Cell:
         Number of studies with refusals; by default equal to ``studies``.
     """
 
-    kind: type[Probe]
+    kind: type[ProbeInterface]
     metric: Metric
     planted: bool
     mode: str
@@ -123,14 +128,14 @@ class Cell:
         return columns | {"planted": self.planted} | numbers
 
 
-def declared_mode(kind: type[Probe], metric: Metric) -> str:
+def declared_mode(kind: type[ProbeInterface], metric: Metric) -> str:
     """Return the answer mode in which a metric's calibration is declared: "exact" or "text"."""
     parameters = dict(metric.calibration.parameters) if metric.calibration else {}
     has = hasattr(kind, "answer")
     return "exact" if has and parameters.get("answer") != "text" else "text"
 
 
-def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> bool:
+def applies(kind: type[ProbeInterface], metric: Metric, mode: str, generator: str) -> bool:
     """Check whether a generator can simulate a metric in an answer mode."""
     if generator == JUDGE:
         return True
@@ -155,13 +160,13 @@ def applies(kind: type[Probe], metric: Metric, mode: str, generator: str) -> boo
     return kind.name in generated.probes and not drawn_by_the_probe
 
 
-def run(cell: Cell) -> pd.DataFrame:
+def run(cell: ValidationCell) -> pd.DataFrame:
     """Run all studies of a cell; a metric undefined in its mode yields one row with the reason."""
     rows = [cell.named | row for row in _rows(cell)]
     return pd.DataFrame(rows)
 
 
-def _rows(cell: Cell) -> Iterator[dict[str, Any]]:
+def _rows(cell: ValidationCell) -> Iterator[dict[str, Any]]:
     truth, why = None, _refused(cell)
     for refusals in (False, True) if cell.declared else (False,):
         probe, population = (None, None) if why else _population(cell, refusals=refusals)
@@ -173,7 +178,7 @@ def _rows(cell: Cell) -> Iterator[dict[str, Any]]:
             yield from _point(probe, cell, population, {"refusals": refusals, "n_contexts": contexts, "truth": truth})
 
 
-def _refused(cell: Cell) -> str:
+def _refused(cell: ValidationCell) -> str:
     """Return why a probe cannot run in a mode, or ""; two contexts are enough to check."""
     if cell.declared or cell.generator not in JUDGES:
         return ""
@@ -185,7 +190,9 @@ def _refused(cell: Cell) -> str:
     return ""
 
 
-def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> tuple[Probe, Population]:
+def _population(
+    cell: ValidationCell, mode: str | None = None, refusals: bool = False
+) -> tuple[ProbeInterface, Population]:
     """Return the probe and the full population, by default in the cell's mode."""
     answer = AnswerMode(mode or cell.mode)
     if cell.generator == JUDGE:
@@ -198,7 +205,7 @@ def _population(cell: Cell, mode: str | None = None, refusals: bool = False) -> 
     return _generated(cell, *_adapted(cell))
 
 
-def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, Population]:
+def _generated(cell: ValidationCell, generator: PopulationModel, planted: bool) -> tuple[ProbeInterface, Population]:
     parameters = {name: value for name, value in cell.calibration.parameters.items() if name != "reliability"}
     probe = cell.kind(**parameters)  # the generator's humans err, and their ratings say by how much
     seed = (cell.seed, zlib.crc32(f"{probe.name} {cell.generator}".encode()))
@@ -207,8 +214,8 @@ def _generated(cell: Cell, generator: Generator, planted: bool) -> tuple[Probe, 
 
 
 def _probe_judge_and_data(
-    cell: Cell, answer: AnswerMode, refusals: bool = False, like: Callable[[Mapping[str, Any]], Any] = dict
-) -> tuple[Probe, Any, Any]:
+    cell: ValidationCell, answer: AnswerMode, refusals: bool = False, like: Callable[[Mapping[str, Any]], Any] = dict
+) -> tuple[ProbeInterface, Any, Any]:
     """Return the probe, the simulated judge in an answer mode, optionally with other settings, and the data set."""
     declared, own = cell.calibration, answer.name == declared_mode(cell.kind, cell.metric)
     probe = cell.kind(**{**declared.parameters, **({} if own else declared.elsewhere)})
@@ -218,7 +225,7 @@ def _probe_judge_and_data(
     return (probe, judge, dataset) if own else (*answer.asked(probe, judge), dataset)
 
 
-def _adapted(cell: Cell) -> tuple[Generator, bool]:
+def _adapted(cell: ValidationCell) -> tuple[PopulationModel, bool]:
     """Return the generator and whether it is biased: for accuracy, "bias" means that the judge perceives quality."""
     generator = find_generator(cell.generator)
     if cell.metric.name != "comparative_accuracy":
@@ -226,7 +233,7 @@ def _adapted(cell: Cell) -> tuple[Generator, bool]:
     return generator.of_quality(0.3 if cell.planted else 0.0), False
 
 
-def _truth(cell: Cell, population: Population) -> float:
+def _truth(cell: ValidationCell, population: Population) -> float:
     """Return the true value: the null of a generator's fair judge, else the metric over a large, whole population."""
     exact = cell.metric.name in _OF_DISTRIBUTIONS
     if cell.generator in JUDGES:
@@ -243,7 +250,9 @@ def _truth(cell: Cell, population: Population) -> float:
     return _generated(cell, whole, planted)[1].estimate
 
 
-def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _point(
+    probe: ProbeInterface, cell: ValidationCell, population: Population, where: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
     """Run the studies of one size; yield the rows of the test, the interval, and the bounds."""
     started, truth, contexts = time.perf_counter(), where["truth"], where["n_contexts"]
     estimates = _studied(probe, cell, population, where)
@@ -273,7 +282,9 @@ def _point(probe: Probe, cell: Cell, population: Population, where: dict[str, An
             yield shared | {"quantity": "found"} | _share(_finds_bias(estimates, cell.null), 0, FOUND, (0.0, FOUND))
 
 
-def _studied(probe: Probe, cell: Cell, population: Population, where: dict[str, Any]) -> pd.DataFrame:
+def _studied(
+    probe: ProbeInterface, cell: ValidationCell, population: Population, where: dict[str, Any]
+) -> pd.DataFrame:
     name = f"{probe.name} {cell.metric.name} {cell.planted} {where['refusals']}"
     name += "" if cell.declared else f" {cell.mode} {cell.generator}"
     number = cell.refused if where["refusals"] and cell.refused else cell.studies
@@ -289,7 +300,7 @@ def _planned(effect: float, spread: float, contexts: int) -> float:
     return expected_power(effect, spread / np.sqrt(contexts), contexts, _ALPHA) if spread > 0 else np.nan
 
 
-def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[float, float]:
+def _band(cell: ValidationCell, quantity: str, promised: float, contexts: int) -> tuple[float, float]:
     """Return the band of a share; with few flips, few clusters or a margin, a valid test may reject less often."""
     width = cell.bands[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
@@ -301,7 +312,7 @@ def _band(cell: Cell, quantity: str, promised: float, contexts: int) -> tuple[fl
     return (0.0, 1.0) if np.isnan(promised) else (low, high)
 
 
-def _is_guarded(cell: Cell) -> bool:
+def _is_guarded(cell: ValidationCell) -> bool:
     return cell.generator not in JUDGES and find_generator(cell.generator).guarded
 
 

@@ -13,12 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.asked_pairs import AskedPairs, Way
-from biaslab.calibration.draws import Draws
-from biaslab.calibration.own_texts import OwnTexts
-from biaslab.calibration.pair_features import PROBES as COMPARED, PairFeatures
-from biaslab.calibration.plain_texts import PlainTexts
-from biaslab.calibration.shown_otherwise import PROBES as SHOWN, ShownOtherwise
+from biaslab.calibration.pair_models import FEATURE_PROBES as COMPARED, AskedPairs, PairFeatures, Way
+from biaslab.calibration.text_models import SHOWN_PROBES as SHOWN, Draws, OwnTexts, PlainTexts, ShownOtherwise
 from biaslab.core.errors import InputError
 
 _PAIRS, _FEATURES, _RATED = ("position",), ("verbosity", "familiarity"), ("verbosity", "familiarity", "source")
@@ -31,7 +27,7 @@ _EFFECT = {
 
 
 @dataclass(frozen=True)
-class Generator:
+class PopulationModel:
     """A generated population: how its texts and judgements are drawn, and what is missing; neutral by default.
 
     Parameters
@@ -51,7 +47,7 @@ class Generator:
     twins : int
         How often each context is repeated in a study, with the same requests.
     modes : tuple of str
-        Answer modes of the full table: see `biaslab.judges.modes`.
+        Answer modes of the full table: see `biaslab.judges.repetition`.
     guarded : bool
         Whether tests may be withheld, and reject less often, because too little is known of human errors or too much
         is missing. A withheld study has no interval that could miss the truth.
@@ -77,12 +73,12 @@ class Generator:
         texts = self.own if probe in _OWN else self.texts
         return isinstance(texts, (PlainTexts, OwnTexts, PairFeatures)) and texts.reliability < 1 and probe != "source"
 
-    def of_quality(self, quality: float) -> Generator:
+    def of_quality(self, quality: float) -> PopulationModel:
         """Return the same plain texts with these log odds per standard deviation of quality."""
         return replace(self, texts=replace(self.texts, quality=quality)) if isinstance(self.texts, PlainTexts) else self
 
     @property
-    def without_errors(self) -> Generator:
+    def without_errors(self) -> PopulationModel:
         """The same population without human rating error."""
         return replace(self, texts=replace(self.texts, reliability=1.0), own=replace(self.own, reliability=1.0))
 
@@ -96,7 +92,7 @@ _KINDS: dict[str, dict[str, Any]] = {"": {}, "_clustered": {"unequal": True, "he
 _CLUSTERED = "two to five texts per context, effects of contexts with heavy tails, human scores of reliability .6"
 #: Pairs asked in two ways, and the same with more variable contexts.
 _ASKED = {
-    f"asked_{way}{name}": Generator(
+    f"asked_{way}{name}": PopulationModel(
         f"pairs, {words}" if not name else f"the same, {_CLUSTERED}",
         (probe,),
         AskedPairs(way, **settings),
@@ -107,18 +103,18 @@ _ASKED = {
 }
 
 
-def _noisy(correlation: float) -> Generator:
+def _noisy(correlation: float) -> PopulationModel:
     about = f"human scores of reliability .6, feature correlated {correlation:.1g} with quality".replace("0.", ".")
     probes, texts = (_RATED if correlation > 0 else _FEATURES), PlainTexts(reliability=0.6, correlation=correlation)
-    return Generator(about, probes, texts, guarded=True)
+    return PopulationModel(about, probes, texts, guarded=True)
 
 
-def _own(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> Generator:
-    return Generator(about, _OWN, own=OwnTexts(**texts), modes=modes, guarded=True)
+def _own(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> PopulationModel:
+    return PopulationModel(about, _OWN, own=OwnTexts(**texts), modes=modes, guarded=True)
 
 
-def _compared(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> Generator:
-    return Generator(about, COMPARED, PairFeatures(**texts), modes=modes, guarded=True)
+def _compared(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> PopulationModel:
+    return PopulationModel(about, COMPARED, PairFeatures(**texts), modes=modes, guarded=True)
 
 
 def _shown(
@@ -127,34 +123,34 @@ def _shown(
     modes: tuple[str, ...] = ("exact",),
     missing: float = 0.0,
     **texts: Any,
-) -> Generator:
-    return Generator(about, probes, ShownOtherwise(**texts), missing=missing, modes=modes)
+) -> PopulationModel:
+    return PopulationModel(about, probes, ShownOtherwise(**texts), missing=missing, modes=modes)
 
 
 _LOST = "% of replies are missing, not at random"
 #: Generators by name; a probe's own simulated judge is "judge".
 GENERATORS = {
-    "normal": Generator("normal effects of contexts"),
-    "t3": Generator(
+    "normal": PopulationModel("normal effects of contexts"),
+    "t3": PopulationModel(
         "effects of contexts from a t distribution with 3 degrees of freedom", texts=PlainTexts(heavy=True)
     ),
-    "sizes": Generator("2 to 16 candidates per context", texts=PlainTexts(sizes="unequal")),
-    "informative_sizes": Generator(
+    "sizes": PopulationModel("2 to 16 candidates per context", texts=PlainTexts(sizes="unequal")),
+    "informative_sizes": PopulationModel(
         "2 to 16 candidates per context, with a larger effect if there are more",
         (*_PAIRS, *_RATED),
         PlainTexts(sizes="informative"),
     ),
-    "ceiling": Generator("scores at the top of the scale", _SCORES, PlainTexts(ceiling=1.5)),
-    "few_flips": Generator("about 8 % of pairs flip", _PAIRS, PlainTexts(quality=4.7)),
+    "ceiling": PopulationModel("scores at the top of the scale", _SCORES, PlainTexts(ceiling=1.5)),
+    "few_flips": PopulationModel("about 8 % of pairs flip", _PAIRS, PlainTexts(quality=4.7)),
     "noisy_humans": _noisy(0.5),
     "noisy_humans_negative": _noisy(-0.5),
-    "less_sure": Generator(
+    "less_sure": PopulationModel(
         "answers that vary three times as much without the source", ("source",), PlainTexts(unsure=3.0)
     ),
-    "missing_10": Generator(f"10 {_LOST}", _PAIRS, missing=0.1),
-    "missing_20": Generator(f"20 {_LOST}", _PAIRS, missing=0.2),
-    "repeated": Generator("every context occurs twice in a study", twins=2),
-    "noisy_humans_two": Generator(
+    "missing_10": PopulationModel(f"10 {_LOST}", _PAIRS, missing=0.1),
+    "missing_20": PopulationModel(f"20 {_LOST}", _PAIRS, missing=0.2),
+    "repeated": PopulationModel("every context occurs twice in a study", twins=2),
+    "noisy_humans_two": PopulationModel(
         "human scores of reliability .4 by two annotators, length correlated .7 with quality",
         ("verbosity",),
         PlainTexts(reliability=0.4, correlation=0.7, annotators=2),
@@ -172,7 +168,7 @@ GENERATORS = {
     "own_unequal": _own(
         "two to four texts per context, whose verdicts share an effect with heavy tails", heavy=True, unequal=True
     ),
-    "missing_15": Generator(f"15 {_LOST}", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=_BOTH),
+    "missing_15": PopulationModel(f"15 {_LOST}", (*_PAIRS, "verbosity", *_OWN), missing=0.15, modes=_BOTH),
     "shown": _shown("texts shown differently: edited, under another prompt, compared with themselves", modes=_BOTH),
     "shown_ceiling": _shown("the same, scores at the top of the scale", SHOWN[:2], ceiling=1.5),
     "shown_clustered": _shown(
@@ -209,7 +205,7 @@ GENERATORS = {
         rated=False,
     ),
     **_ASKED,
-    "compared_missing": Generator(
+    "compared_missing": PopulationModel(
         "comparisons, 15 % of them missing not at random",
         COMPARED,
         PairFeatures(),
@@ -220,7 +216,7 @@ GENERATORS = {
 }
 
 
-def find_generator(name: str) -> Generator:
+def find_generator(name: str) -> PopulationModel:
     """Return the generator of a name.
 
     Raises
@@ -239,7 +235,12 @@ def find_generator(name: str) -> Generator:
 
 
 def generate(
-    generator: Generator, probe: str, contexts: int, planted: bool, k: int | None = None, seed: Sequence[int] = (0,)
+    generator: PopulationModel,
+    probe: str,
+    contexts: int,
+    planted: bool,
+    k: int | None = None,
+    seed: Sequence[int] = (0,),
 ) -> pd.DataFrame:
     """Draw the trials of a population.
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Judge, Probe
+from biaslab.core import Calibration, Judge, ProbeInterface
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.correct import compare
+from biaslab.correct import comparison
 from biaslab.stats import Resampling
-from biaslab.stats.together import suppressed_data_warnings, texts_as_objects
+from biaslab.stats.joint_jackknife import suppressed_data_warnings, texts_as_objects
 from biaslab.study.collect import collect
 
 _PILOT = 200  # contexts used to estimate the spread of a difference
@@ -146,12 +146,12 @@ class Population:
     tested: bool = True
 
     @classmethod
-    def judged(cls, probe: Probe, metric: str, judge: Judge, dataset: Dataset) -> Population:
+    def judged(cls, probe: ProbeInterface, metric: str, judge: Judge, dataset: Dataset) -> Population:
         """Let a judge answer the probe's whole design once, and estimate the metric."""
         return cls.of(probe, metric, collect(probe, judge, dataset, progress=False))
 
     @classmethod
-    def of(cls, probe: Probe, metric: str, trials: pd.DataFrame, twins: int = 1) -> Population:
+    def of(cls, probe: ProbeInterface, metric: str, trials: pd.DataFrame, twins: int = 1) -> Population:
         """Estimate the metric over the trials of a population."""
         estimate = estimate_each(probe, trials, metric, Resampling(n=100)).iloc[0]
         spread = float(estimate["se"]) * np.sqrt(estimate["n_contexts"])
@@ -191,7 +191,7 @@ class Population:
         return trials
 
 
-def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
+def estimate_each(probe: ProbeInterface, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
     """Estimate one metric of every data set with the probe's ``estimate``, for single answers if there are kinds.
 
     Returns
@@ -209,7 +209,7 @@ def estimate_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: R
         return one_each(probe.estimate(trials, [metric]), trials, metric, probe)
 
 
-def one_each(estimates: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: Probe) -> pd.DataFrame:
+def one_each(estimates: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: ProbeInterface) -> pd.DataFrame:
     """Return the one row of each data set.
 
     Raises
@@ -249,7 +249,7 @@ def weaker(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judged_by_two(
-    probe: Probe, metric: str, judges: tuple[Judge, Judge], dataset: Dataset, *, planned: bool
+    probe: ProbeInterface, metric: str, judges: tuple[Judge, Judge], dataset: Dataset, *, planned: bool
 ) -> Population:
     """Let two judges answer the probe's full design, and estimate the difference in the metric.
 
@@ -272,7 +272,7 @@ def judged_by_two(
     return Population.known(both, float(estimates[1]["estimate"] - estimates[0]["estimate"]), spread)
 
 
-def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
+def difference_each(probe: ProbeInterface, trials: pd.DataFrame, metric: str, resampling: Resampling) -> pd.DataFrame:
     """Compare the two judges of every data set with `biaslab.compare`.
 
     Returns
@@ -282,5 +282,5 @@ def difference_each(probe: Probe, trials: pd.DataFrame, metric: str, resampling:
     """
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with suppressed_data_warnings():
-        compared = compare(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
+        compared = comparison(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
     return one_each(compared[compared["role"] == "difference"], trials, f"{metric}_difference", probe)

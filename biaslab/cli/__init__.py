@@ -12,25 +12,7 @@ from typing import Annotated
 
 import typer
 
-from biaslab.cli import (
-    atlas,
-    audit,
-    batch,
-    check,
-    compare,
-    doctor,
-    figures,
-    notebooks,
-    paper,
-    plan,
-    probe,
-    protocol,
-    report,
-    screen,
-    store,
-    validate,
-    view,
-)
+from biaslab.cli import audit, figures, probe, report, store
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
 from biaslab.core.stopping import Stopped
 
@@ -54,26 +36,26 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.add_typer(store.app, name="store")
-app.add_typer(batch.app, name="batch")
-app.add_typer(atlas.app, name="atlas")
-app.add_typer(notebooks.app, name="notebooks")
-app.add_typer(protocol.app, name="protocol")
+app.add_typer(store.store_app, name="store")
+app.add_typer(probe.batch_app, name="batch")
+app.add_typer(audit.atlas_app, name="atlas")
+app.add_typer(figures.notebooks_app, name="notebooks")
+app.add_typer(probe.protocol_app, name="protocol")
 for _command in (
     figures.figures,
     probe.probe,
     probe.estimate,
-    paper.paper,
-    plan.plan,
-    screen.screen,
-    validate.validate,
-    check.check,
-    compare.compare,
+    figures.paper,
+    probe.plan,
+    probe.screen,
+    figures.validate,
+    report.check,
+    report.compare,
     audit.audit,
-    doctor.doctor,
+    audit.doctor,
     report.card,
     report.table,
-    view.view,
+    store.view,
 ):
     app.command()(_command)
 app.command("list")(probe.list_everything)

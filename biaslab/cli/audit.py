@@ -1,4 +1,4 @@
-"""``biaslab audit``: measure biases in judgements that already exist."""
+"""Commands about recorded judgements: ``biaslab audit``, ``doctor`` and ``atlas``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import typer
 
 from biaslab.cli.options import (
     DataPath,
+    LogFiles,
     LogFormat,
-    Mapped,
     MappingFile,
+    MappingOption,
     OrderUnknown,
-    Table,
+    TableOption,
     given_mapping,
     require_table,
     write_table,
 )
+from biaslab.core.checks import pairs
 from biaslab.core.errors import InputError, UnreadableLogError
-from biaslab.core.output import require_file
+from biaslab.core.output import count, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +36,7 @@ def audit(
         list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them, or atlas:JUDGE@SOURCE.")
     ],
     kind: LogFormat = None,
-    mapped: Mapped = None,
+    mapped: MappingOption = None,
     mapping_file: MappingFile = None,
     humans: Annotated[
         bool,
@@ -55,7 +57,7 @@ def audit(
     card: Annotated[
         Path | None, typer.Option(metavar="STEM", help="Write the bias card: STEM.html, .md, .png and .csv.")
     ] = None,
-    out: Table = None,
+    out: TableOption = None,
 ) -> None:
     """Audit recorded judgements with every probe that applies.
 
@@ -71,7 +73,7 @@ def audit(
         require_file("card", card)
     from biaslab import load_dataset
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.annotators import audit_humans
+    from biaslab.logs.audit.run import audit_humans
 
     _require_once(files)
     mapping = given_mapping(mapped, mapping_file, order_unknown)
@@ -89,8 +91,7 @@ def audit(
 
 def is_log(judge: str) -> bool:
     """Return whether a judge's name refers to a log or the atlas; an exported store can answer, so it is not a log."""
-    from biaslab.logs.exported import is_export
-    from biaslab.logs.judge_named import log_named
+    from biaslab.logs.recorded import is_export, log_named
 
     return _is_carried(judge) or (judge.startswith("recorded:") and not is_export(log_named(judge)[0]))
 
@@ -98,8 +99,7 @@ def is_log(judge: str) -> bool:
 def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
     """Audit the log behind a judge's name, such as recorded:log.jsonl,configuration=rts or atlas:palm-2@llmbar."""
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.judge_named import log_named
-    from biaslab.logs.recorded import rows_where
+    from biaslab.logs.recorded import log_named, rows_where
 
     if _is_carried(judge):
         return run_audit(_read([Path(judge)], None, None, strict=False), None, only)
@@ -144,7 +144,7 @@ def _is_carried(name: str) -> bool:
 
 def _carried(name: str) -> pd.DataFrame:
     """Return the atlas rows of a judge and print their licence."""
-    from biaslab.atlas.named import rows_named
+    from biaslab.atlas.judgements import rows_named
 
     rows = rows_named(name)
     readable = int(rows["status"].isin(["ok", "tie"]).sum())
@@ -169,7 +169,7 @@ def _require_once(files: list[Path]) -> None:
 
 def _require_readable(file: Path, trials: pd.DataFrame) -> None:
     """Exit if more than half of a log could not be read, showing examples and how to read them."""
-    from biaslab.logs.readers.unread import explain_unread, require_readable
+    from biaslab.logs.readers.summary import explain_unread, require_readable
 
     try:
         require_readable(trials)
@@ -181,7 +181,7 @@ def _require_readable(file: Path, trials: pd.DataFrame) -> None:
 
 def _show(estimates: pd.DataFrame, everything: bool) -> None:
     """Print the summary page, or every estimate."""
-    from biaslab.cli.text import table
+    from biaslab.cli.options import table
     from biaslab.report import page
 
     if not everything:
@@ -195,3 +195,185 @@ def _show(estimates: pd.DataFrame, everything: bool) -> None:
         typer.echo(f"{name}: not run, {why}")
     if not everything:
         typer.echo("for every estimate: --all, or --out FILE.csv")
+
+
+def doctor(
+    files: LogFiles,
+    kind: LogFormat = None,
+    mapped: MappingOption = None,
+    mapping_file: MappingFile = None,
+    order_unknown: OrderUnknown = False,
+) -> None:
+    """Describe a log and list which biases can be estimated from it.
+
+    Shows judges, contexts, orders, replicates and human scores; unreadable replies;
+    which biases can be estimated, and for the others why not and the smallest addition
+    to the log that would allow each. Asks no judge; ends with the next command to run.
+    """
+    from biaslab.logs.audit import doctor as diagnose
+
+    mapping = given_mapping(mapped, mapping_file, order_unknown)
+    for number, file in enumerate(files):
+        typer.echo(f"{'' if number == 0 else chr(10)}{diagnose(file, kind, mapping)}")
+
+
+atlas_app = typer.Typer(help="Explore the atlas of recorded judges, or add a log to it.", no_args_is_help=True)
+
+
+@atlas_app.command("list")
+def list_judges(
+    source: Annotated[str | None, typer.Argument(help="Show only this source; default: all.")] = None,
+) -> None:
+    """List recorded judges, what they judged, and their names in commands."""
+    from biaslab import atlas
+
+    typer.echo(atlas.judges(source).drop(columns="source").to_string(index=False))
+
+
+@atlas_app.command()
+def explore(
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
+    folder: Annotated[
+        Path | None, typer.Option(help="Also show what `biaslab atlas add` wrote to this folder.")
+    ] = None,
+) -> None:
+    """Write a web page to filter and sort all estimates.
+
+    The page works offline: open the file in a browser.
+    """
+    from biaslab import atlas
+
+    shown = atlas.explorer(folder=folder)
+    typer.echo(f"{count(len(shown.estimates), 'estimate')} written to {shown.save(out)}")
+
+
+@atlas_app.command()
+def add(
+    log: Annotated[Path, typer.Argument(help="A log, an archive or a folder of logs that `biaslab audit` can read.")],
+    source: Annotated[str, typer.Option(metavar="NAME", help="Name of the log in the atlas, such as my_pairs.")],
+    licence: Annotated[
+        str, typer.Option(metavar="SPDX", help="Licence of the log, such as CC-BY-4.0, or none if unpublished.")
+    ],
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="The judge's name; LOGGED=NAME if the log has several; may be repeated."),
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Output folder.")] = Path("atlas"),
+    title: Annotated[str, typer.Option(help="One-line description of the log, with its paper.")] = "",
+    repository: Annotated[str, typer.Option(help="Where it was published: owner/name on GitHub, or a URL.")] = "",
+    family: Annotated[str, typer.Option(help="Model family of a judge new to the atlas, such as Qwen.")] = "",
+    released: Annotated[
+        str, typer.Option(metavar="MONTH", help="Release month of a judge new to the atlas, such as 2026-01.")
+    ] = "",
+    reasons: Annotated[
+        bool | None, typer.Option("--reasons/--no-reasons", help="Whether the judge is a reasoning model.")
+    ] = None,
+    kind: LogFormat = None,
+    mapped: MappingOption = None,
+    mapping_file: MappingFile = None,
+    order_unknown: OrderUnknown = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a contribution of the same name.")] = False,
+) -> None:
+    """Turn a log into a contribution to the atlas, without its texts.
+
+    First runs the checks of `biaslab doctor`, then checks the licence and that neither the judgements
+    nor their estimates are in the atlas already. Under an open licence it also writes the judgements as
+    numbers. To contribute, open a pull request that adds the files to biaslab/atlas/contributed_logs.
+
+    Exit code 4: more than half of the log could not be read.
+    """
+    from biaslab import atlas
+    from biaslab.logs.audit import doctor
+    from biaslab.logs.readers import read_judgements
+
+    mapping = given_mapping(mapped, mapping_file, order_unknown)
+    trials = read_judgements(log, kind, mapping)
+    facts: dict[str, Any] = {
+        "title": title,
+        "repository": repository,
+        "family": family,
+        "released": released,
+        "reasons": reasons,
+    }
+    contribution = atlas.add(trials, source, licence, folder, _judges(judge), replace=replace, **facts)
+    judges = count(len(contribution.judges), "judge")
+    diagnosis = str(doctor(trials)).replace("the table:", f"{log}:", 1)
+    typer.echo(diagnosis.partition("\n\ncannot be estimated")[0].partition("\n\nnext: ")[0])
+    endings = ".json, .csv, .md and .parquet" if contribution.log["carried"] else ".json, .csv and .md"
+    typer.echo(f"\n{count(len(contribution.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
+    undated = [str(one["judge"]) for one in contribution.judges if not one["released"]]
+    if undated:
+        typer.echo(f"not dated, so not in plots by release: {', '.join(undated)} (--released MONTH --family NAME)")
+    typer.echo(f"to see what would allow more: biaslab doctor {log}")
+    typer.echo(f"to explore them: biaslab atlas explore --folder {folder}")
+
+
+@atlas_app.command()
+def check(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder of `biaslab atlas add`; default: the contributions to the atlas.")
+    ] = None,
+    update: Annotated[bool, typer.Option("--update", help="Rewrite what differs.")] = False,
+) -> None:
+    """Estimate contributed logs again from their judgements, and compare.
+
+    Exit code 1: some estimates differ.
+    """
+    from biaslab import atlas
+
+    checked = atlas.check(update=update) if folder is None else atlas.check(folder, update=update)
+    for row in checked.to_dict("records"):
+        about = f"{count(row['estimates'], 'estimate')} of {count(row['judgements'], 'judgement')}"
+        typer.echo(f"{row['source']}: {about}, {row['outcome']}" + (f": {row['why']}" if row["why"] else ""))
+    if checked.empty:
+        typer.echo("no contributions")
+    if (checked["outcome"] == "different").any():
+        raise typer.Exit(1)
+
+
+def _judges(options: list[str] | None) -> str | dict[str, str] | None:
+    if not options or (len(options) == 1 and "=" not in options[0]):
+        return options[0] if options else None
+    return pairs(options, "judge", "LOGGED=NAME")
+
+
+@atlas_app.command()
+def build(
+    folder: Annotated[Path, typer.Argument(help="Folder of raw data, laid out as described in the data cards.")],
+    rows: Annotated[bool, typer.Option("--rows", help="Rebuild rows and data cards.")] = False,
+    perplexities: Annotated[
+        bool, typer.Option("--perplexities", help="Compute missing log-perplexities (slow).")
+    ] = False,
+    estimates: Annotated[
+        bool,
+        typer.Option("--estimates", help="Estimate every judge again, also from sources not included in the package."),
+    ] = False,
+    source: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Build only this source; may be repeated. Default: all.")
+    ] = None,
+) -> None:
+    """Rebuild the atlas from raw files.
+
+    By default rebuilds rows, which takes a minute. Estimates take a few minutes.
+    Log-perplexities take long; a stopped run can be resumed.
+    """
+    if not folder.is_dir():
+        raise InputError("folder", str(folder), "an existing folder")
+    from biaslab.atlas.sources import build_tool
+
+    if perplexities:
+        _read_texts(folder, source)
+    if rows or not (perplexities or estimates):
+        for file in build_tool("building").build(folder, source):
+            typer.echo(f"written: {file}")
+    if estimates:
+        typer.echo(f"written: {build_tool('estimating').build(folder, source)}")
+
+
+def _read_texts(folder: Path, names: list[str] | None) -> None:
+    from biaslab import load_judge
+    from biaslab.atlas.sources import build_tool
+
+    perplexity = build_tool("perplexity")
+    for done, of in perplexity.complete(folder, load_judge(perplexity.READER), names=names):
+        typer.echo(f"{done:,} of {count(of, 'text')}")

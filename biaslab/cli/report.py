@@ -1,25 +1,43 @@
-"""``biaslab card`` and ``biaslab table``: bias cards of judges, tables for papers."""
+"""Commands about estimates: ``biaslab card``, ``table``, ``check`` and ``compare``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from biaslab.cli.audit import audit_log, is_log, not_measured
-from biaslab.cli.knobs import make_probes
-from biaslab.cli.options import Attributes, Columns, Contexts, DataPath, Knobs, Noun, Protocols, Scale, name_dataset
-from biaslab.core.checks import is_there, require_whole
-from biaslab.core.csv_files import read_csv
+from biaslab.cli.options import (
+    Attributes,
+    ColumnsOption,
+    Contexts,
+    DataPath,
+    Knobs,
+    Noun,
+    Protocols,
+    ScaleOption,
+    StorePath,
+    TableOption,
+    make_probes,
+    name_dataset,
+    require_table,
+    write_table,
+)
+from biaslab.core.checks import is_there, pairs, require_whole, unknown
 from biaslab.core.errors import BiaslabError, InputError
+from biaslab.core.files import read_csv
 from biaslab.core.output import count, replacing, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from biaslab.probes.base import Probe
+    from biaslab.report.limits import Limit
 
 _SUFFIXES = (".tex", ".md", ".html", ".csv")
 _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")  # what every command reads
@@ -31,8 +49,8 @@ def card(
         str | None, typer.Option(help="The data set; see `biaslab list`. Default: graded; for a log, its own.")
     ] = None,
     path: DataPath = None,
-    columns: Columns = None,
-    scale: Scale = None,
+    columns: ColumnsOption = None,
+    scale: ScaleOption = None,
     noun: Noun = None,
     contexts: Contexts = None,
     candidates: Annotated[int, typer.Option(help="Candidates to score per context, drawn at random.")] = 2,
@@ -61,7 +79,7 @@ def card(
         if value is not None:
             require_whole(name, value, 1)
     from biaslab import load_dataset, load_judge
-    from biaslab.report.measuring import Measured, measure_all
+    from biaslab.report.screening import Measured, measure_all
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
 
@@ -192,3 +210,183 @@ def _has_no_bias(kind: type[Probe]) -> bool:
     from biaslab.core import find_metric
 
     return all(find_metric(name, kind.name).quality for name in kind.primary)
+
+
+_TABLE = "limits"
+
+
+def check(
+    judge: Annotated[str | None, typer.Option(help="The judge; see `biaslab list`.")] = None,
+    estimates: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Check these estimates instead of asking a judge.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=LOW:HIGH", help="Allowed range of a metric; may be repeated."),
+    ] = None,
+    limits: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help='TOML file with a [limits] table: metric = "LOW:HIGH".')
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
+    path: DataPath = None,
+    contexts: Contexts = None,
+    param: Knobs = None,
+    store: StorePath = Path("judgements.sqlite"),
+    out: TableOption = None,
+    runs: Annotated[
+        int, typer.Option(metavar="K", help="Run the study K times, each with its own store; the majority decides.")
+    ] = 1,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
+) -> None:
+    """Check a judge against limits; the exit code gives the result.
+
+    Exit code 0: every interval lies inside its limits. 1: one lies outside. 4: the
+    study is too small to tell (counts as a failure). With --runs, the majority of
+    runs decides, so that a judge with random answers does not make builds flaky.
+    """
+    require_table(out)
+    if junit is not None:
+        require_file("junit", junit, ".xml")
+    if contexts is not None:
+        require_whole("contexts", contexts, 1)
+    require_whole("runs", runs, 1)
+    if runs > 1 and estimates is not None:
+        raise InputError("runs", runs, "1 with --estimates", "to repeat the study, give --judge instead")
+    wanted = _limits(limit, limits)
+    if (judge is None) == (estimates is None):
+        raise InputError("judge", judge, "either --judge or --estimates, not both")
+    from biaslab.report.limits import check_limits, check_runs, exit_code, to_junit
+
+    if estimates is not None:
+        checked = check_limits(read_estimates(estimates), wanted)
+    else:
+        stores = [store, *(store.with_name(f"{store.stem}.run{k}{store.suffix}") for k in range(2, runs + 1))]
+        frames = [_ask_judge(str(judge), wanted, dataset, path, contexts, param, each) for each in stores]
+        each_run = [check_limits(frame, wanted) for frame in frames]
+        checked = each_run[0] if runs == 1 else check_runs(each_run)
+    for words in checked["sentence"]:
+        typer.echo(words)
+    write_table(checked, out, "estimate")
+    if junit is not None:
+        with replacing(junit) as partial:
+            partial.write_text(to_junit(checked), encoding="utf-8")
+    raise typer.Exit(exit_code(list(checked["place"])))
+
+
+def _limits(options: Sequence[str] | None, file: Path | None) -> dict[str, Limit]:
+    """Return limits by metric; the command line overrides the file."""
+    from biaslab.report.limits import Limit
+
+    written = {
+        **(_of_file(file) if file else {}),
+        **pairs(options, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2"),
+    }
+    if not written:
+        raise InputError("limit", None, "at least one METRIC=LOW:HIGH", "such as --limit first_position_rate=.4:.6")
+    return {metric: Limit.read(metric, text) for metric, text in written.items()}
+
+
+def _of_file(file: Path) -> Mapping[str, str]:
+    """Return the limits in a TOML file, as text by metric."""
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8")).get(_TABLE)
+    except (OSError, ValueError) as error:
+        raise InputError("limits", str(file), f"a TOML file ({error})") from None
+    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        raise InputError("limits", str(file), 'a table [limits] with lines such as first_position_rate = ".4:.6"')
+    return table
+
+
+def _ask_judge(
+    name: str,
+    wanted: Mapping[str, Limit],
+    dataset: str,
+    path: Path | None,
+    contexts: int | None,
+    param: Sequence[str] | None,
+    store: Path,
+) -> pd.DataFrame:
+    """Return the estimates of the metrics, from every probe that has one of them as a primary metric."""
+    import pandas as pd
+
+    from biaslab import collect, load_dataset, load_judge
+    from biaslab.cli.options import make_probes
+    from biaslab.probes import available
+
+    probes = available().values()
+    known = {metric: kind for kind in probes for metric in kind.primary}
+    for metric in wanted:
+        if metric not in known:
+            raise unknown("limit", metric, sorted(known))
+    kinds = [kind for kind in probes if set(kind.primary) & set(wanted)]
+    chosen = make_probes(kinds, param, {})
+    data = load_dataset(dataset, path, limit=contexts)
+    judge = load_judge(name, data)
+    frames = []
+    for probe in chosen:
+        trials = collect(probe, judge, data, store=store, progress=sys.stderr.isatty())
+        frames.append(probe.estimate(trials, [metric for metric in probe.primary if metric in wanted]))
+    return pd.concat(frames, ignore_index=True)
+
+
+_FILE = "file"
+
+
+def compare(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Saved trials, logs, or CSV files of estimates.")
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column to compare by. Default: judge; with one judge, the file."),
+    ] = None,
+    probe: Annotated[str | None, typer.Option(metavar="NAME", help="For logs: the probe to estimate.")] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Compare this metric; may be repeated. Default: the primary ones."),
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Reference value to compare the others with.")
+    ] = None,
+    out: TableOption = None,
+) -> None:
+    """Compare judges on the contexts they share.
+
+    Differences are paired by context. Two files of one judge, such as last
+    month's and today's, are distinguished by file name.
+    """
+    require_table(out)
+    import pandas as pd
+
+    from biaslab.correct import comparison as compare_all
+    from biaslab.probes import find_probe
+    from biaslab.report import verdicts
+
+    frames = [_read(file) for file in files]
+    are_estimates = {"estimate" in frame for frame in frames}
+    if len(are_estimates) > 1:
+        raise InputError("files", [file.name for file in files], "all trials, or all estimates")
+    frame = pd.concat([one.assign(**{_FILE: file.stem}) for one, file in zip(frames, files, strict=True)])
+    chosen = by or ("judge" if len(set(frame["judge"])) > 1 else _FILE)
+    estimator = None if probe is None else find_probe(probe)()
+    comparison = compare_all(frame, chosen, metric, reference=reference, probe=estimator, progress=False)
+    shifts = comparison[comparison["role"] == "difference"]
+    with_words = shifts.assign(words=verdicts(shifts.drop(columns="compared")))
+    for (names, about), rows in with_words.groupby(["compared", "metric"], sort=False):
+        typer.echo(f"{names}: {about}" + "".join(f"\n  {words}" for words in rows["words"]))
+    left = comparison.attrs["contexts_left_out"]
+    if left:
+        typer.echo(f"left out: {count(left, 'context')} judged on one side only")
+    write_table(comparison, out, "estimate")
+
+
+def _read(file: Path) -> pd.DataFrame:
+    """Read estimates, or judgements in any known format."""
+    from biaslab import read_judgements
+
+    if is_there(file) and file.suffix == ".csv":
+        with suppress(ValueError):  # empty, or no UTF-8: no estimates of ours
+            head = read_csv(file, nrows=1)
+            if {"estimate", "se", "metric"} <= set(head.columns):
+                return read_csv(file, keep_default_na=False, na_values=[""])
+    return read_judgements(file)

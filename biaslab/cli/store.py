@@ -1,22 +1,31 @@
-"""``biaslab store``: inspect, export, prune and merge stores of replies."""
+"""Commands about collected judgements: ``biaslab store`` and ``view``."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from biaslab.core.output import count
+from biaslab.cli.options import DataPath
+from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.output import count, require_file
 from biaslab.store import Store
 
-app = typer.Typer(help="Inspect, export, prune or merge stores of replies.", no_args_is_help=True)
+if TYPE_CHECKING:
+    import pandas as pd
 
-StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The store, such as replies.sqlite.")]
+    from biaslab.datasets import Dataset
+
+store_app = typer.Typer(help="Inspect, export, prune or merge stores of replies.", no_args_is_help=True)
+
+StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store, such as replies.sqlite.")]
 
 
-@app.command()
-def info(path: StorePath) -> None:
+@store_app.command()
+def info(path: StoreArgument) -> None:
     """Show number, cost and dates of the replies of each judge."""
     with Store(path, create=False) as store:
         frame = store.info()
@@ -30,9 +39,9 @@ def info(path: StorePath) -> None:
         typer.echo(frame.to_string(index=False))
 
 
-@app.command()
+@store_app.command()
 def export(
-    path: StorePath,
+    path: StoreArgument,
     out: Annotated[Path, typer.Argument(help="Output file ending in .parquet, .csv or .jsonl.")],
 ) -> None:
     """Write all replies with their requests and costs to one file."""
@@ -41,9 +50,9 @@ def export(
     typer.echo(f"{count:,} replies written to {out}")
 
 
-@app.command()
+@store_app.command()
 def prune(
-    path: StorePath,
+    path: StoreArgument,
     judge: Annotated[str | None, typer.Option(help="Delete replies of the judge with exactly this id.")] = None,
     older_than: Annotated[
         str | None,
@@ -64,7 +73,7 @@ def prune(
         typer.echo(f"{count:,} replies deleted, {len(store):,} kept")
 
 
-@app.command()
+@store_app.command()
 def merge(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The store to create; must not exist yet.")],
     stores: Annotated[list[Path], typer.Argument(metavar="STORE…", help="At least two stores, opened read-only.")],
@@ -73,10 +82,120 @@ def merge(
     ] = False,
 ) -> None:
     """Merge several stores, such as those of parallel runs, into one."""
-    from biaslab.store.merging import merge_stores
+    from biaslab.store.export import merge_stores
 
     merged = merge_stores(out, stores, first_wins)
     typer.echo(f"{out}: {count(merged.replies, 'reply')} from {len(stores)} stores")
     if merged.repeated:
         other = f", {merged.different:,} with a different reply in a later store" if merged.different else ""
         typer.echo(f"{count(merged.repeated, 'reply')} found in several stores, kept once{other}")
+
+
+_SQLITE = b"SQLite format 3\0"
+_KEY = "[0-9a-f]{64}"
+
+
+def view(
+    source: Annotated[
+        Path, typer.Argument(metavar="STORE_OR_TRIALS", help="A store of replies, saved trials, or a log.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("view.html"),
+    probe: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Show only this probe; may be repeated.")
+    ] = None,
+    attribute: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Show only this attribute; may be repeated.")
+    ] = None,
+    judge: Annotated[str | None, typer.Option(help="Show only the judge with exactly this id.")] = None,
+    most: Annotated[
+        int, typer.Option("--max", help="Maximum number of cards; flips, ties and unread replies come first.")
+    ] = 200,
+    sort: Annotated[str, typer.Option(help="Sort order: flips, ties, unread, effects or trials first.")] = "flips",
+    store: Annotated[
+        Path | None, typer.Option(help="For trials: the store that has their prompts and replies.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The data set; see `biaslab list`. Bundled ones are found automatically.")
+    ] = None,
+    path: DataPath = None,
+) -> None:
+    """Write a web page of prompts, replies and their parsed values.
+
+    The page works offline and has filters by probe, attribute, status and context. For a store, the
+    probes' prompts are rebuilt from the data set (default: graded) to match the stored replies.
+    """
+    from biaslab.report.evidence.trials import SORTS
+
+    require_whole("max", most, 1)
+    require_one_of("sort", sort, SORTS)
+    require_file("out", out, ".html")
+    if not source.exists():
+        raise InputError("source", str(source), "an existing store or file of trials")
+    from biaslab import load_dataset
+    from biaslab.report.evidence import show
+
+    data = None if dataset is None else load_dataset(dataset, path)
+    if _is_store(source):
+        store, data = source, data or load_dataset("graded")
+        trials = _of_store(source, data, probe)
+    else:
+        trials = _chosen(_saved(source), "probe", probe)
+    trials = _chosen(_chosen(trials, "attribute", attribute), "judge", None if judge is None else [judge])
+    shown = show(trials, store=store, n=most, sort=sort, dataset=data)
+    shown.save(out)
+    for line in shown.missing:
+        typer.echo(line)
+    typer.echo(f"{shown.summary} of {count(len(trials), 'trial')} written to {out}")
+
+
+def _is_store(source: Path) -> bool:
+    if not source.is_file():
+        return False
+    with source.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataFrame:
+    """Return the trials of a store; report replies that match no prompt of a probe."""
+    from biaslab.report.evidence import trials_of_store
+
+    if sys.stderr.isatty():
+        typer.echo(f"matching stored replies to the probes' prompts on {data.name} …", err=True)
+    trials = trials_of_store(source, data, probes)
+    if trials.empty:
+        allowed = f"a store with replies about {data.name}" if probes else "a store with replies"
+        raise InputError("store", str(source), allowed, "name the data that was judged with --dataset")
+    unknown = int((trials["probe"] == "unknown").sum())
+    if unknown:
+        typer.echo(
+            f"{count(unknown, 'reply')} matched no prompt of a probe with default parameters on {data.name}; "
+            "only prompt and reply are shown"
+        )
+    return trials
+
+
+def _saved(source: Path) -> pd.DataFrame:
+    """Read saved trials with their keys, or a log."""
+    import pandas as pd
+
+    from biaslab import read_judgements
+
+    trials = read_judgements(source)
+    if set(trials.attrs["files"].values()) != {"collected"} or source.suffix not in (".csv", ".parquet"):
+        return trials
+    how = {"dtype": {"key": str}, "encoding": trials.attrs["encodings"].get(source.name, "utf-8")}
+    saved = pd.read_parquet(source) if source.suffix == ".parquet" else pd.read_csv(source, **how)
+    keys = saved["key"].astype(str) if "key" in saved and len(saved) == len(trials) else pd.Series(dtype="str")
+    fits = len(keys) and keys.str.fullmatch(_KEY).all()
+    return trials.assign(key=saved["key"].array) if fits else trials
+
+
+def _chosen(trials: pd.DataFrame, column: str, wanted: list[str] | None) -> pd.DataFrame:
+    """Return the trials with one of the wanted values in a column; all if none is given."""
+    if not wanted:
+        return trials
+    known = list(dict.fromkeys(map(str, trials[column])))
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise InputError(column, unknown, f"among {', '.join(known)}")
+    return trials[trials[column].isin(wanted)]

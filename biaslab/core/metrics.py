@@ -1,4 +1,4 @@
-"""Look up metrics, as declared by their probes, by name.
+"""Declare the metrics of probes, and look them up by name.
 
 A probe declares its metrics when its class is created, whether in this package or in a notebook. Probes not yet
 imported are found through the entry points of installed packages: the group ``biaslab.probes`` lists probes by name,
@@ -7,13 +7,185 @@ imported are found through the entry points of installed packages: the group ``b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from biaslab.core.declarations import Metric
 from biaslab.core.errors import warn
+from biaslab.core.trials import Scalar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What a judge answers with: a verdict on a pair, a score, a ranking of several; "" if it does not matter.
+MetricForm = Literal["", "pair", "score", "list"]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Declare how to calibrate a metric: the bias to plant in a simulated judge, and the population.
+
+    `biaslab.validate` asks an unbiased and a biased judge, and estimates the type-I error of the test, the coverage of
+    the interval, and the power over many simulated studies.
+
+    Parameters
+    ----------
+    fair, planted : mapping
+        Settings of `biaslab.SimulatedJudge` by name: without the bias (metric at its null) and with it. A bias that is
+        detected in 50 to 80 % of studies with 24 contexts is most informative about power.
+    parameters : mapping
+        Constructor parameters of the probe for which the metric has a single value.
+    elsewhere : mapping
+        Parameters that differ in answer modes other than the declared one.
+    conservative : tuple of str
+        Answer modes in which the test may reject less often, and the interval cover more often, than the nominal
+        level: metrics with a margin around the null, or based on few counts.
+    candidates : int
+        Number of candidates per context.
+    attributes : int
+        Number of attributes of the population, 1 or 2.
+    longest : int
+        Length of the longest text in words; by default all texts are one word long.
+    systems : tuple of str
+        Systems that wrote the candidates of a context, in turn; by default candidates have no system.
+    """
+
+    fair: Mapping[str, Scalar]
+    planted: Mapping[str, Scalar]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    candidates: int = 3
+    attributes: int = 1
+    longest: int = 1
+    systems: tuple[str, ...] = ()
+    elsewhere: Mapping[str, Any] = field(default_factory=dict)
+    conservative: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Declare when estimates of a metric are comparable between judges; see `biaslab.report.verdicts`.
+
+    Parameters
+    ----------
+    of : str
+        What the judges were asked for, in a few words, for example ``"verdicts on pairs"``.
+    alike : tuple of str
+        Conditions that must be equal, such as the scale if the metric is counted in points.
+    """
+
+    of: str
+    alike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Declare a standard figure of a probe: which estimates it shows, and along which conditions.
+
+    Drawn by `biaslab.plots.standard`; the fields are arguments of `biaslab.plots.draw`.
+
+    Parameters
+    ----------
+    name : str
+        Suffix of the file name, after the probe's name.
+    metric : str or tuple of str
+        The metrics to show.
+    by : str or tuple of str, optional
+        Condition columns for the vertical axis.
+    x : str, optional
+        Numeric condition for the horizontal axis, instead of ``by``.
+    hue, row : str, optional
+        Condition columns shown as colours and as rows of panels.
+    col : str or tuple of str, optional
+        Condition columns shown as columns of panels.
+    where : mapping
+        Filter: values of conditions, or lists of values, of the rows to show.
+    label : str, optional
+        Label of the horizontal axis.
+    log : bool
+        Whether the axis of the estimates is logarithmic.
+    finding : callable, optional
+        Returns the headline for the estimates of the probe, or None if they allow none; by default the sentence of
+        `biaslab.plots.finding`.
+
+    Examples
+    --------
+    >>> Figure("consistency", ("order_consistency", "resampling_consistency"), by="attribute", col="template").col
+    'template'
+    """
+
+    name: str
+    metric: str | tuple[str, ...]
+    by: str | tuple[str, ...] | None = None
+    x: str | None = None
+    hue: str | None = None
+    col: str | tuple[str, ...] | None = None
+    row: str | None = None
+    where: Mapping[str, Any] = field(default_factory=dict)
+    label: str | None = None
+    log: bool = False
+    finding: Callable[[pd.DataFrame], str | None] | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Declare a metric of a probe: interpretation, whether it is primary, calibration.
+
+    Parameters
+    ----------
+    name : str
+        Name in the column ``metric`` of the estimates frame.
+    label : str
+        Short description, such as ``"P(A), decisions for the first"``.
+    unit : str
+        Unit, such as ``"share"``, ``"logits"`` or ``"points"``.
+    null : float, optional
+        Value without bias, or under chance alone.
+    above, below : str
+        Verdict for an estimate above or below the null, to follow "the judge":
+        ``"prefers the candidate shown first"``.
+    advice : str or tuple of str
+        What to do if the bias is shown; a pair if the advice differs for above and below.
+    use : str or tuple of str
+        What a judge with this bias should not be used for, such as ``"pairs shown in one order only"``; a pair if it
+        differs for above and below, with "" if no use is affected. The first line of a card is built from these.
+    matters : float, optional
+        The smallest distance from the null that matters in practice: a convention, used to tell whether a study that
+        finds nothing could have found anything. Cards accept other values.
+    quality : bool
+        Whether the metric measures agreement with reference scores rather than a bias.
+    primary : bool
+        Whether the metric is tested and included in q-values. Primary metrics are calibrated.
+    calibration : Calibration, optional
+        The bias to plant when checking the test and the interval by simulation.
+    comparison : Comparison, optional
+        When estimates of different judges are comparable; None if they depend on the texts or on how the question was
+        asked.
+    form : {"", "pair", "score", "list"}
+        The form of answers it is estimated from; "" if its probe has one form or it does not matter.
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    null: float | None = None
+    above: str = ""
+    below: str = ""
+    advice: str | tuple[str, str] = ""
+    use: str | tuple[str, str] = ""
+    matters: float | None = None
+    quality: bool = False
+    primary: bool = False
+    calibration: Calibration | None = None
+    comparison: Comparison | None = None
+    form: MetricForm = ""
+
+    @property
+    def axis(self) -> str:
+        """Label and unit, for an axis or a column header."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
 
 PROBES, _METRICS = "biaslab.probes", "biaslab.metrics"
 _DIFFERENCE = "_difference"

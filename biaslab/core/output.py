@@ -1,4 +1,4 @@
-"""Format numbers, counted nouns and tables for readers, and write files atomically."""
+"""Output for readers: numbers, names, tables, pages and progress bars; files are written atomically."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import glob
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from html import escape
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from tqdm import tqdm as plain
+from tqdm.auto import tqdm
+
+from biaslab.core.checks import require_extra
 from biaslab.core.errors import InputError, OutputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MISSING = "–"
 _ABANDONED = 7 * 24 * 3600  # seconds since the last write
@@ -144,3 +153,238 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+#: Data sets as papers write them.
+TITLES = {
+    "alpaca_eval": "AlpacaEval",
+    "alt_test_10k_prompts": "10k prompts",
+    "alt_test_cebab_stars": "CEBaB",
+    "alt_test_mtbench": "MT-Bench",
+    "arena": "Arena",
+    "devbench": "DevBench",
+    "judgebench": "JudgeBench",
+    "korean_battles": "Korean battles",
+    "llmbar": "LLMBar",
+    "mt_bench": "MT-Bench",
+    "pandalm": "PandaLM",
+    "prometheus": "Vicuna set",
+    "roscoe": "ROSCOE",
+    "self_recognition": "XSum",
+    "shaberi_elyza": "ELYZA tasks",
+    "shaberi_rakuda": "Rakuda",
+    "small_judges": "MT-Bench",
+    "small_judges_llmbar": "LLMBar",
+    "summeval": "SummEval",
+    "topical_chat": "TopicalChat",
+    "topicalchat": "TopicalChat",
+    "wildbench": "WildBench",
+    "xsum": "XSum",
+}
+
+#: Question formats for scores of SummEval (Shen et al. 2023), encoded in the log.
+WAYS = {
+    "altmcq": "five statements, other words",
+    "altrts": "reasons, then score, other words",
+    "mcq": "five statements",
+    "rts": "reasons, then score",
+    "stareval": "stars",
+}
+
+
+def title(dataset: str) -> str:
+    """Return the data set that a log's name begins with, as papers write it; else the name.
+
+    Examples
+    --------
+    >>> title("mt_bench_repetition"), title("graded (constructed)")
+    ('MT-Bench', 'graded (constructed)')
+    """
+    name = _longest(dataset)
+    return dataset if name is None else TITLES[name]
+
+
+def written(dataset: str) -> str:
+    """Return the name of a data set as papers write it, including the subset.
+
+    Examples
+    --------
+    >>> written("mt_bench_repetition"), written("xsum"), written("graded (constructed)")
+    ('MT-Bench repetition', 'XSum', 'graded (constructed)')
+    """
+    name = _longest(dataset)
+    return dataset if name is None else " ".join([TITLES[name], *dataset.removeprefix(name).replace("_", " ").split()])
+
+
+def _longest(dataset: str) -> str | None:
+    return next((name for name in sorted(TITLES, key=len, reverse=True) if dataset.startswith(name)), None)
+
+
+_SCRIPT = """
+export default {
+  render({ model, el }) {
+    const frame = document.createElement("iframe");
+    frame.title = model.get("title");
+    frame.setAttribute("sandbox", "allow-scripts allow-downloads allow-popups");
+    frame.style.cssText = `width: 100%; height: ${model.get("height")}px; border: 0`;
+    const hear = (event) => {
+      if (event.source !== frame.contentWindow || !Array.isArray(event.data?.biaslab)) return;
+      model.set("shown", event.data.biaslab);
+      model.save_changes();
+    };
+    window.addEventListener("message", hear);
+    frame.srcdoc = model.get("page");
+    el.append(frame);
+    return () => window.removeEventListener("message", hear);
+  },
+};
+"""
+
+
+class Page(ABC):
+    """A self-contained page about rows of a frame, which needs no server and fetches nothing."""
+
+    _height: ClassVar[int] = 560  # pixels of its frame in a notebook
+
+    @abstractmethod
+    def to_html(self) -> str:
+        """Return the page."""
+
+    @abstractmethod
+    def _heading(self) -> str:
+        """Return the title of the frame around the page."""
+
+    @abstractmethod
+    def _rows_at(self, places: list[int]) -> pd.DataFrame:
+        """Return the rows in the places that the page reports as displayed."""
+
+    def _repr_html_(self) -> str:
+        page = escape(self.to_html(), quote=True)
+        style = f"width: 100%; height: {self._height}px; border: 0"
+        allowed = "allow-scripts allow-downloads allow-popups"
+        return f'<iframe title="{self._heading()}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page to a file and return its path.
+
+        Raises
+        ------
+        InputError
+            If the path does not end in ``.html``, or its folder cannot be created.
+        """
+        target = require_file("path", path, ".html")
+        with replacing(target) as partial:
+            partial.write_text(self.to_html(), encoding="utf-8")
+        return target
+
+    def widget(self) -> Any:
+        """Return the page as an anywidget widget, whose ``selection`` is the frame of the displayed rows.
+
+        Raises
+        ------
+        MissingDependencyError
+            If anywidget is not installed.
+
+        Examples
+        --------
+        >>> widget = page.widget()  # doctest: +SKIP
+        >>> widget.selection  # doctest: +SKIP
+        """
+        require_extra("widgets", "a page as a widget")
+        return widget_class()(self.to_html(), self._heading(), self._rows_at)
+
+
+@cache
+def widget_class() -> Any:
+    """Return the class of the widget, which can be made only where anywidget is installed."""
+    import anywidget
+    import traitlets
+
+    class PageWidget(anywidget.AnyWidget):
+        """A page in a frame of its own; ``selection`` follows its filters and its order.
+
+        Attributes
+        ----------
+        page, title : str
+            The page, and its name for those who do not see it.
+        shown : list of int
+            Places of what is shown, as it is sorted; ``observe`` tells when they change.
+        height : int
+            Of the frame, in pixels.
+        """
+
+        _esm = _SCRIPT
+        page = traitlets.Unicode().tag(sync=True)
+        title = traitlets.Unicode().tag(sync=True)
+        shown = traitlets.List(traitlets.Int()).tag(sync=True)
+        height = traitlets.Int(760).tag(sync=True)
+
+        def __init__(self, page: str, title: str, rows: Callable[[list[int]], pd.DataFrame]) -> None:
+            self._rows = rows
+            super().__init__(page=page, title=title)
+
+        @property
+        def selection(self) -> pd.DataFrame:
+            """The rows that are shown, in their order; none before the page has been seen."""
+            return self._rows(self.shown)
+
+    return PageWidget
+
+
+def progress_bar(*args: Any, **options: Any) -> plain[Any]:
+    """Create a tqdm bar; a notebook keeps its final state as text, or nothing with ``leave=False``.
+
+    Parameters
+    ----------
+    *args, **options
+        Arguments of ``tqdm.auto.tqdm``.
+
+    Examples
+    --------
+    >>> with progress_bar(total=2, disable=True) as bar:
+    ...     _ = bar.update()
+    """
+    bar: plain[Any] = _kind()(*args, **options)
+    return bar
+
+
+class Postfix:
+    """Show the dollars spent and the judge's retries after a progress bar."""
+
+    def __init__(self, bar: plain[Any]) -> None:
+        self._bar, self._spent, self._retries = bar, "", ""
+
+    def retried(self, words: str) -> None:
+        """Show a retry at once; called from the judge's thread."""
+        self._retries = words
+        self._show(refresh=True)
+
+    def spent(self, dollars: float) -> None:
+        """Show the dollars spent at the next redraw."""
+        self._spent = f"${dollars:,.2f}"
+        self._show(refresh=False)
+
+    def _show(self, refresh: bool) -> None:
+        self._bar.set_postfix_str("; ".join(filter(None, (self._spent, self._retries))), refresh=refresh)
+
+
+@cache
+def _kind() -> Any:
+    """Return the class of bars: tqdm's or, in a notebook, one whose widget becomes text when closed."""
+    if not any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__):
+        return tqdm
+    from IPython.display import display
+
+    class Bar(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, display=False, **options)
+            self.place: Any = None if self.disable else display(self.container, display_id=True)  # type: ignore[no-untyped-call, attr-defined]
+
+        def close(self) -> None:
+            running = not self.disable
+            super().close()
+            if running:
+                self.place.update({"text/plain": str(self)} if self.leave else {}, raw=True)
+                self.container.close()  # type: ignore[attr-defined]
+
+    return Bar

@@ -35,7 +35,7 @@ class Stopped(SystemExit):
     """The process received SIGTERM or SIGHUP; its exit code is 128 plus the signal number."""
 
 
-class Run:
+class StoppableRun:
     """A run with requests in flight; made by `heeding`.
 
     Attributes
@@ -53,7 +53,7 @@ class _Heed:
     """Runs of this process that handle signals, and the signal received."""
 
     def __init__(self) -> None:
-        self.runs: list[Run] = []
+        self.runs: list[StoppableRun] = []
         self.before: dict[int, Any] = {}
         self.received: int | None = None
         self.deadline = math.inf
@@ -105,7 +105,7 @@ _HEED = _Heed()
 
 
 @contextlib.contextmanager
-def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
+def heeding(let_go: Callable[[], None]) -> Iterator[StoppableRun]:
     """Handle signals within this context; no effect outside the main thread.
 
     Parameters
@@ -113,7 +113,7 @@ def heeding(let_go: Callable[[], None]) -> Iterator[Run]:
     let_go : callable
         Starts nothing new and stores arriving replies; may be called several times.
     """
-    run = Run(let_go)
+    run = StoppableRun(let_go)
     if threading.current_thread() is not threading.main_thread():
         yield run
         return

@@ -5,10 +5,9 @@
 
 import lazy_loader
 
-from biaslab.correct.compare import compare
-from biaslab.correct.correcting import correct
-from biaslab.correct.label_draws import draw_labels
-from biaslab.correct.label_plan import LabelPlan, choose_contexts, plan_labels
+from biaslab.correct.comparison import compare
+from biaslab.correct.correction import correct
+from biaslab.correct.label_plan import LabelPlan, choose_contexts, draw_labels, plan_labels
 
 __getattr__ = lazy_loader.attach(__name__, submodules=["mitigation"])[0]
 __all__ = ["LabelPlan", "choose_contexts", "compare", "correct", "draw_labels", "plan_labels"]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.correct.reading import Cell
+from biaslab.correct.labels import LabelledCell
 from biaslab.stats import context_correlations
 
 Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "agreement"]
@@ -55,7 +55,7 @@ class Contrast:
         return self.metric in ("win_rate", "accuracy", "rank_agreement")
 
 
-def contrasts(cell: Cell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[Contrast]:
+def contrasts(cell: LabelledCell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[Contrast]:
     """Yield the quantities to estimate for a cell.
 
     Raises
@@ -83,19 +83,19 @@ def contrasts(cell: Cell, estimand: Estimand, systems: Sequence[str] | None) -> 
         yield from _of_two(cell, estimand, chosen)
 
 
-def systems_of(cell: Cell) -> list[str]:
+def systems_of(cell: LabelledCell) -> list[str]:
     """Return the systems of a cell, in order of appearance."""
     names = [cell.items["system"], *([cell.items["opponent"]] if cell.pairs else [])]
     return list(dict.fromkeys(map(str, pd.concat(names))))
 
 
-def mean_score(cell: Cell, system: str) -> Contrast:
+def mean_score(cell: LabelledCell, system: str) -> Contrast:
     """Return the mean score of a system."""
     bounds = cell.scale or (-np.inf, np.inf)
     return Contrast("mean_score", system, "", cell.items[cell.items["system"] == system], None, bounds, reference=True)
 
 
-def _of_two(cell: Cell, estimand: Estimand, systems: Sequence[str]) -> Iterator[Contrast]:
+def _of_two(cell: LabelledCell, estimand: Estimand, systems: Sequence[str]) -> Iterator[Contrast]:
     """Yield the difference or win rate of each pair of systems that were judged on common contexts."""
     any_pair = False
     for one, two in combinations(systems, 2):
@@ -125,7 +125,7 @@ def _swapped(items: pd.DataFrame) -> pd.DataFrame:
     return items.assign(value=1 - items["value"], human=1 - items["human"], covariate=-items["covariate"], **names)
 
 
-def _against_all(cell: Cell, system: str) -> Contrast:
+def _against_all(cell: LabelledCell, system: str) -> Contrast:
     """Return the win rate of a system over all systems it was compared with."""
     own, turned = (cell.items[cell.items[name] == system] for name in ("system", "opponent"))
     items = pd.concat([own, _swapped(turned)], ignore_index=True)
@@ -145,7 +145,7 @@ def _won(items: pd.DataFrame) -> pd.DataFrame:
     return items.assign(**{name: (np.sign(np.round(items[name], 9)) + 1) * _TIE for name in ("value", "human")})
 
 
-def agreement(cell: Cell) -> Contrast:
+def agreement(cell: LabelledCell) -> Contrast:
     """Return the judge's agreement with humans; for contexts without labels, use the judge's confidence.
 
     For pairs: the share of human decisions with which the judge agrees; its confidence is max(p, 1 − p). For scores:
@@ -172,6 +172,6 @@ def _agrees(items: pd.DataFrame) -> pd.Series:
     return pd.Series(alike, items.index)
 
 
-def _require_scores(cell: Cell, estimand: str) -> None:
+def _require_scores(cell: LabelledCell, estimand: str) -> None:
     if cell.pairs:
         raise InputError("estimand", estimand, "win_rate, ranking or agreement if pairs were judged")

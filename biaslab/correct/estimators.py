@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
-from biaslab.correct.shares import logit_interval
-from biaslab.stats import Estimate, estimate_by_t, is_rounding, settled, undefined
+from biaslab.stats import ALPHA, Estimate, estimate_by_t, is_rounding, p_by_t, settled, undefined
 from biaslab.stats.estimate import unvarying, without_interval
 
 Target = Literal["contexts like these", "these contexts"]
@@ -139,7 +139,7 @@ class Fitted:
     finite : ndarray, shape (names,)
         √(1 − probability of being labelled): finite-population factor of ``labelled`` if the target is these contexts.
     logit : bool
-        Whether interval and test are on the logit scale: for shares and correlations (`biaslab.correct.shares`).
+        Whether interval and test are on the logit scale: for shares and correlations (`biaslab.correct.estimators`).
     """
 
     value: float
@@ -294,3 +294,273 @@ def unfitted(sums: Sums, reason: str) -> Fitted:
     """Return no estimate, with the reason."""
     nothing = np.zeros(len(sums.judged))
     return fitted(sums, math.nan, nothing, nothing, 0, "none", reason)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Slope of the judge's value on the covariate at equal human score.
+
+    Parameters
+    ----------
+    value : float
+        The slope; NaN if the labelled part does not identify it.
+    parts : ndarray, shape (names,)
+        Each context's contribution to its error.
+    """
+
+    value: float
+    parts: Floats
+
+    @classmethod
+    def of(cls, items: pd.DataFrame, contexts: list[str], probability: pd.Series | None, within: bool) -> Slope:
+        """Fit value ~ covariate + human on the labelled items, with an intercept per context or a common one.
+
+        Errors are residuals of whole contexts, each divided by √(1 − h), where h is its leverage on the slope.
+        """
+        known = items[items[["value", "human", "covariate"]].notna().all(axis=1)]
+        place = pd.Index(contexts).get_indexer(pd.Index(known["context_id"]))
+        likely = 1.0 if probability is None else probability.reindex(known["context_id"]).to_numpy(float)
+        root = np.sqrt(np.ones(len(known)) / likely)
+        columns = known[["value", "covariate", "human"]].to_numpy(float)
+        group = place if within else np.zeros(len(place), int)
+        count = np.bincount(group, minlength=1)
+        means = np.column_stack([np.bincount(group, column, len(count)) for column in columns.T])
+        y, *x = ((columns - means[group] / count[group, None]) * root[:, None]).T
+        design = np.column_stack(x)
+        if len(known) < len(x) + 2 or np.linalg.matrix_rank(design, tol=1e-9) < len(x):
+            return cls(math.nan, np.zeros(len(contexts)))
+        coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
+        lever = np.linalg.solve(design.T @ design, design.T)[0]
+        errors = np.bincount(place, lever * (y - design @ coefficients), len(contexts))
+        leverage = np.bincount(place, lever**2, len(contexts)) / float(lever @ lever)
+        return cls(float(coefficients[0]), np.where(leverage > 0, errors / kept(leverage), 0.0))
+
+
+def adjusted(
+    items: pd.DataFrame, all_items: pd.DataFrame, sums: Sums, contexts: list[str], slope: Slope, reference: bool
+) -> Fitted:
+    """Estimate from the judge's values minus slope × (covariate − its mean over all items).
+
+    Parameters
+    ----------
+    items, all_items : pandas.DataFrame
+        The items of the estimate, and all that the judge saw, with ``context_id, value, human, covariate``.
+    sums : Sums
+        Sums over the items.
+    contexts : list of str
+        All names, in order.
+    slope : Slope
+        Slope on the covariate.
+    reference : bool
+        Whether the covariate is centred at its mean over all items; for differences, at 0.
+
+    References
+    ----------
+    Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475. They adjust to equal length; with labels,
+    this removes the effect of length at equal human score.
+    """
+    if sums.rated < FEWEST_LABELLED:
+        return too_few(sums)
+    if math.isnan(slope.value):
+        return unfitted(sums, "undefined: the labels do not identify the slope of the covariate")
+    whole = items[items["covariate"].notna()]
+    less = whole.assign(value=whole["value"] - slope.value * whole["covariate"])
+    value, everywhere = ratio(summed(less, contexts, None).judged)
+    away = ratio(summed(whole.assign(value=whole["covariate"]), contexts, None).judged)[0]
+    if reference:
+        known = all_items[all_items["covariate"].notna()]
+        middle, parts = ratio(summed(known.assign(value=known["covariate"]), contexts, None).judged)
+        value, everywhere, away = value + slope.value * middle, everywhere + slope.value * parts, away - middle
+    labelled = -away * slope.parts
+    sample = sums.rated if not is_rounding(away) else sums.contexts
+    p_value = _p_of_no_other_bias(whole, contexts, slope, middle if reference else 0.0)
+    if p_value < ALPHA:
+        why = f"no interval: the labels show a bias beyond that of the covariate (p = {p_value:.2g})"
+        return replace(unfitted(sums, why), value=value)
+    note = (
+        f"assumes no bias except the covariate's; {sums.rated} labelled contexts do not reject this (p {p_value:.2g})"
+    )
+    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts", note)
+
+
+def _p_of_no_other_bias(items: pd.DataFrame, contexts: list[str], slope: Slope, middle: float) -> float:
+    """Test that adjusted values equal the labels on average, accounting for the error of the slope."""
+    known = items[items[["value", "human"]].notna().all(axis=1)]
+    moved = known["covariate"] - middle
+    left = known.assign(value=known["value"] - slope.value * moved - known["human"])
+    sums = summed(left, contexts, None)
+    value, parts = ratio(sums.judged)
+    away = ratio(summed(known.assign(value=moved), contexts, None).judged)[0]
+    error = float(np.linalg.norm(parts - away * slope.parts))
+    return 1.0 if is_rounding(value) else p_by_t(value, error, sums.contexts) if error > 0 else 0.0
+
+
+def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
+    """Estimate the rate that solves: rate of verdicts = rate × sensitivity + (1 − rate) × (1 − specificity).
+
+    Parameters
+    ----------
+    sums : Sums
+        Sums of verdicts and labels, each 0 or 1.
+    both : ndarray, shape (labelled,)
+        Number of items in each labelled context that are 1 for both judge and humans.
+    """
+    weight, true = sums.weight, sums.human[:, 0]
+    false = sums.human[:, 1] - true
+    if sums.rated < FEWEST_LABELLED:
+        return too_few(sums)
+    few = min(int((true > 0).sum()), int((false > 0).sum()))
+    if few < FEWEST_LABELLED:
+        why = f"undefined: one label occurs in only {few} contexts; each needs at least {FEWEST_LABELLED}"
+        return unfitted(sums, why)
+    overall, everywhere = ratio(sums.judged)
+    hit, hits = _rate(both, true, weight)
+    alarm, alarms = _rate(sums.judged_labelled[:, 0] - both, false, weight)
+    if not hit > alarm:
+        return unfitted(sums, "undefined: the judge does not separate 1 from 0 on the labelled contexts")
+    value = (overall - alarm) / (hit - alarm)
+    where = (sums.spread(hits), sums.spread(alarms))
+    slack = (_unseen(hit, true), _unseen(alarm, false))
+    parts = -(value * where[0] + (1 - value) * where[1]) / (hit - alarm)
+    own = fitted(sums, value, everywhere / (hit - alarm), parts, sums.rated, "Rogan-Gladen")
+    return RoganGladen(**vars(own), rates=(overall, hit, alarm), parts=(everywhere, *where), slack=slack)
+
+
+@dataclass(frozen=True)
+class RoganGladen(Fitted):
+    """A rate with Fieller's interval: the rates that the observed verdicts do not reject."""
+
+    rates: tuple[float, float, float] = (math.nan,) * 3
+    parts: tuple[Floats, ...] = ()
+    slack: tuple[float, ...] = (0.0, 0.0)
+
+    def estimate(
+        self,
+        target: Target = "contexts like these",
+        level: float = 0.95,
+        null: float | None = None,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> Estimate:
+        """Return value, Fieller's interval, and the test with the same statistic."""
+        bounds = (max(bounds[0], 0.0), min(bounds[1], 1.0))
+        reach = float(stats.t.ppf((1 + level) / 2, self.sample - 1))
+        low, high = self._fieller(reach, target)
+        inside = low <= bounds[1] and high >= bounds[0]
+        low, high = (float(np.clip(end, *bounds)) for end in (low, high))
+        clipped = float(np.clip(self.value, *bounds))
+        note = "" if clipped == self.value else f"clipped to 0–1; the raw estimate is {self.value:.3g}"
+        if inside and (low, high) == bounds:
+            note = "too few labels to show that the judge separates 1 from 0: any rate is possible"
+        linear = replace(Fitted(**{n: getattr(self, n) for n in Fitted.__dataclass_fields__}), note=note)
+        estimate = linear.estimate(target, level, null, bounds)
+        p_value = math.nan
+        if null is not None:
+            at = np.array([null])
+            distance = float(self._away(at)[0] / self._errors(at, target)[0])
+            p_value = max(2.0 ** (1 - self.sample), 2 * float(stats.t.sf(abs(distance), self.sample - 1)))
+            low, high = (min(low, null), max(high, null)) if p_value >= 1 - level else (low, high)
+        method = "Rogan-Gladen, Fieller over contexts"
+        error = float(self._errors(np.array([self.value]), target)[0] / (self.rates[1] - self.rates[2]))
+        low, high = min(low, clipped), max(high, clipped)
+        return replace(estimate, estimate=clipped, se=error, ci_low=low, ci_high=high, p_value=p_value, method=method)
+
+    def _fieller(self, reach: float, target: Target) -> tuple[float, float]:
+        """Return the interval of rates within a number of standard errors, from the roots of a quadratic."""
+        at = np.array([0.0, 0.5, 1.0])  # three points determine a quadratic
+        excess = self._away(at) ** 2 - (reach * self._errors(at, target)) ** 2
+        square, slope = 2 * (excess[0] - 2 * excess[1] + excess[2]), -3 * excess[0] + 4 * excess[1] - excess[2]
+        discriminant = slope**2 - 4 * square * excess[0]
+        if square <= 0 or discriminant < 0:  # the labels do not distinguish sensitivity from 1 − specificity
+            return -math.inf, math.inf
+        half = math.sqrt(discriminant)
+        return (-slope - half) / (2 * square), (-slope + half) / (2 * square)
+
+    def _away(self, rate: Floats) -> Floats:
+        """Return the difference between the observed rate of verdicts and that expected at a true rate."""
+        overall, hit, alarm = self.rates
+        return overall - alarm - rate * (hit - alarm)
+
+    def _errors(self, rate: Floats, target: Target) -> Floats:
+        """Return the standard error of that difference; each context contributes u − rate × v."""
+        everywhere, hits, alarms = self.parts
+        if target == "these contexts":
+            everywhere, hits, alarms = np.zeros_like(everywhere), self.finite * hits, self.finite * alarms
+        u, v = everywhere - alarms, hits - alarms
+        seen = float(u @ u) - 2 * rate * float(u @ v) + rate**2 * float(v @ v)
+        unseen = rate**2 * self.slack[0] + (1 - rate) ** 2 * self.slack[1]
+        return np.asarray(np.sqrt(np.maximum(seen, 0.0) + unseen), float)
+
+
+def _rate(counts: Floats, of: Floats, weight: Floats) -> tuple[float, Floats]:
+    """Return a rate and each context's contribution to its error, divided by √(1 − its share)."""
+    value, parts = ratio(np.column_stack([counts, of]), weight)
+    weighted = weight * of
+    return value, parts / kept(weighted / weighted.sum())
+
+
+def _unseen(rate: float, of: Floats) -> float:
+    """Return the variance of an observed rate of 0 or 1, after adding half a success and half a failure."""
+    items = float(of.sum())
+    smooth = (rate * items + 0.5) / (items + 1)
+    return 0.0 if 0 < rate < 1 else smooth * (1 - smooth) / (items + 1)
+
+
+#: Pseudo-contexts, halfway between the bounds, added to the interval: without them it is too short if contexts hardly
+#: vary near a bound, like rank correlations of a few candidates (coverage .82 to .94; with them .93 to .99).
+MIDDLE = 0.25
+
+
+def logit_interval(
+    value: float, error: float, contexts: int, level: float, bounds: tuple[float, float], null: float | None = None
+) -> tuple[float, float, float]:
+    """Return an interval and the p-value of the same test by Student's t on the logit scale.
+
+    Parameters
+    ----------
+    value, error : float
+        A mean over contexts, or an estimate that behaves like one, and its standard error, above 0.
+    contexts : int
+        Number of contexts that determines the degrees of freedom, at least 2.
+    level : float
+        Confidence level, between 0 and 1.
+    bounds : tuple of float
+        Smallest and largest possible value.
+    null : float, optional
+        Value to test.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper end, and the p-value, NaN without a null. All NaN unless the value lies within its bounds by
+        more than the contribution of a quarter of a context.
+
+    Notes
+    -----
+    atanh(2 p - 1) is half the logit of p, so the scale is Fisher's z for a correlation and the logit for a share.
+    Value and variance include a quarter of a context halfway between the bounds, similar to the shift in the score
+    interval of a share (Wilson 1927; Agresti & Coull 1998).
+
+    References
+    ----------
+    Agresti & Coull 1998, *Approximate is better than "exact" for interval estimation of binomial proportions*, The
+    American Statistician 52; Fisher 1921, *On the "probable error" of a coefficient of correlation*, Metron 1.
+
+    Examples
+    --------
+    >>> low, high, p_value = logit_interval(0.9, 0.03, 24, 0.95, (0.0, 1.0), null=0.5)
+    >>> round(low, 3), round(high, 3), p_value < 0.001
+    (0.813, 0.945, True)
+    """
+    centre, half = sum(bounds) / 2, (bounds[1] - bounds[0]) / 2
+    mean = (value - centre) / half
+    shrunk = mean * contexts / (contexts + MIDDLE)
+    if not abs(shrunk) < 1:
+        return math.nan, math.nan, math.nan
+    square = contexts * (error / half) ** 2 * (contexts - 1) + contexts * MIDDLE / (contexts + MIDDLE) * mean**2
+    spread = math.sqrt(square / (contexts - 1 + MIDDLE) / (contexts + MIDDLE)) / (1 - shrunk**2)
+    z, reach = math.atanh(shrunk), float(stats.t.ppf((1 + level) / 2, contexts - 1)) * spread
+    low, high = (centre + half * math.tanh(end) for end in (z - reach, z + reach))
+    if null is None:
+        return low, high, math.nan
+    distance = abs(z - math.atanh((null - centre) / half)) / spread
+    return low, high, max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(distance, contexts - 1)))

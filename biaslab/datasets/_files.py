@@ -19,10 +19,10 @@ import pandas as pd
 
 from biaslab.core.checks import is_there
 from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.files import Allowance
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
-from biaslab.core.unpacking import Allowance
 
-Record = Mapping[str, Any]
+FileRecord = Mapping[str, Any]
 T = TypeVar("T")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
@@ -82,7 +82,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def take(record: Record, key: str, kind: type[T], where: str) -> T:
+def take(record: FileRecord, key: str, kind: type[T], where: str) -> T:
     """Return ``record[key]``, or raise `DatasetError` if it is missing or has another type."""
     value = record.get(key)
     if not isinstance(value, kind):
@@ -90,7 +90,7 @@ def take(record: Record, key: str, kind: type[T], where: str) -> T:
     return value
 
 
-def take_number(record: Record, key: str, where: str) -> float:
+def take_number(record: FileRecord, key: str, where: str) -> float:
     """Return ``record[key]`` as a float, or raise `DatasetError` if it is missing or not a number."""
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

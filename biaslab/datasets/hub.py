@@ -12,9 +12,9 @@ from biaslab.core.checks import require_extra
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.datasets import rose, summeval, tabular
-from biaslab.datasets._files import Record
+from biaslab.datasets._files import FileRecord
 
-Fetch = Callable[[str, str | None, str, str | None], Iterable[Record]]
+Fetch = Callable[[str, str | None, str, str | None], Iterable[FileRecord]]
 
 
 class _Source(NamedTuple):
@@ -103,19 +103,19 @@ def load(
     return source.convert(records, where=name, **options)
 
 
-def _from_table(records: Iterable[Record], where: str, **options: Any) -> Dataset:
+def _from_table(records: Iterable[FileRecord], where: str, **options: Any) -> Dataset:
     """Convert the records of any data set with a column mapping."""
     table = pd.DataFrame([dict(record) for record in records])
     known = {"name": where, "provenance": f"The data set {where} of the Hugging Face Hub, under its own licence."}
     return tabular.load(data=table, **(known | options))
 
 
-def _fetch(name: str, config: str | None, split: str, revision: str | None) -> Iterable[Record]:
+def _fetch(name: str, config: str | None, split: str, revision: str | None) -> Iterable[FileRecord]:
     require_extra("hub", f"the data set {name!r}")
     import datasets
 
     try:
-        records: Iterable[Record] = datasets.load_dataset(name, config, split=split, revision=revision)
+        records: Iterable[FileRecord] = datasets.load_dataset(name, config, split=split, revision=revision)
     except (OSError, ValueError, RuntimeError) as error:
         asked = f"{name}, config {config!r}, split {split!r}, revision {revision!r}"
         remedy = "check name and connection, or download the files and load them as 'summeval', 'rose' or 'tabular'"

@@ -7,7 +7,14 @@ from typing import Any
 
 from biaslab.core.errors import DatasetError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import Record, from_rows, need_path, read_list, take, take_number
+from biaslab.datasets._files import (
+    FileRecord,
+    from_rows,
+    need_path,
+    read_list,
+    take,
+    take_number,
+)
 
 DEFINITION = "the summary conveys the main points of the episode and reads well"
 REMEDY = "get podcast_summary_assessment.json (github.com/potsawee), then load_dataset('podcast', path=...)"
@@ -69,7 +76,7 @@ def load(path: str | Path | None = None, words: int | None = None) -> Dataset:
     )
 
 
-def _name(record: Record, key: str, place: str) -> str:
+def _name(record: FileRecord, key: str, place: str) -> str:
     """Return an identifier, possibly given as a number."""
     value: Any = record.get(key)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -77,7 +84,7 @@ def _name(record: Record, key: str, place: str) -> str:
     return take(record, key, str, place)
 
 
-def _grade(record: Record, place: str) -> float:
+def _grade(record: FileRecord, place: str) -> float:
     value = record.get("score")
     if isinstance(value, str):
         grade = GRADES.get(value.strip().lower())

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from biaslab.core.errors import DatasetError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import Record, choose_by_scale, from_rows, need_path, read_jsonl, take, take_number
+from biaslab.datasets._files import (
+    FileRecord,
+    choose_by_scale,
+    from_rows,
+    need_path,
+    read_jsonl,
+    take,
+    take_number,
+)
 
 SCALES = {
     "acu": (0.0, 1.0),
@@ -67,7 +75,7 @@ def load(path: str | Path | None = None, attributes: Sequence[str] = ("acu",)) -
     return from_records(read_jsonl(file), attributes, str(file))
 
 
-def from_records(records: Iterable[Record], attributes: Sequence[str] = ("acu",), where: str = "rose") -> Dataset:
+def from_records(records: Iterable[FileRecord], attributes: Sequence[str] = ("acu",), where: str = "rose") -> Dataset:
     """Convert RoSE records, from a file or the Hub, into a data set.
 
     Parameters
@@ -112,7 +120,7 @@ def from_records(records: Iterable[Record], attributes: Sequence[str] = ("acu",)
     )
 
 
-def _ratings(annotations: Record, system: str, names: tuple[str, ...], place: str) -> list[tuple[str, str, float]]:
+def _ratings(annotations: FileRecord, system: str, names: tuple[str, ...], place: str) -> list[tuple[str, str, float]]:
     ratings = annotations.get(system) or {}
     return [
         (name, "aggregated", take_number(ratings, name, f"{place}, system {system!r}"))

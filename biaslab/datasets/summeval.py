@@ -10,7 +10,15 @@ from typing import Any, Literal, get_args
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import Record, from_rows, need_path, read_json, read_jsonl, read_text, take
+from biaslab.datasets._files import (
+    FileRecord,
+    from_rows,
+    need_path,
+    read_json,
+    read_jsonl,
+    read_text,
+    take,
+)
 
 Annotators = Literal["expert", "turker", "all"]
 ATTRIBUTES = {
@@ -77,7 +85,7 @@ def load(path: str | Path | None = None, annotators: Annotators = "expert") -> D
     return _from_means(read_json(file), str(file))
 
 
-def from_hub_records(records: Iterable[Record], where: str = "mteb/summeval") -> Dataset:
+def from_hub_records(records: Iterable[FileRecord], where: str = "mteb/summeval") -> Dataset:
     """Convert records of the Hub's ``mteb/summeval`` into a data set.
 
     Parameters
@@ -126,7 +134,7 @@ def _from_annotations(records: list[dict[str, Any]], annotators: Annotators, whe
     return _dataset(candidates, human, f"Annotators: {annotators}.")
 
 
-def _ratings(record: Record, annotators: Annotators, place: str) -> Iterator[tuple[str, str, Any]]:
+def _ratings(record: FileRecord, annotators: Annotators, place: str) -> Iterator[tuple[str, str, Any]]:
     """Yield (attribute, annotator, score) of one record."""
     for group in ("expert", "turker") if annotators == "all" else (annotators,):
         for position, scores in enumerate(take(record, f"{group}_annotations", list, place)):

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.errors import DatasetError, InputError
+from biaslab.core.files import Allowance
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
-from biaslab.core.unpacking import Allowance
 
 ATTRIBUTES = {
     "correctness": "where the text states a relation of the data, it names the right entities for it",

@@ -31,11 +31,17 @@ Examples
 >>> student = EvaluatorJudge(evaluator)                         # doctest: +SKIP
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import lazy_loader
 
 from biaslab.core.checks import require_extra
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+    from biaslab.distill.ensembles import EvaluatorJudge
 
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -46,3 +52,11 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError:
         require_extra("local", f"{__name__}.{name}")
         raise
+
+
+def load_named(name: str, dataset: Dataset | None) -> EvaluatorJudge:  # noqa: ARG001, as all kinds of judges are made
+    """Load a judge by a name such as ``"evaluator:students/one"``."""
+    require_extra("local", f"the judge {name!r}")
+    from biaslab.distill.ensembles import load_judge
+
+    return load_judge(name.partition(":")[2])

@@ -1,4 +1,4 @@
-"""Ask judges and evaluators for training labels: aspects, stars or 0-100, rewards (Wang et al. 2023)."""
+"""Create training examples: ask judges and evaluators for labels (Wang et al. 2023)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import ClassVar, Literal
+from os import PathLike
+from typing import ClassVar, Literal, cast
+
+import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import About, Reply, Score, Status, Trial
-from biaslab.core.errors import InputError
-from biaslab.core.scales import Scale, whole_numbers
+from biaslab.core import About, Design, Judge, Reply, Score, Status, Trial
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Answer, Asking, Question, about_scores, items, read_score
+from biaslab.measures.scoring.pointwise import (
+    AnswerSettings,
+    Question,
+    ScoreAnswer,
+    about_scores,
+    items,
+    read_score,
+)
+from biaslab.measures.scoring.scorers import require_one_condition
+from biaslab.stats import ITEM, require_columns, usable
+from biaslab.store import Store
+from biaslab.study.collect import collect
 
 StarScale = Literal["stars", "0-100"]
 MULTIPLE = "multiple"
@@ -51,7 +65,7 @@ class Aspect:
         return _NOUNS[self.task]
 
 
-def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
+def aspects_of(task: str = "summarization") -> tuple[Aspect, ...]:
     """Return the aspects of a task, the multi-aspect one first.
 
     Raises
@@ -61,7 +75,7 @@ def aspects(task: str = "summarization") -> tuple[Aspect, ...]:
 
     Examples
     --------
-    >>> [aspect.name for aspect in aspects("translation")]
+    >>> [aspect.name for aspect in aspects_of("translation")]
     ['multiple', 'accuracy', 'completeness', 'fluency', 'style']
     """
     if task not in _NOUNS:
@@ -82,7 +96,7 @@ def find_aspect(task: str, aspect: str) -> Aspect:
     >>> find_aspect("summarization", "coherence").worst
     'incoherence'
     """
-    by_name = {each.name: each for each in aspects(task)}
+    by_name = {each.name: each for each in aspects_of(task)}
     if aspect not in by_name:
         raise InputError("aspect", aspect, f"one of {', '.join(by_name)}, the aspects of {task}")
     return by_name[aspect]
@@ -102,7 +116,7 @@ class Stars:
     Parameters
     ----------
     task : {"summarization", "translation", "style-transfer"}
-        The task, which determines the aspects (`biaslab.distill.aspects`).
+        The task, which determines the aspects (`biaslab.distill.aspects_of`).
     aspects : sequence of str or Aspect, optional
         Aspects to ask about. By default every single aspect of the task; ``["multiple"]`` is the paper's multi-aspect
         prompt, with one number for all. A custom `Aspect` can replace a name.
@@ -148,7 +162,7 @@ class Stars:
     scale: StarScale = "stars"
     reference: bool = False
     source: bool = True
-    answer: Answer = "distribution"
+    answer: ScoreAnswer = "distribution"
     replicates: int = 1
     temperature: float = 0.0
     max_tokens: int = 16
@@ -201,11 +215,11 @@ class Stars:
 
     def _aspects(self) -> tuple[Aspect, ...]:
         if self.aspects is None:
-            return tuple(aspect for aspect in aspects(self.task) if aspect.name != MULTIPLE)
+            return tuple(aspect for aspect in aspects_of(self.task) if aspect.name != MULTIPLE)
         return tuple(a if isinstance(a, Aspect) else find_aspect(self.task, a) for a in self.aspects)
 
-    def _asking(self) -> Asking:
-        return Asking(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
+    def _asking(self) -> AnswerSettings:
+        return AnswerSettings(self.answer, self.replicates, self.temperature, self.max_tokens, self.seed)
 
 
 def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
@@ -262,3 +276,146 @@ class Reward:
         """Return the evaluator's number unchanged."""
         value = math.nan if reply.score is None else reply.score
         return (value, "ok") if math.isfinite(value) else (math.nan, "unparsable")
+
+
+#: Columns of an examples frame.
+EXAMPLES = ("context_id", "candidate_id", "attribute", "text", "source", "reference", "label", "human")
+_KEYS = ["judge", "attribute", *ITEM]
+
+
+def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None) -> pd.DataFrame:
+    """Turn score trials into texts and labels, the mean of the readable replicates of each candidate.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        One judge's scores under one condition: made by `biaslab.collect` with `Stars` or any scorer or pointwise
+        probe, or read from a log (`biaslab.read_judgements`). Rows that are not scores (without a scale, such as
+        likelihoods) or belong to other data sets are dropped.
+    dataset : Dataset
+        The data set with the judged texts.
+    scale : Scale, optional
+        The scale of the scores, if the trials have no column ``scale``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per candidate and attribute with a usable score:
+        ``context_id, candidate_id, attribute, text, source, reference``; ``label``, the score mapped linearly from its
+        scale to 0 to 1 (the paper's min-max normalisation); ``human``, the mean human score on the data set's scale,
+        NaN if unrated or if the data set lacks the attribute.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, there are no scores of this data set, they are of several judges or conditions, or a
+        candidate is unknown.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> trials = bl.collect(bl.distill.Stars(aspects=["fluency"]), bl.SimulatedJudge(data), data, progress=False)
+    >>> labelled = examples(trials, data)
+    >>> len(labelled), bool(labelled["label"].between(0, 1).all())
+    (12, True)
+    """
+    require_columns(trials, [*_KEYS, "replicate", "value", "status"], "trials")
+    scored = _scored(trials, dataset, scale)
+    judges = sorted(set(scored["judge"]))
+    if len(judges) > 1:
+        raise TrialsError("trials", f"scores of {', '.join(judges)}", "scores of one judge", "select one first")
+    require_one_condition(scored, _KEYS)
+    keys = [*ITEM, "attribute"]
+    labels = usable(scored).groupby(keys, sort=False)["label"].mean().reset_index()
+    texts = dataset.candidates.rename(columns={"context": "source"})
+    labelled = labels.merge(texts[[*ITEM, "text", "source", "reference"]], on=list(ITEM), how="left", indicator=True)
+    unknown = labelled["_merge"] != "both"
+    if unknown.any():
+        candidate = " / ".join(map(str, labelled.loc[unknown, keys].iloc[0]))
+        raise TrialsError("trials", candidate, "candidates of the data set")
+    rated = dataset.human.groupby(keys, sort=False)["score"].mean().rename("human")
+    return labelled.join(rated, on=keys)[list(EXAMPLES)]
+
+
+def annotate(
+    judge: Judge,
+    dataset: Dataset,
+    aspects: Sequence[str | Aspect] | None = None,
+    *,
+    task: str = "summarization",
+    attributes: Sequence[str] | None = None,
+    scale: StarScale = "stars",
+    reference: bool = False,
+    answer: ScoreAnswer = "distribution",
+    seed: int = 0,
+    store: Store | str | PathLike[str] | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Label every candidate from 0 to 1, for training or for comparison with other scores.
+
+    Parameters
+    ----------
+    judge : Judge
+        A judge that reads prompts is asked for `Stars`. One that answers `biaslab.core.Score` requests, such as an
+        `EvaluatorJudge`, is asked for its score, clipped to 0 to 1.
+    dataset : Dataset
+        The data set to label.
+    aspects, task, scale, reference, answer, seed
+        As in `Stars`.
+    attributes : sequence of str, optional
+        Name of each aspect in the result, if the data set uses another one: ``["quality"]`` for ``["multiple"]``.
+    store, progress
+        As in `biaslab.collect`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As in `biaslab.distill.examples`.
+
+    Raises
+    ------
+    InputError
+        If the numbers of attributes and aspects differ, or as in `Stars`.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=2)
+    >>> labelled = annotate(bl.SimulatedJudge(data), data, ["coherence", "fluency"], progress=False)
+    >>> labelled.groupby("attribute").size().to_dict(), bool(labelled["label"].between(0, 1).all())
+    ({'coherence': 12, 'fluency': 12}, True)
+    """
+    chosen = aspects if aspects is not None else [a.name for a in aspects_of(task) if a.name != MULTIPLE]
+    names = [aspect.name if isinstance(aspect, Aspect) else aspect for aspect in chosen]
+    called = list(names if attributes is None else attributes)
+    if len(called) != len(names) or len(set(called)) < len(called):
+        raise InputError("attributes", attributes, f"a distinct name for each of {', '.join(names)}")
+    if Score in judge.kinds:
+        trials = collect(Reward(names, reference), judge, dataset, store, progress)
+        trials, unit = trials.assign(value=trials["value"].clip(0, 1)), whole_numbers(0, 1)
+    else:
+        stars = Stars(task, chosen, scale, reference=reference, answer=answer, seed=seed)
+        trials, unit = collect(cast("Design", stars), judge, dataset, store, progress), None
+    return examples(
+        trials.assign(attribute=trials["attribute"].map(dict(zip(names, called, strict=True)))), dataset, unit
+    )
+
+
+def _scored(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None) -> pd.DataFrame:
+    """Return the scores of a data set with their labels from 0 to 1."""
+    mine = trials[trials["dataset"] == dataset.name] if "dataset" in trials else trials
+    if "opponent_id" in mine:
+        mine = mine[mine["opponent_id"].isna()]
+    if "asked" in mine:  # a probe may also ask for label probabilities
+        mine = mine[mine["asked"].isin(["score"]) | mine["asked"].isna()]
+    if scale is None:
+        require_columns(trials, ["scale"], "trials")
+        mine = mine[mine["scale"].notna()]
+        scales = {name: scale_named(str(name)) for name in mine["scale"].unique()}
+        labels = [scales[name].unit(value) for name, value in zip(mine["scale"], mine["value"], strict=True)]
+    else:
+        labels = [scale.unit(value) for value in mine["value"]]
+    if mine.empty:
+        raise TrialsError("trials", "no scores of this data set", f"scores of candidates of {dataset.name}")
+    return mine.assign(label=labels)

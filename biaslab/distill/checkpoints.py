@@ -18,8 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from biaslab.core.errors import InputError
-from biaslab.core.output import replacing
-from biaslab.core.progress import progress_bar
+from biaslab.core.output import progress_bar, replacing
 from biaslab.distill.settings import AnyPath
 
 Tensors = Mapping[str, torch.Tensor]

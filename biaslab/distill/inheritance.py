@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, Probe
+from biaslab.core import Metric, ProbeInterface
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats import (
@@ -27,7 +27,7 @@ from biaslab.stats import (
     require_columns,
     usable,
 )
-from biaslab.stats.together import (
+from biaslab.stats.joint_jackknife import (
     Together,
     condition_names,
     on_common_contexts,
@@ -44,7 +44,7 @@ _NO_SHARE = "undefined: the teacher's own bias is not distinguishable from zero 
 
 
 def bias_inheritance(
-    probe: Probe,
+    probe: ProbeInterface,
     teacher: pd.DataFrame,
     student: pd.DataFrame,
     metrics: Sequence[str] | None = None,
@@ -169,7 +169,7 @@ def bias_inheritance(
     return frame
 
 
-def _require_metrics(probe: Probe, metrics: Sequence[str] | None) -> dict[str, Metric]:
+def _require_metrics(probe: ProbeInterface, metrics: Sequence[str] | None) -> dict[str, Metric]:
     """Return the requested metrics by name; each has a null."""
     by_name = {metric.name: metric for metric in probe.metrics}
     tested = [name for name, metric in by_name.items() if metric.null is not None and not metric.quality]
@@ -195,7 +195,7 @@ def _compared(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of difference and share, and of the judges' own estimates if the probe gives none."""
     contexts = min(int(row["n_contexts"]) for row in pair)
-    judged, unit = Pair.jackknifed(values, contexts, float(pair[0]["ci_level"])), np.eye(len(pair))
+    judged, unit = TeacherAndStudent.jackknifed(values, contexts, float(pair[0]["ci_level"])), np.eye(len(pair))
     facts = {name: sum(row[name] for row in pair) for name in ("n_trials", "n_dropped")}
     facts |= {name: pair[1][name] for name in ("judge", "ci_level", "seed")}
     if own:
@@ -228,7 +228,7 @@ def _spreads(trials: Sequence[pd.DataFrame], where: Mapping[str, Any]) -> Floats
     return np.column_stack(columns)
 
 
-class Pair(Together):
+class TeacherAndStudent(Together):
     """Distances of teacher, student and optional control from the null, with their covariance over contexts.
 
     ``values`` are the distances: the teacher's, the student's and, if there is a control, its own.

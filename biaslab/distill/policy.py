@@ -14,9 +14,8 @@ from biaslab.core import Message
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
 from biaslab.distill.settings import AnyPath
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
-from biaslab.judges.encoding import Encoder
-from biaslab.judges.loading import find_model, load_model
-from biaslab.judges.placement import choose_device, choose_dtype
+from biaslab.judges.encoding import ChatEncoder
+from biaslab.judges.loading import choose_device, choose_dtype, find_model, load_model
 
 SOURCE = "{source}"
 Ids = tuple[int, ...]
@@ -51,7 +50,7 @@ class Policy:
         if SOURCE not in prompt:
             raise InputError("prompt", prompt, f"a text with {SOURCE} where the source goes")
         self.model, self.tokenizer, self.name, self.prompt = model.eval(), tokenizer, name, prompt
-        self.encoder = Encoder(tokenizer, int(model.config.get_text_config().vocab_size))
+        self.encoder = ChatEncoder(tokenizer, int(model.config.get_text_config().vocab_size))
         self.has_encoder = bool(model.config.is_encoder_decoder)
 
     def __repr__(self) -> str:
@@ -119,7 +118,7 @@ class Policy:
         """
         rows = [output for group in outputs for output in group]
         of = torch.tensor([i for i, group in enumerate(outputs) for _ in group], device=self.model.device)
-        reading = Reading(self, prompts)
+        reading = EncodedPrompts(self, prompts)
         targets = padded(rows, self.model.device)
         logits = reading.logits[of, None]
         if targets.shape[1] > 1:
@@ -184,7 +183,7 @@ def load_policy(
     return Policy(loaded, tokenizer, f"{source.name}@{source.revision}", prompt or SOURCE)
 
 
-class Reading:
+class EncodedPrompts:
     """Encoded prompts of a policy, ready to be continued; several rows may continue one prompt.
 
     Parameters

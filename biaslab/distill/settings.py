@@ -16,7 +16,7 @@ Texts = Sequence[str]
 Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]
 Pooling = Literal["cls", "mean", "last"]
-Score = Literal["expected", "likeliest"]
+ScorePoint = Literal["expected", "likeliest"]
 #: Number of encoder-width vectors that each kind of input concatenates (Eqs. 8, 7 and Appendix 3).
 BLOCKS: dict[str, int] = {"reference-free": 4, "reference-based": 6, "output": 1}
 
@@ -98,7 +98,7 @@ class Settings:
     patience: int | None = None
     validation: float = 0.15
     seed: int = 0
-    score: Score = "expected"
+    score: ScorePoint = "expected"
 
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, str) or not self.encoder:

@@ -1,16 +1,19 @@
-"""The index of a folder of figures: each figure with its estimates, and the cost of the last run."""
+"""The index of a folder of figures: each figure with its estimates, their precision, and the cost of the last run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from biaslab.core.csv_files import read_csv
-from biaslab.core.output import count
-from biaslab.figures.notebook import Run
-from biaslab.figures.precision import describe_precision, measure_precision
+import numpy as np
+import pandas as pd
+
+from biaslab.core import find_metric, is_primary
+from biaslab.core.files import read_csv, write_csv
+from biaslab.core.output import count, percent
+from biaslab.figures.notebook import NotebookRun
 from biaslab.report.wording import span, templates, version
 
 #: Studies listed first: recorded judges, which readers know.
@@ -103,7 +106,7 @@ def describe_estimates(path: Path) -> str:
     return " · ".join(parts)
 
 
-def describe(run: Run) -> str:
+def describe(run: NotebookRun) -> str:
     """Describe the output of one notebook, and its cost."""
     if run.up_to_date:
         return f"{run.notebook}: {count(len(run.figures), 'figure')}, up to date"
@@ -118,7 +121,7 @@ def describe(run: Run) -> str:
     return "\n".join(lines)
 
 
-def cost(runs: Sequence[Run]) -> str:
+def cost(runs: Sequence[NotebookRun]) -> str:
     """Count the new replies and those from the store, with their tokens."""
     asked, stored = sum(run.asked for run in runs), sum(run.stored for run in runs)
     paid, saved = sum(run.asked_tokens for run in runs), sum(run.stored_tokens for run in runs)
@@ -126,3 +129,128 @@ def cost(runs: Sequence[Run]) -> str:
         f"{count(asked, 'judge call')}{f' ({paid:,} tokens)' if paid else ''}, "
         f"{count(stored, 'reply')} from the store{f' ({saved:,} tokens)' if saved else ''}"
     )
+
+
+FILE = "precision.csv"
+_NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}
+_COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "told", "widest", "n_contexts"]
+_EDGE = 1e-9  # rounding tolerance for intervals exactly as wide as the threshold
+
+
+def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+    """Compare the width of primary intervals in figures with the smallest effect that matters.
+
+    Simulated judges are excluded: their biases are known, and their intervals can be made arbitrarily narrow.
+
+    Parameters
+    ----------
+    folder : str or path
+        Contains ``<study>__<name>.png`` with ``.csv`` next to it, see `biaslab.plots.save`, and further tables of a
+        study without a picture.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per study and primary metric; studies without one have no rows. Columns:
+
+        * ``study`` — its name, the prefix of its figures' names.
+        * ``metric`` — a primary metric of its probe.
+        * ``matters`` — the smallest distance from the null that matters, as declared by the probe, in the metric's
+          unit.
+        * ``intervals`` — number of intervals in figures, without duplicates; 0 if the metric was estimated but is not
+          shown, for example because it is undefined.
+        * ``narrow`` — how many of these have a half width below ``matters``.
+        * ``recorded`` — how many are of recorded judges, whose number of replies is given.
+        * ``told`` — how many are narrow, or of a recorded judge.
+        * ``widest`` — largest half width, of judges that were asked if there are any. NaN without an interval.
+        * ``n_contexts`` — largest number of contexts, likewise; 0 if unknown.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> rows = {"probe": "position", "judge": "local:a", "metric": "first_position_rate", "estimate": [0.6, 0.7]}
+    >>> table = pd.DataFrame(rows | {"ci_low": [0.55, 0.5], "ci_high": [0.65, 0.9], "n_contexts": 24})
+    >>> table.to_csv(folder / "position__rate.csv", index=False)
+    >>> _ = (folder / "position__rate.png").write_bytes(b"")
+    >>> measure_precision(folder)[["study", "matters", "intervals", "narrow", "widest"]].to_numpy().tolist()
+    [['position', 0.1, 2, 1, 0.2]]
+    """
+    studies: dict[str, list[pd.DataFrame]] = {}
+    for path in sorted(Path(folder).glob("*__*.csv")):
+        primary = _primary_rows(path)
+        if len(primary):
+            shown = path.with_suffix(".png").exists() & primary[["estimate", "ci_low", "ci_high"]].notna().all(axis=1)
+            studies.setdefault(path.stem.partition("__")[0], []).append(primary.assign(shown=shown))
+    rows = [row for study, parts in studies.items() for row in _of_study(study, pd.concat(parts, ignore_index=True))]
+    return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+    """Write the table of `measure_precision` to ``precision.csv`` in the folder of figures, and return it."""
+    table = measure_precision(folder)
+    write_csv(table, Path(folder) / FILE)
+    return table
+
+
+def share_told(table: pd.DataFrame) -> float:
+    """Return the share of intervals that are narrow or of a recorded judge; NaN without any."""
+    total = int(table["intervals"].sum())
+    return int(table["told"].sum()) / total if total else float("nan")
+
+
+def describe_precision(table: pd.DataFrame) -> str:
+    """Summarise in one sentence how many primary intervals are informative; empty if none was drawn."""
+    if not table["intervals"].sum():
+        return ""
+    total, told, recorded = (int(table[name].sum()) for name in ("intervals", "told", "recorded"))
+    of_them = f", {recorded:,} of them of recorded judges" if recorded else ""
+    return (
+        f"{told:,} of {count(total, 'interval')} of primary metrics ({percent(share_told(table), 2)}) "
+        f"can tell: narrower than what matters on both sides, or of a recorded judge{of_them}"
+    )
+
+
+def _primary_rows(path: Path) -> pd.DataFrame:
+    """Read the rows of primary metrics with a declared threshold; empty if the file has no estimates."""
+    try:
+        frame = read_csv(path, low_memory=False)
+    except (OSError, ValueError):
+        return pd.DataFrame()
+    if not set(frame.columns) >= _NEEDED:
+        return pd.DataFrame()
+    frame = frame[~frame["judge"].astype(str).str.startswith("simulated:")]
+    pairs = list(zip(frame["metric"].astype(str), frame["probe"].astype(str), strict=True))
+    sizes = {pair: find_metric(*pair).matters if is_primary(*pair) else None for pair in set(pairs)}
+    matters = np.array([sizes[pair] for pair in pairs], float)
+    primary: pd.DataFrame = frame.assign(matters=matters)[np.isfinite(matters)]
+    return primary
+
+
+def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    """Yield a row per metric; estimates are distinguished by everything in a table."""
+    redone = ("p_value", "q_value", "note", "finding")  # which figures may recompute
+    alike = [name for name in primary.columns if name not in redone]
+    for metric, estimates in primary.groupby("metric", sort=False):
+        rows = estimates[estimates["shown"]].drop_duplicates(alike)
+        half = (rows["ci_high"] - rows["ci_low"]).to_numpy(float) / 2
+        recorded = np.array([_is_recorded(judge) for judge in rows["judge"].astype(str)], bool)
+        narrow = half < rows["matters"].to_numpy(float) - _EDGE
+        asked = ~recorded if (~recorded).any() else recorded
+        contexts = rows.loc[asked, "n_contexts"].dropna() if "n_contexts" in rows else pd.Series(dtype=float)
+        yield (
+            study,
+            str(metric),
+            float(estimates["matters"].iloc[0]),  # one per metric: a study has one probe, and its audits
+            len(rows),
+            int(narrow.sum()),
+            int(recorded.sum()),
+            int((narrow | recorded).sum()),
+            round(float(half[asked].max()), 6) if len(rows) else float("nan"),
+            int(contexts.max()) if len(contexts) else 0,
+        )
+
+
+def _is_recorded(judge: str) -> bool:
+    """Return whether a judge is from a log: ids of judges that were asked begin with their kind (``local:``)."""
+    return judge.startswith("recorded/") or ":" not in judge

@@ -16,10 +16,16 @@ from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
-from biaslab.core.parameters import defaults, differing, parameters_cell, recorded, types_of
-from biaslab.core.project import PROJECT
+from biaslab.core.project import (
+    PROJECT,
+    defaults,
+    differing,
+    parameters_cell,
+    recorded,
+    types_of,
+)
 from biaslab.store import Store
-from biaslab.store.stored import PROCESS, Tally
+from biaslab.store.stored_judge import PROCESS, Tally
 
 _IMAGES = {".png", ".pdf", ".svg"}
 _TALLY = "BIASLAB_TALLY"  # environment variable of a kernel: the file for its counts
@@ -27,7 +33,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
-class Run:
+class NotebookRun:
     """Result of executing a notebook.
 
     Parameters
@@ -70,7 +76,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Task:
+class NotebookTask:
     """A notebook to execute.
 
     Parameters
@@ -119,7 +125,7 @@ def changes(source: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def execute(task: Task) -> Run | Failure:
+def execute(task: NotebookTask) -> NotebookRun | Failure:
     """Execute a notebook; failures are returned, never raised."""
     out, started = Path(task.always["out"]), time.monotonic()
     files, stored = _files(out), count_replies(task)
@@ -138,7 +144,7 @@ def execute(task: Task) -> Run | Failure:
         counts["asked"] = count_replies(task) - stored
     written = tuple(file for file, stamp in _files(out).items() if files.get(file) != stamp and _is_own(task, file))
     rows = sum(_n_rows(file) for file in written if file.suffix == ".csv")
-    return Run(task.source.stem, written, time.monotonic() - started, **counts, estimates=rows, ignored=ignored)
+    return NotebookRun(task.source.stem, written, time.monotonic() - started, **counts, estimates=rows, ignored=ignored)
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -147,7 +153,7 @@ def load_ipython_extension(shell: Any) -> None:
     shell.events.register("post_run_cell", lambda _: target.write_text(json.dumps(PROCESS.counts), encoding="utf-8"))
 
 
-def _papermill(task: Task, tally: Path) -> tuple[str, ...]:
+def _papermill(task: NotebookTask, tally: Path) -> tuple[str, ...]:
     """Execute with the parameters that exist in the notebook; return the names of the others."""
     import papermill
 
@@ -194,7 +200,7 @@ def _kernel(tally: Path, jobs: int) -> type:
     return Kernel
 
 
-def _failure(task: Task, error: Exception) -> Failure:
+def _failure(task: NotebookTask, error: Exception) -> Failure:
     name, text = getattr(error, "ename", type(error).__name__), getattr(error, "evalue", str(error))
     where = f"; partially executed copy: {task.target}" if task.target.exists() else ""
     return Failure(" ".join(f"{task.source.name} failed with {name}: {text}".split()) + where, str(error))
@@ -221,7 +227,7 @@ def _silence_leftover_tasks() -> None:
         loop.set_exception_handler(lambda *_: None)
 
 
-def count_replies(task: Task) -> int:
+def count_replies(task: NotebookTask) -> int:
     """Return the number of replies in the store of a task."""
     with Store(task.always["store"]) as store:
         return len(store)
@@ -232,7 +238,7 @@ def _files(folder: Path) -> dict[Path, tuple[int, int]]:
     return {file: (file.stat().st_mtime_ns, file.stat().st_size) for file in files}
 
 
-def _is_own(task: Task, file: Path) -> bool:
+def _is_own(task: NotebookTask, file: Path) -> bool:
     """Return whether a file belongs to this notebook, by the name before the two underscores, as others may run too."""
     return task.jobs == 1 or file.name.split("__")[0] in (task.source.stem, short_name(task.source))
 

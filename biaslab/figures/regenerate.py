@@ -10,29 +10,42 @@ Examples
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import json
 import multiprocessing
 import os
+import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from biaslab.core.checks import did_you_mean, require_extra, require_whole, unknown
+from biaslab.core.checks import did_you_mean, read, require_extra, require_whole, unknown
 from biaslab.core.errors import InputError, NotebookError
 from biaslab.core.output import count
-from biaslab.core.parameters import PLACES, bundled, folder_of, types_of
-from biaslab.core.written import read
-from biaslab.figures.gallery import Line, cost, write_index
-from biaslab.figures.notebook import Failure, Run, Task, changes, execute, minutes, short_name
-from biaslab.figures.precision import write_precision
-from biaslab.figures.up_to_date import earlier_run, inputs, remember
+from biaslab.core.project import PLACES, bundled, defaults, folder_of, parameters_cell, types_of
+from biaslab.figures.gallery import Line, cost, write_index, write_precision
+from biaslab.figures.notebook import (
+    Failure,
+    NotebookRun,
+    NotebookTask,
+    changes,
+    count_replies,
+    execute,
+    minutes,
+    short_name,
+)
 from biaslab.store import Store
 
-__all__ = ["Run", "list_notebooks", "regenerate"]
+__all__ = ["NotebookRun", "list_notebooks", "regenerate"]
 
 
 def regenerate(
@@ -48,12 +61,12 @@ def regenerate(
     store: str | PathLike[str] = "judgements.sqlite",
     notebooks: str | PathLike[str] | None = None,
     progress: bool = True,
-    report: Callable[[Run], object] | None = None,
+    report: Callable[[NotebookRun], object] | None = None,
     changed: bool = False,
-) -> list[Run]:
+) -> list[NotebookRun]:
     """Execute notebooks, which write their figures, and write an ``index.html`` of all figures next to them.
 
-    ``precision.csv`` reports for each study whether it was informative: `biaslab.figures.precision.measure_precision`.
+    ``precision.csv`` reports for each study whether it was informative: `biaslab.figures.gallery.measure_precision`.
 
     Relative paths refer to the working directory, also inside the notebooks.
 
@@ -86,7 +99,7 @@ def regenerate(
         Called with each `Run` as soon as it is complete.
     changed : bool
         Execute a notebook only if something that its figures depend on has changed since they were made:
-        `biaslab.figures.up_to_date.inputs`.
+        `biaslab.figures.regenerate.inputs`.
 
     Returns
     -------
@@ -117,24 +130,24 @@ def regenerate(
         raise InputError("runs", str(runs), "another folder than that of the notebooks")
     Store(store).close()
     made_of = {task.source.stem: inputs(task) for task in tasks}
-    results: dict[str, Run | Failure] = {}
+    results: dict[str, NotebookRun | Failure] = {}
     for task, result in _results(tasks, jobs, made_of if changed else {}):
         results[task.source.stem] = result
-        if isinstance(result, Run) and not result.up_to_date:
+        if isinstance(result, NotebookRun) and not result.up_to_date:
             remember(task, result, made_of[task.source.stem])
-        if report is not None and isinstance(result, Run):
+        if report is not None and isinstance(result, NotebookRun):
             report(result)
     for folder in dict.fromkeys(task.always["out"] for task in tasks):
         own_results = [results[task.source.stem] for task in tasks if task.always["out"] == folder]
         write_precision(folder)
-        write_index(folder, [_line(run) for run in own_results if isinstance(run, Run)])
+        write_index(folder, [_line(run) for run in own_results if isinstance(run, NotebookRun)])
     failures = [result for result in results.values() if isinstance(result, Failure)]
     if failures:
         error = NotebookError("; ".join(failure.message for failure in failures))
         for failure in failures:
             error.add_note(failure.traceback)
         raise error
-    return [result for source in chosen if isinstance(result := results[source.stem], Run)]
+    return [result for source in chosen if isinstance(result := results[source.stem], NotebookRun)]
 
 
 def read_given(notebooks: Sequence[Path], parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,14 +179,14 @@ def _task(
     store: str | PathLike[str],
     progress: bool,
     jobs: int,
-) -> Task:
+) -> NotebookTask:
     """Choose the folders of a notebook's figures and of its executed copy."""
     apart = folder_of(changes(source, wanted))
     always = {"store": str(store), "out": str(Path("figures", apart) if out is None else out)}
-    return Task(source, runs / apart / source.name, wanted, always, progress, jobs)
+    return NotebookTask(source, runs / apart / source.name, wanted, always, progress, jobs)
 
 
-def _line(run: Run) -> Line:
+def _line(run: NotebookRun) -> Line:
     """Describe a run for the index."""
     tables = sum(file.suffix == ".csv" for file in run.files)
     summary = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
@@ -241,7 +254,9 @@ def _make_folder(name: str, folder: Path) -> None:
         raise InputError(name, str(folder), "a folder that exists or can be created") from error
 
 
-def _results(tasks: Sequence[Task], jobs: int, made_of: Mapping[str, str]) -> Iterator[tuple[Task, Run | Failure]]:
+def _results(
+    tasks: Sequence[NotebookTask], jobs: int, made_of: Mapping[str, str]
+) -> Iterator[tuple[NotebookTask, NotebookRun | Failure]]:
     """Yield the runs that are up to date, then the others; without `made_of` all are executed."""
     due = []
     for task in tasks:
@@ -253,7 +268,7 @@ def _results(tasks: Sequence[Task], jobs: int, made_of: Mapping[str, str]) -> It
     yield from _run_all(due, jobs)
 
 
-def _run_all(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Run | Failure]]:
+def _run_all(tasks: Sequence[NotebookTask], jobs: int) -> Iterator[tuple[NotebookTask, NotebookRun | Failure]]:
     """Yield each task with its result, as it completes."""
     if jobs == 1:
         yield from ((task, execute(task)) for task in tasks)
@@ -280,7 +295,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _execute_interruptibly(task: Task) -> Run | Failure:
+def _execute_interruptibly(task: NotebookTask) -> NotebookRun | Failure:
     """Execute in a process of a pool; the first Ctrl-C stops the kernel, a second does not interfere."""
 
     def stop(*_: object) -> NoReturn:
@@ -292,3 +307,167 @@ def _execute_interruptibly(task: Task) -> Run | Failure:
         return execute(task)
     finally:
         _ignore_interrupts()
+
+
+_COUNTED = ("seconds", "asked", "stored", "asked_tokens", "stored_tokens", "estimates", "ignored")
+
+
+def inputs(task: NotebookTask) -> str:
+    """Return a digest of everything a notebook's figures depend on; empty if it cannot be read.
+
+    That is the notebook, its parameters, the files they name, biaslab itself, and the versions of all installed
+    packages. The model behind a name on the Hub or a server is not included.
+    """
+    try:
+        parameters = task.wanted | task.always
+        values = defaults(parameters_cell(task.source)) | {
+            n: parameters[n] for n in types_of(task.source) if n in parameters
+        }
+        files = [list(_stamps(value)) for name, value in sorted(values.items()) if name not in task.always]
+        document = [task.source.read_text(encoding="utf-8"), values, files, _package(), _installed()]
+    except (OSError, ValueError, KeyError, SyntaxError):
+        return ""
+    return _digest(json.dumps(document, sort_keys=True, default=repr).encode())
+
+
+def remember(task: NotebookTask, run: NotebookRun, made_of: str) -> None:
+    """Record in the executed notebook its inputs and outputs.
+
+    Parameters
+    ----------
+    task : Task
+        The executed task.
+    run : Run
+        Its result.
+    made_of : str
+        Its `inputs` before execution.
+    """
+    with suppress(OSError, ValueError, KeyError):  # then it is executed again
+        document = json.loads(task.target.read_text(encoding="utf-8"))
+        document["metadata"]["biaslab"] = document["metadata"].get("biaslab", {}) | {
+            "made_of": made_of,
+            "replies": count_replies(task),
+            "files": {file.name: _digest(file.read_bytes()) for file in run.files},
+            "run": {name: getattr(run, name) for name in _COUNTED},
+        }
+        written = task.target.with_suffix(".writing")
+        written.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        written.replace(task.target)
+
+
+def earlier_run(task: NotebookTask, made_of: str) -> NotebookRun | None:
+    """Return the result of a notebook's last execution, if nothing has changed since.
+
+    Parameters
+    ----------
+    task : Task
+        The task to check.
+    made_of : str
+        Its `inputs`.
+
+    Returns
+    -------
+    Run or None
+        None if an input changed, a file that it made is missing or modified, or the store has fewer replies than then.
+    """
+    try:
+        notes = json.loads(task.target.read_text(encoding="utf-8"))["metadata"]["biaslab"]
+        files = {Path(task.always["out"]) / name: digest for name, digest in notes["files"].items()}
+        fresh = made_of and notes["made_of"] == made_of and notes["replies"] <= count_replies(task)
+        if not fresh or any(_digest(file.read_bytes()) != digest for file, digest in files.items()):
+            return None
+        run = NotebookRun(task.source.stem, tuple(files), **notes["run"], up_to_date=True)
+        return replace(run, ignored=tuple(run.ignored))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _stamps(value: Any) -> Iterator[tuple[str, int, int]]:
+    """Yield name, size and time of each file named by a parameter, directly or through its folder."""
+    for text in value if isinstance(value, list | tuple) else [value]:
+        named = Path(text) if isinstance(text, str | Path) and str(text) not in ("", ".") else None
+        if named is None or not _exists(named):
+            continue
+        for file in sorted(named.rglob("*")) if named.is_dir() else [named]:
+            if file.is_file():
+                yield str(file), file.stat().st_size, file.stat().st_mtime_ns
+
+
+def _exists(path: Path) -> bool:
+    with suppress(OSError, ValueError):  # a long text is not a file name
+        return path.exists()
+    return False
+
+
+@cache
+def _package() -> str:
+    """Return a digest of biaslab's own files."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*")):
+        if file.is_file() and file.suffix != ".pyc":
+            digest.update(f"{file.relative_to(root)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@cache
+def _installed() -> list[str]:
+    releases = {f"{each.name}=={each.version}" for each in importlib.metadata.distributions()}
+    return [sys.version, *sorted(releases)]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class Copied(NamedTuple):
+    """Paths of notebooks that were ``written``, were the ``same`` already, or ``kept`` because they differ."""
+
+    written: tuple[Path, ...]
+    same: tuple[Path, ...]
+    kept: tuple[Path, ...]
+
+
+def copy_notebooks(folder: str | PathLike[str] = "notebooks", overwrite: bool = False) -> Copied:
+    """Copy all notebooks to a folder, to edit them there.
+
+    Parameters
+    ----------
+    folder : str or path
+        Target folder; created if missing.
+    overwrite : bool
+        Replace existing files that differ, for example notebooks that were edited or executed.
+
+    Returns
+    -------
+    Copied
+        The result for each notebook.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be created or written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> made = tempfile.mkdtemp()
+    >>> len(copy_notebooks(made).written) == len(copy_notebooks(made).same) > 0
+    True
+    """
+    place = Path(folder)
+    written, same, kept = [], [], []
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for source in sorted(bundled().glob("*.ipynb")):
+            target = place / source.name
+            if target.exists() and target.read_bytes() == source.read_bytes():
+                same.append(target)
+            elif target.exists() and not overwrite:
+                kept.append(target)
+            else:
+                shutil.copyfile(source, target)
+                written.append(target)
+    except OSError as error:
+        raise InputError("folder", str(folder), f"a folder that can be written ({error.strerror})") from error
+    return Copied(tuple(written), tuple(same), tuple(kept))

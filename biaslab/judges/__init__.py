@@ -1,19 +1,19 @@
-"""Judges: everything that answers requests."""
+"""Judges: everything that answers requests, and their names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from biaslab.core import Judge
-from biaslab.core.checks import did_you_mean, is_there
+from biaslab.core.checks import did_you_mean, is_there, is_whole
 from biaslab.core.errors import InputError
+from biaslab.core.project import SETTINGS, named_tables
 from biaslab.core.schema import Dataset
-from biaslab.judges.judge_file import described, make_named, named_judges
 
 _ANNOUNCED = "biaslab.judges"  # entry points: name = kind before the colon, value = factory that takes the whole name
 
@@ -78,7 +78,7 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
             raise InputError("dataset", dataset, "the data set whose scores a simulated judge knows")
         return SimulatedJudge(dataset, **_planted(name.partition(":")[2]))
     if name.startswith("api:"):
-        from biaslab.judges.api.options import make_judge, split_address
+        from biaslab.judges.api import make_judge, split_address
 
         return make_judge(*split_address(name.removeprefix("api:")))
     wrappers: tuple[tuple[str, Callable[[str, Dataset | None], Judge]], ...] = (
@@ -122,7 +122,7 @@ def _local(name: str) -> Judge:
 
 
 def _over_thoughts(name: str, dataset: Dataset | None) -> Judge:
-    from biaslab.judges.over_thoughts import MeanOverThoughts
+    from biaslab.judges.repetition import MeanOverThoughts
 
     k, _, inner = name.removeprefix("thoughts:").partition(":")
     if not k.isdecimal() or not inner:
@@ -131,7 +131,7 @@ def _over_thoughts(name: str, dataset: Dataset | None) -> Judge:
 
 
 def _sampled(name: str, dataset: Dataset | None) -> Judge:
-    from biaslab.judges.sampled import Sampled
+    from biaslab.judges.repetition import Sampled
 
     k, _, inner = name.removeprefix("sampled:").partition(":")
     if not k.isdecimal() or not inner:
@@ -140,7 +140,7 @@ def _sampled(name: str, dataset: Dataset | None) -> Judge:
 
 
 def _panel(name: str, dataset: Dataset | None) -> Judge:
-    from biaslab.judges.panel_of_judges import Panel
+    from biaslab.judges.panel import Panel
 
     names = name.removeprefix("panel:").split("+")
     if len(names) < 2 or not all(names):
@@ -196,7 +196,7 @@ def _announced() -> dict[str, EntryPoint]:
 
 def _planted_defaults() -> dict[str, float | bool | str]:
     """Return the planted values that a name can set, with their defaults: those expressible in one word."""
-    from biaslab.judges.simulated.planted import Planted
+    from biaslab.judges.simulated import Planted
 
     return {f.name: f.default for f in fields(Planted) if isinstance(f.default, int | float | str)}
 
@@ -233,3 +233,76 @@ def _read_as(default: float | bool | str, value: str) -> float | bool | str | No
     if not math.isfinite(number) or (isinstance(default, int) and not number.is_integer()):
         return None
     return int(number) if isinstance(default, int) else number
+
+
+_TAKEN = ("smollm2-135m", "simulated")
+_OWN = ("judge", "model", "address", "samples")
+
+
+def named_judges() -> dict[str, dict[str, Any]]:
+    """Return the tables of the judges in the file; empty if there is no file.
+
+    Raises
+    ------
+    InputError
+        If the file is not valid TOML, or a name is that of a built-in judge.
+    """
+    tables = named_tables("judges")
+    taken = next((name for name in tables if name in _TAKEN), None)
+    if taken is not None:
+        raise InputError(
+            SETTINGS, taken, f"a name of letters, digits, dots and hyphens, other than {' and '.join(_TAKEN)}"
+        )
+    return tables
+
+
+def make_named(name: str, table: Mapping[str, Any], load: Callable[[str], Judge]) -> Judge:
+    """Create the judge described by a table.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table, for messages.
+    table : mapping
+        ``model``, optionally ``address`` and options of `biaslab.ApiJudge`; or ``judge``, any other judge name. With
+        ``samples``, label probabilities are shares of that many texts (`biaslab.Sampled`).
+    load : callable
+        Creates a judge from another name.
+
+    Raises
+    ------
+    InputError
+        If a value in the table is invalid. Values that may be keys are not displayed.
+    """
+    where = f"{SETTINGS}: judges.{name}"
+    if ("judge" in table) == ("model" in table):
+        raise InputError(where, sorted(table), "either model or judge")
+    for key in ("judge", "model", "address"):
+        if not isinstance(table.get(key, ""), str):
+            raise InputError(f"{where}.{key}", table[key], "a quoted string")
+    options = {key: value for key, value in table.items() if key not in _OWN}
+    judge: Judge
+    if "model" in table:
+        from biaslab.judges.api import make_judge
+
+        judge = make_judge(table["model"], table.get("address"), options, where, _OWN)
+    elif options or "address" in table:
+        first = next(iter([*options, "address"]))
+        raise InputError(where, first, "only judge and samples, because judge refers to another judge", "use model =")
+    else:
+        judge = load(table["judge"])
+    samples = table.get("samples")
+    if samples is None:
+        return judge
+    if not is_whole(samples, 1):
+        raise InputError(f"{where}.samples", samples, "a whole number of at least 1")
+    from biaslab.judges.repetition import Sampled
+
+    return Sampled(judge, samples)
+
+
+def described(table: Mapping[str, Any]) -> str:
+    """Describe the judge of a table briefly, for a list."""
+    if "judge" in table:
+        return f"{table['judge']}, in {SETTINGS}"
+    return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {SETTINGS}"

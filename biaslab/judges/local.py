@@ -15,27 +15,213 @@ from biaslab.core import (
     Closable,
     Completion,
     Likelihood,
-    Pack,
     Reply,
+    ReplyBatch,
     Request,
     Usage,
+    as_prompt,
     canonical_json,
     require_kinds,
+    thinking_of,
 )
-from biaslab.core.errors import OutOfMemoryError
+from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.core.output import html_table
-from biaslab.judges.loading import EMBEDDED, find_model
-from biaslab.judges.local_model import LocalModel, naming
-from biaslab.judges.placement import DeviceMap, choose_device, choose_dtype, choose_main_device, input_device
-from biaslab.judges.thinking import LEAST, Thinking
+from biaslab.judges.loading import (
+    EMBEDDED,
+    DeviceMap,
+    ModelSource,
+    choose_device,
+    choose_dtype,
+    choose_main_device,
+    find_model,
+    input_device,
+    load_model,
+)
+from biaslab.judges.thinking import LEAST, ThinkingOption
 from biaslab.prompts.parsing.thoughts import answered
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
-    from biaslab.judges.generation import Generator
-    from biaslab.judges.local_thoughts import ThoughtWriter
+    from biaslab.judges.encoding import ChatEncoder
+    from biaslab.judges.generation import Prompted, TextGenerator
+    from biaslab.judges.local_thoughts import OpenedPrompt, ThoughtPrompts, ThoughtWriter
     from biaslab.judges.prefix_tree import TreeScorer
-    from biaslab.judges.prompted import Prompted
+
+_CLOSING = 64  # maximum number of tokens that open and close a thought
+
+
+class LocalModel:
+    """Base of judges whose model runs on this machine: loads the model and encodes requests."""
+
+    id: str
+    device: str
+    dtype: str
+    _source: ModelSource
+    _device_map: DeviceMap | None
+    _thinking: ThinkingOption | None = None
+
+    def encode(self, request: Request) -> list[tuple[int, ...]]:
+        """Return the token ids that are read: for a `Choice`, prompt and label for each label; without thoughts.
+
+        Raises
+        ------
+        JudgeError
+            As in `check`.
+        """
+        return [sequence.ids for sequence in self._encode(request)]
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        return load_model(self._source, self.dtype, self.device, self._device_map)
+
+    @cached_property
+    def _encoder(self) -> ChatEncoder:
+
+        model, tokenizer = self._loaded
+        size = int(model.config.get_text_config().vocab_size)
+        return Encoder(tokenizer, size)
+
+    def _thinking_of(self, request: Request) -> ThinkingOption | None:
+        """Return the thinking budget of the request or else the judge; None for the model's default."""
+        budget = thinking_of(request)
+        return self._thinking if budget is None else (self._thinking or ThinkingOption()).at(budget)
+
+    def _thinks_before(self, request: Request) -> bool:
+        thinking = self._thinking_of(request) if isinstance(request, Choice | Completion) else None
+        return thinking is not None and thinking.is_on
+
+    def _prompts(self, thinking: ThinkingOption) -> ThoughtPrompts:
+        """Return prompts that open a thought or turn thinking off, cached per setting."""
+        from biaslab.judges.local_thoughts import ThoughtPrompts
+
+        kept: dict[tuple[bool, str | None], ThoughtPrompts] = self.__dict__.setdefault("_kept_prompts", {})
+        how = thinking.is_on, thinking.effort
+        if how not in kept:
+            model, tokenizer = self._loaded
+            if model.config.is_encoder_decoder:
+                raise JudgeError(f"{self.id!r} is an encoder–decoder model, which cannot think; do not set thinking")
+            kept[how] = ThoughtPrompts(tokenizer, int(model.config.get_text_config().vocab_size), thinking)
+        return kept[how]
+
+    @cached_property
+    def _end_of_turn(self) -> tuple[int, ...]:
+        model, tokenizer = self._loaded
+        configured = model.generation_config.eos_token_id
+        ids = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])} - {None}
+        if not ids:
+            raise JudgeError(f"the model {self.id!r} has no end-of-sequence token, so no text would end")
+        return tuple(sorted(ids))
+
+    @cached_property
+    def _opening(self) -> tuple[int, ...]:
+        """First tokens of an encoder–decoder model's decoder; empty for a causal model."""
+        from biaslab.judges.batches import decoder_start
+
+        model = self._loaded[0]
+        return (decoder_start(model), *self._encoder.prefix) if model.config.is_encoder_decoder else ()
+
+    @cached_property
+    def _window_tokens(self) -> float:
+        """Length of the context window in tokens; infinite if the configuration has none."""
+        config = self._loaded[0].config.get_text_config()
+        return float(getattr(config, "max_position_embeddings", None) or math.inf)
+
+    def _at_most(self, request: Request) -> int:
+        """Return an upper bound on the tokens of a request, without encoding it."""
+        encoder, request = self._encoder, as_prompt(request)
+        if isinstance(request, Likelihood):
+            return encoder.at_most(request.given) + encoder.at_most(request.text)
+        thinking, size = self._thinking_of(request), 0
+        if thinking is not None:
+            self._prompt(request)  # the template may refuse it
+            encoder = self._prompts(thinking).encoder
+            size = (thinking.tokens or LEAST) + _CLOSING if thinking.is_on else 0
+        size += encoder.at_most(request.messages)
+        if isinstance(request, Completion):
+            return size + request.max_tokens
+        return size + max(map(encoder.at_most, request.labels))
+
+    def _encode(self, request: Request) -> list[Scored]:
+        """Encode a request: one sequence per label; for a completion, the prompt.
+
+        Raises
+        ------
+        PromptTooLongError
+            If a sequence does not fit the context window.
+        JudgeError
+            If the chat template refuses it, or labels or content cannot be encoded.
+        """
+        with naming(request):
+            sequences = self._sequences(request)
+            longest = max(self._length(s) for s in sequences)
+            if isinstance(request, Choice | Completion) and self._thinks_before(request):
+                self._budget(request, sequences)
+        longest += request.max_tokens if isinstance(request, Completion) else 0
+        if longest > self._window_tokens:
+            raise PromptTooLongError(
+                f"a request has {longest} tokens, but the context window of {self.id!r} is "
+                f"{self._window_tokens:.0f}; shorten the text or use a judge with a longer window",
+                request,
+            )
+        return sequences
+
+    def _length(self, sequence: Scored) -> int:
+        """Return the window positions that a sequence takes (for encoder–decoder models, in the fuller window)."""
+        if not self._opening:
+            return len(sequence.ids)
+        return max(sequence.start, len(sequence.ids) - sequence.start + len(self._opening))
+
+    def _budget(self, request: Choice | Completion, sequences: Sequence[Scored]) -> int:
+        """Return the maximum thinking tokens."""
+        thinking, answer = self._thinking_of(request), request.max_tokens if isinstance(request, Completion) else 0
+        assert thinking is not None  # noqa: S101 - only then it is asked for
+        size = max(len(s.ids) for s in sequences) + answer
+        return self._prompts(thinking).budget(request, thinking, size, self._window_tokens)
+
+    def _prompt(self, request: Choice | Completion) -> OpenedPrompt:
+        """Encode a conversation up to the beginning of the answer or of the thinking before it."""
+        from biaslab.judges.local_thoughts import OpenedPrompt
+
+        thinking = self._thinking_of(request)
+        if thinking is not None:
+            return self._prompts(thinking).prompt(request.messages)
+        after = self._encoder.suffix if self._opening else ()
+        return OpenedPrompt((*self._encoder.conversation(request.messages), *after), ())
+
+    def _sequences(self, request: Request, thought: tuple[int, ...] = ()) -> list[Scored]:
+        """Encode a request after its generated thinking."""
+        from biaslab.judges.batches import Scored
+
+        encoder, has_encoder = self._encoder, bool(self._opening)
+        after, request = encoder.suffix if has_encoder else (), as_prompt(request)
+        if isinstance(request, Likelihood):
+            prefix = (*encoder.prefix, *encoder.plain(request.given), *after)
+            goes_on = request.given and not has_encoder
+            text = encoder.continuation(request.text) if goes_on else encoder.plain(request.text)
+            if not prefix:
+                prefix, text = (self._end_of_turn[:1], text) if has_encoder else (text[:1], text[1:])
+            return [Scored(prefix + text, len(prefix))]
+        opened = self._prompt(request)
+        prompt = (*opened.ids, *thought, *opened.answer)
+        if not prompt:
+            raise JudgeError("the conversation is empty for this model; it needs at least one character")
+        if isinstance(request, Completion):
+            return [Scored(prompt, len(prompt))]
+        labels = [encoder.plain(label) if has_encoder else encoder.continuation(label) for label in request.labels]
+        return [
+            Scored(prompt + ids, len(prompt), encoder.vocabulary.terminators(label, request.labels, labels))
+            for label, ids in zip(request.labels, labels, strict=True)
+        ]
+
+
+@contextlib.contextmanager
+def naming(request: Request) -> Iterator[None]:
+    """Attach the request to every `JudgeError` raised inside."""
+    try:
+        yield
+    except JudgeError as error:
+        error.request = request
+        raise
 
 
 class LocalJudge(LocalModel, BaseJudge):
@@ -123,7 +309,7 @@ class LocalJudge(LocalModel, BaseJudge):
         max_batch_tokens: int | None = None,
         thinking: Mapping[str, Any] | str | int | None = None,
     ) -> None:
-        self._thinking = Thinking.of(thinking)
+        self._thinking = ThinkingOption.of(thinking)
         self._source = find_model(model, gguf_file, revision)
         self.device = choose_device(device) if device_map is None else choose_main_device(device_map, device)
         self.dtype = choose_dtype(dtype, self.device)
@@ -162,7 +348,7 @@ class LocalJudge(LocalModel, BaseJudge):
         """
         judge = cls.__new__(cls)
         judge.device, judge.dtype = str(input_device(model)), str(model.dtype).removeprefix("torch.")
-        budget = Thinking.of(thinking)
+        budget = ThinkingOption.of(thinking)
         judge.id = f"local:{name}:{judge.dtype}{_in_id(budget)}"
         judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens, _thinking=budget)
         return judge
@@ -184,7 +370,7 @@ class LocalJudge(LocalModel, BaseJudge):
             if not short:
                 self._encode(request)
 
-    def packs(self, requests: Iterable[Request]) -> Closable[Pack]:
+    def packs(self, requests: Iterable[Request]) -> Closable[ReplyBatch]:
         """Yield replies as soon as a forward pass or batch completes them, holding one window in memory at a time."""
         for window in self._windows(requests):
             asked = [r for r in window if isinstance(r, Choice | Completion) and self._thinks_before(r)]
@@ -195,7 +381,7 @@ class LocalJudge(LocalModel, BaseJudge):
 
     def _windows(self, requests: Iterable[Request]) -> Iterator[dict[Request, list[Scored]]]:
         """Encode requests into windows of sufficient size, within which prefixes are shared."""
-        from biaslab.judges.memory import window_tokens
+        from biaslab.judges.batches import window_tokens
 
         window: dict[Request, list[Scored]] = {}
         tokens, most = 0, window_tokens()
@@ -232,7 +418,7 @@ class LocalJudge(LocalModel, BaseJudge):
     def _writer(self) -> ThoughtWriter:
         from biaslab.judges.local_thoughts import ThoughtWriter
 
-        return ThoughtWriter(self._prompts(Thinking(mode="auto")), self._generator)
+        return ThoughtWriter(self._prompts(ThinkingOption(mode="auto")), self._generator)
 
     @cached_property
     def _scorer(self) -> BatchScorer | TreeScorer:
@@ -241,9 +427,8 @@ class LocalJudge(LocalModel, BaseJudge):
         return choose_scorer(self._loaded[0], self._max_batch_tokens, self._opening)
 
     @cached_property
-    def _generator(self) -> Generator:
-        from biaslab.judges.generation import Generator
-        from biaslab.judges.memory import batch_tokens, cached_tokens
+    def _generator(self) -> TextGenerator:
+        from biaslab.judges.batches import batch_tokens, cached_tokens
 
         model, most = self._loaded[0], self._max_batch_tokens
         sizes = (most or batch_tokens(model), most or cached_tokens(model))
@@ -264,7 +449,7 @@ class LocalJudge(LocalModel, BaseJudge):
                     yield [(request, _scored_reply(request, scores.pop(request), encoded[request])) for request in done]
 
     def _complete(self, prompts: Mapping[Completion, tuple[int, ...]]) -> Iterator[list[tuple[Request, Reply]]]:
-        from biaslab.judges.prompted import Prompted
+        from biaslab.judges.generation import Prompted
 
         rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
         with naming_index(list(prompts)):
@@ -297,7 +482,7 @@ def _scored_reply(request: Request, parts: dict[int, list[float]], sequences: Se
     return Reply(logprobs=tuple(min(math.fsum(parts[i]), 0.0) for i in range(len(parts))), usage=usage)
 
 
-def _in_id(thinking: Thinking | None) -> str:
+def _in_id(thinking: ThinkingOption | None) -> str:
     return "" if thinking is None else f":{canonical_json({'thinking': thinking.setting})}"
 
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from biaslab.core import Choice, Completion, Message, Reply, Usage, request_key
 from biaslab.core.errors import JudgeError, PromptTooLongError
-from biaslab.judges.encoding import Encoder
-from biaslab.judges.prompted import Prompted
-from biaslab.judges.thinking import LEAST, MOST, Thinking
-from biaslab.judges.thought_format import FORMATS, ThoughtFormat, find_format
+from biaslab.judges.encoding import ChatEncoder
+from biaslab.judges.generation import Prompted
+from biaslab.judges.thinking import FORMATS, LEAST, MOST, ThinkingOption, ThoughtFormat, find_format
 
 if TYPE_CHECKING:
-    from biaslab.judges.generation import Generator
+    from biaslab.judges.generation import TextGenerator
 
 Asked = Choice | Completion
 _TOGETHER = 64  # thoughts answered together, to fill a batch; a killed run loses at most these
@@ -73,11 +72,11 @@ class ThoughtPrompts:
         Encodes conversations with the template's switch set (``enable_thinking`` or ``thinking``).
     """
 
-    def __init__(self, tokenizer: object, size: int, thinking: Thinking) -> None:
+    def __init__(self, tokenizer: object, size: int, thinking: ThinkingOption) -> None:
         self.is_on = thinking.is_on
         effort = {"reasoning_effort": thinking.effort} if thinking.effort and self.is_on else {}
         options = [{"enable_thinking": on, "thinking": on} for on in (self.is_on, not self.is_on)]
-        self.encoder, self._other = (Encoder(tokenizer, size, each | effort) for each in options)
+        self.encoder, self._other = (ChatEncoder(tokenizer, size, each | effort) for each in options)
 
     @cached_property
     def format(self) -> ThoughtFormat:
@@ -134,7 +133,7 @@ class ThoughtPrompts:
         """Tokens that end a thought at its budget."""
         return self.encoder.trusted(self.format.before + self.format.tag + self.format.after)
 
-    def budget(self, request: Asked, thinking: Thinking, tokens: int, window: float) -> int:
+    def budget(self, request: Asked, thinking: ThinkingOption, tokens: int, window: float) -> int:
         """Return the maximum length of a thought given other tokens; with "auto", what the window leaves.
 
         Raises
@@ -194,7 +193,7 @@ class ThoughtWriter:
         Length of the longest thought so far, in tokens.
     """
 
-    def __init__(self, prompts: ThoughtPrompts, generator: Generator) -> None:
+    def __init__(self, prompts: ThoughtPrompts, generator: TextGenerator) -> None:
         self.prompts, self.longest, self._generator = prompts, 0, generator
 
     def write(self, asked: Mapping[Asked, tuple[tuple[int, ...], int]]) -> Iterator[dict[Asked, Thought]]:

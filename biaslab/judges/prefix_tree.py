@@ -9,7 +9,8 @@ token attends only to its ancestors, and its position is its depth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any
 
@@ -18,11 +19,78 @@ import torch
 from numpy.typing import NDArray
 
 from biaslab.core.errors import OutOfMemoryError
-from biaslab.judges.batches import Distributions, Scored, is_out_of_memory
-from biaslab.judges.placement import input_device, is_spread
-from biaslab.judges.tree_pack import Pack, Readout
+from biaslab.judges.batches import Distributions, Scored, TokenSet, is_out_of_memory
+from biaslab.judges.loading import input_device, is_spread
 
-Scores = tuple[int, list[float]]
+_Place = int | tuple[int, TokenSet]
+
+
+@dataclass
+class TreePack:
+    """Distinct tokens of a subtree below the cached prefix, in depth-first order."""
+
+    depth: int
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)  # index in the pack; -1 is the end of the cached prefix
+    depths: list[int] = field(default_factory=list)
+    scored: dict[int, None] = field(default_factory=dict)  # nodes whose log-probability is read, in order
+    ends: dict[tuple[int, TokenSet], None] = field(default_factory=dict)  # (node, terminators) read after it
+
+    def add(self, token: int, parent: int, depth: int) -> int:
+        """Add a token and return its index."""
+        self.tokens.append(token)
+        self.parents.append(parent)
+        self.depths.append(depth)
+        return len(self.tokens) - 1
+
+    def subtree_ends(self) -> list[int]:
+        """Index after the last descendant of each token: in depth-first order a subtree is contiguous."""
+        ends, open_nodes = [len(self.tokens)] * len(self.tokens), list[int]()
+        for node, depth in enumerate(self.depths):
+            while open_nodes and self.depths[open_nodes[-1]] >= depth:
+                ends[open_nodes.pop()] = node
+            open_nodes.append(node)
+        return ends
+
+    def reading(self) -> list[int]:
+        """Tokens after which a distribution is read, ascending; -1 is the end of the cached prefix."""
+        return sorted({self.parents[n] for n in self.scored} | {node for node, _ in self.ends})
+
+    def read(self, nodes: Sequence[int], logits: torch.Tensor, reader: type[Distributions] = Distributions) -> Readout:
+        """Start copying the log-probabilities to the host, from logits of shape (nodes, vocabulary)."""
+        seen, at = reader(logits), {node: i for i, node in enumerate(nodes)}
+        places: list[_Place] = list(self.scored)
+        parts = [seen.tokens([at[self.parents[n]] for n in self.scored], [self.tokens[n] for n in self.scored])]
+        asked: dict[TokenSet, list[int]] = {}
+        for node, terminators in self.ends:
+            asked.setdefault(terminators, []).append(node)
+        for terminators, ending in asked.items():
+            parts.append(seen.any_of([at[n] for n in ending], terminators))
+            places += [(node, terminators) for node in ending]
+        return Readout(places, torch.cat(parts))
+
+
+class Readout:
+    """The log-probabilities of one pack, copied from the device asynchronously; the first access waits."""
+
+    def __init__(self, places: Sequence[_Place], values: torch.Tensor) -> None:
+        self._places, self._done = places, None
+        self._values = values
+        if values.is_cuda:
+            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values.copy_(values, non_blocking=True)
+            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._done.record(torch.cuda.current_stream(values.device))
+
+    @cached_property
+    def values(self) -> dict[_Place, float]:
+        """Log-probability of each scored token, and of each (token, terminators)."""
+        if self._done is not None:
+            self._done.synchronize()
+        return dict(zip(self._places, self._values.tolist(), strict=True))
+
+
+PackScores = tuple[int, list[float]]
 
 
 _Read = tuple[Readout, int] | None  # for a token of the cached prefix: where to find its log-probability
@@ -71,11 +139,11 @@ class TreeScorer:
         self._window = getattr(config, "sliding_window", None)
         self._types = tuple(dict.fromkeys(types or ("sliding_attention" if slides else "full_attention",)))
 
-    def score(self, sequences: Sequence[Scored]) -> Iterator[Scores]:
+    def score(self, sequences: Sequence[Scored]) -> Iterator[PackScores]:
         """Yield (index, log-probabilities of the scored tokens), as `packs` does, one by one."""
         return chain.from_iterable(self.packs(sequences))
 
-    def packs(self, sequences: Sequence[Scored]) -> Iterator[list[Scores]]:
+    def packs(self, sequences: Sequence[Scored]) -> Iterator[list[PackScores]]:
         """Yield (index, log-probabilities of the scored tokens) of all sequences of a pack as it completes.
 
         Raises
@@ -88,7 +156,7 @@ class TreeScorer:
         yield from _Walk(self, sequences, DynamicCache()).run()
 
     def forward(
-        self, pack: Pack, cache: Any, before: torch.Tensor | None, keep_last: bool
+        self, pack: TreePack, cache: Any, before: torch.Tensor | None, keep_last: bool
     ) -> tuple[Readout, torch.Tensor | None]:
         """Compute a pack on top of the cache, extending the cache.
 
@@ -182,7 +250,7 @@ class _Walk:
         self.after: list[tuple[int, torch.Tensor]] = []  # (depth, logits after it) for the cached prefixes above
 
     @torch.inference_mode()
-    def run(self) -> Iterator[list[Scores]]:
+    def run(self) -> Iterator[list[PackScores]]:
         """Yield what `TreeScorer.packs` yields; a GPU computes one pack while the previous one is read and yielded."""
         waiting = [(0, len(self.rows), 0)] if self.rows else []
         launched: list[_Launched] = []
@@ -230,7 +298,7 @@ class _Walk:
     def _descend(self, low: int, high: int, depth: int, end: int) -> None:
         """Add the shared tokens depth … end − 1 to the cache."""
         first_scored = min(r.start for r in self.rows[low:high])
-        pack = Pack(depth)
+        pack = TreePack(depth)
         for at, token in enumerate(self.rows[low].ids[depth:end], start=depth):
             pack.add(token, at - depth - 1, at)
         pack.scored = dict.fromkeys(range(max(first_scored - depth, 0), end - depth))
@@ -241,7 +309,7 @@ class _Walk:
 
     def _score_pack(self, low: int, high: int, depth: int) -> list[_Launched]:
         """Compute all sequences of a range in one pack on top of the cached prefix of length `depth`."""
-        pack, path, paths = Pack(depth), list[int](), list[list[int]]()
+        pack, path, paths = TreePack(depth), list[int](), list[list[int]]()
         for index in range(low, high):
             sequence = self.rows[index]
             shared = int(self.shared[index]) if index > low else depth
@@ -264,7 +332,7 @@ class _Walk:
             for index, nodes in zip(range(low, high), paths, strict=True)
         ]
 
-    def _collect(self, launched: _Launched) -> Scores:
+    def _collect(self, launched: _Launched) -> PackScores:
         """Assemble the values of one sequence, waiting for its pack."""
         values = [readout.values[node] for readout, node in filter(None, launched.before)]
         values += [launched.readout.values[node] for node in launched.nodes]

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import pickle
-from collections.abc import Callable, Iterable
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from uuid import uuid4
 
-from biaslab.core import BaseJudge, Judge, Request, require_kinds
+from biaslab.core import (
+    BaseJudge,
+    Closable,
+    Judge,
+    Reply,
+    ReplyBatch,
+    Request,
+    Stoppable,
+    as_judge,
+    require_kinds,
+)
 from biaslab.core.checks import require_extra, require_whole
-from biaslab.core.errors import InputError, JudgeError
-from biaslab.judges import ray_cluster
-from biaslab.judges.context_blocks import blocks_of, breadth_of_blocks
-from biaslab.judges.judge_file import named_judges
-from biaslab.judges.replica import Description, Recipe, Replica
-from biaslab.judges.replies_of_replicas import WAITING, Packs
-
-if TYPE_CHECKING:
-    from biaslab.core.schema import Dataset
+from biaslab.core.errors import BiaslabError, InputError, JudgeError
+from biaslab.core.schema import Dataset
+from biaslab.core.stopping import seconds_left
+from biaslab.judges import named_judges, ray_cluster
 
 _INLINE = 64_000  # bytes of a pickled data set that Ray sends within a message; larger ones go to its object store
 _RETRIES = 3  # retries of calls other than answers if a replica dies
@@ -66,7 +78,7 @@ class RayJudge(BaseJudge):
 
     Notes
     -----
-    Requests are sent in blocks of whole contexts (`biaslab.judges.context_blocks`), at most two blocks per replica at
+    Requests are sent in blocks of whole contexts (`biaslab.judges.ray_judge`), at most two blocks per replica at
     a time, so that prompts with a common prefix are computed together. Replies arrive as they are made, and a store
     saves them at once. A replica that dies is replaced, and only its unanswered requests are asked again, those of a
     block at most three times without progress. A judge's error is raised unchanged after the earlier replies; other
@@ -211,7 +223,7 @@ def _require_gpus(gpus: object) -> None:
         raise InputError("gpus", gpus, "a whole number of at least 0, or a share of a GPU such as 0.5")
 
 
-def _gpus_of(judge: Recipe, gpus: float | None, replicas: int) -> float:
+def _gpus_of(judge: JudgeSource, gpus: float | None, replicas: int) -> float:
     """Return the GPUs per replica; a cluster that cannot grow must have enough."""
     available = ray_cluster.total("GPU")
     wanted = float(gpus) if gpus is not None else float(available > 0 and isinstance(judge, str) and _runs_here(judge))
@@ -227,3 +239,372 @@ def _runs_here(name: str) -> bool:
     if table is not None:
         return "judge" in table and _runs_here(str(table["judge"]))
     return name.split(":")[0] not in _ELSEWHERE
+
+
+#: How to create a judge elsewhere: a name for `biaslab.load_judge`, or a module's function without arguments.
+JudgeSource = str | Callable[[], Judge]
+
+
+class Description(NamedTuple):
+    """Attributes of a judge in another process."""
+
+    id: str
+    kinds: frozenset[type]
+    prices: Mapping[str, float] | None
+    limits: Mapping[str, float]
+    encodes: bool
+    reads_prompts: bool
+    score_scale: str
+    thought_tokens: int
+    thinks: bool
+
+
+class Answered(NamedTuple):
+    """Some replies to a block.
+
+    Attributes
+    ----------
+    replies : list of tuple
+        Replies, each with the index of its request in the block.
+    error : Exception or None
+        What ended the block early; no more replies follow.
+    """
+
+    replies: list[tuple[int, Reply]]
+    error: Exception | None = None
+
+
+class Replica:
+    """One judge in its own process; its methods are called remotely, with picklable arguments.
+
+    Parameters
+    ----------
+    recipe : str or callable
+        How to create the judge, at first use.
+    dataset : Dataset, optional
+        The data set that a named judge needs.
+    folder : str
+        The caller's working folder: relative paths refer to it if it is visible.
+    environment : mapping
+        Environment variables, set before importing anything that reads them.
+    """
+
+    def __init__(
+        self,
+        recipe: JudgeSource,
+        dataset: Dataset | None,
+        folder: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        os.environ.update(environment)
+        self._recipe, self._dataset = recipe, dataset
+        self._stopped: set[str] = set()  # names of runs to end
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+
+    @cached_property
+    def _judge(self) -> BaseJudge:
+        from biaslab.judges import load_judge
+
+        judge = load_judge(self._recipe, self._dataset) if isinstance(self._recipe, str) else self._recipe()
+        if not isinstance(judge, Judge):
+            raise InputError("judge", judge, "a function that returns a judge")
+        adapted = as_judge(judge)
+        if adapted.asks:
+            words = "a judge that does not delegate, so that each is stored under its own id"
+            remedy = "wrap the replicas instead: bl.Panel([bl.RayJudge(…), …]) or bl.Sampled(bl.RayJudge(…), k)"
+            raise InputError("judge", judge.id, words, remedy)
+        return adapted
+
+    def describe(self) -> Description:
+        """Return the judge's attributes; errors in creating it are raised here."""
+        judge = self._judge
+        prices = None if judge.prices is None else dict(judge.prices)
+        own = judge.encodes, judge.reads_prompts, judge.score_scale, judge.thought_tokens, judge.thinks
+        return Description(judge.id, judge.kinds, prices, dict(judge.limits), *own)
+
+    def check(self, requests: Sequence[Request]) -> None:
+        """Raise a `JudgeError` if the judge cannot answer one of the requests."""
+        self._judge.check(requests)
+
+    def encode(self, request: Request) -> list[tuple[int, ...]]:
+        """Return the token sequences of a request."""
+        return self._judge.encode(request)
+
+    def stop(self, run: str) -> None:
+        """End the blocks of a run after the current replies; called while another thread answers."""
+        self._stopped.add(run)
+
+    def answer(self, run: str, judge_id: str, requests: Sequence[Request]) -> Iterator[Answered]:
+        """Answer a block as far as possible, yielding replies as they come; after an error, those still in flight.
+
+        Parameters
+        ----------
+        run : str
+            Name of the run it belongs to, for `stop`.
+        judge_id : str
+            The expected judge: on another type of processor, a model may have other numbers and so another id.
+        requests : sequence of Request
+            The block, all different.
+        """
+        places = {request: place for place, request in enumerate(requests)}
+        packs: Iterator[ReplyBatch] = iter(())
+        failure = None
+        try:
+            if run not in self._stopped:
+                self._require(judge_id)
+                packs = self._judge.packs(requests)
+            for pack in packs:
+                placed = [(places.pop(request, None), reply) for request, reply in pack]
+                yield Answered([(place, reply) for place, reply in placed if place is not None])
+                for (request, _), (place, _) in zip(pack, placed, strict=True):
+                    if place is None:
+                        words = f"the judge {judge_id!r} answered a request twice, or one it was not asked"
+                        raise JudgeError(words, request)
+                if run in self._stopped:
+                    break
+        except Exception as error:
+            failure = _portable(error)
+        for request, reply in _in_flight(packs):
+            if request in places:
+                yield Answered([(places.pop(request), reply)])
+        if failure is not None:
+            yield Answered([], failure)
+
+    def _require(self, judge_id: str) -> None:
+        if self._judge.id != judge_id:
+            same = "use the same model and the same kind of processor for all replicas"
+            raise JudgeError(f"a replica of the judge {judge_id!r} is another judge, {self._judge.id!r}; {same}")
+
+
+def _in_flight(packs: Iterator[ReplyBatch]) -> Iterator[tuple[Request, Reply]]:
+    """Yield the replies still in flight when a run ends early, because they are paid for."""
+    if isinstance(packs, Stoppable):
+        yield from packs.stop()
+    if isinstance(packs, Closable):
+        packs.close()
+
+
+def _portable(error: Exception) -> Exception:
+    """Return a picklable version of an error; an unexpected error carries its traceback as a note."""
+    if not isinstance(error, BiaslabError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+    except Exception:
+        return JudgeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+WAITING = 2  # blocks per replica at a time: one being answered, one waiting
+_DEATHS = 3  # how often the rest of a block is retried after a replica died, without a reply in between
+_UNREAD = 1  # unread messages after which a replica waits for the calling process
+
+
+@dataclass
+class _Block:
+    """Requests that are sent together, those still unanswered, and how many replicas died since the last reply."""
+
+    requests: Sequence[Request]
+    deaths: int = 0
+
+    def __post_init__(self) -> None:
+        self.open = dict(enumerate(self.requests))
+        self.actor: Any = None
+
+
+class Packs(Iterator[list[tuple[Request, Reply]]]):
+    """The replies of replicas; each pack holds all that have arrived by now. Made by `RayJudge.packs`.
+
+    A replica sends each reply as it comes, and pauses at an unread message of a block, so that nearly all paid
+    replies are in the calling process. If a replica dies, the rest of its blocks is retried by any replica; its
+    replacement joins when ready. A judge's error is raised after the earlier replies were yielded. Other blocks are
+    then still in flight: `stop` yields their replies.
+
+    Parameters
+    ----------
+    actors : sequence
+        Ray's handles of the replicas.
+    blocks : iterable of list of Request
+        The requests, all different.
+    judge_id : str
+        The judge that answers.
+    seconds : float
+        How long replacing a replica may take while no other one answers.
+    """
+
+    def __init__(
+        self, actors: Sequence[Any], blocks: Iterable[list[Request]], judge_id: str, seconds: float = math.inf
+    ) -> None:
+        self._actors, self._free = actors, deque([*actors] * WAITING)
+        self._left, self._judge_id, self._run = deque(map(_Block, blocks)), judge_id, uuid4().hex
+        self._streams: dict[Any, _Block] = {}  # by Ray's generator of their replies
+        self._returning: dict[Any, Any] = {}  # replicas that died, by the pending call that returns when they are back
+        self._seconds = seconds
+        self._handed: list[tuple[Request, Reply]] = []  # yielded, but perhaps not stored yet
+        self._error: Exception | None = None
+
+    def __next__(self) -> list[tuple[Request, Reply]]:
+        self._handed = []
+        while not self._handed:
+            if self._error is not None:
+                error, self._error = self._error, None
+                self._left.clear()
+                raise error
+            self._send()
+            if not self._streams and not self._left:
+                raise StopIteration
+            self._handed = self._receive(math.inf if self._streams else self._seconds)
+        return self._handed
+
+    def stop(self) -> Iterator[tuple[Request, Reply]]:
+        """Start nothing new, let replicas end early, and yield their replies; nothing is raised.
+
+        The last pack is repeated, because the caller may not have stored it.
+        """
+        self._end()
+        handed, self._handed = self._handed, []
+        yield from handed
+        while self._streams and (left := seconds_left()):
+            yield from self._receive(left)
+        self._error = None
+
+    def close(self) -> None:
+        """Start nothing new, let replicas end early, and drop their replies."""
+        self._end()
+        self._streams, self._handed, self._error = {}, [], None
+
+    def _end(self) -> None:
+        """Send nothing more, and tell the replicas to end the blocks of this run."""
+        import ray
+
+        self._left.clear()
+        self._returning.clear()
+        for actor in self._actors if self._streams and ray.is_initialized() else ():
+            actor.stop.options(concurrency_group="control").remote(self._run)
+
+    def _send(self) -> None:
+        """Send every replica as many blocks as it may have at a time."""
+        while self._free and self._left:
+            block = self._left.popleft()
+            block.actor = self._free.popleft()
+            answer = block.actor.answer.options(
+                num_returns="streaming",
+                max_task_retries=0,  # Ray would ask the whole block again
+                _generator_backpressure_num_objects=_UNREAD,
+            )
+            self._streams[answer.remote(self._run, self._judge_id, block.requests)] = block
+
+    def _receive(self, seconds: float) -> list[tuple[Request, Reply]]:
+        """Wait for a message, and return all replies that have arrived; the first error is recorded."""
+        import ray
+
+        awaited = [*self._streams, *self._returning]
+        timeout = None if seconds == math.inf else seconds
+        if not ray.wait(awaited, num_returns=1, timeout=timeout)[0]:
+            words = f"no replica was replaced within {seconds:.0f} seconds"
+            self._error = self._error or JudgeError(f"{words}; {ray_cluster.AGAIN}")
+        replies: list[tuple[Request, Reply]] = []
+        for each in ray.wait(awaited, num_returns=len(awaited), timeout=0)[0]:
+            try:
+                with ray_cluster.as_raised():
+                    if each in self._streams:
+                        replies += self._take(each)
+                    else:
+                        actor = self._returning.pop(each)
+                        ray.get(each)
+                        self._free.append(actor)
+            except Exception as error:
+                self._streams.pop(each, None)
+                self._error = self._error or error
+        return replies
+
+    def _take(self, stream: Any) -> list[tuple[Request, Reply]]:
+        """Return the next replies of a block."""
+        import ray
+
+        block = self._streams[stream]
+        try:
+            answered: Answered = ray.get(next(stream))
+        except StopIteration:
+            del self._streams[stream]
+            self._free.append(block.actor)
+            return []
+        except ray.exceptions.RayActorError:
+            del self._streams[stream]
+            self._returning[block.actor.describe.remote()] = block.actor
+            block.deaths += 1
+            if block.deaths > _DEATHS:
+                raise
+            if block.open:
+                self._left.appendleft(_Block([*block.open.values()], block.deaths))
+            return []
+        block.deaths = 0
+        self._error = self._error or answered.error
+        return [(block.open.pop(place), reply) for place, reply in answered.replies]
+
+
+#: Maximum number of requests per block. Larger contexts are split, at the cost of one more shared prefix per block.
+LARGEST = 1024
+_FEW = 128  # contexts are joined up to this number of requests, so that a block is worth sending
+_EACH = 8  # minimum number of blocks per replica, if contexts allow it, so that all finish at about the same time
+
+
+def blocks_of(requests: Iterable[Request], replicas: int) -> list[list[Request]]:
+    """Cut distinct requests into blocks of whole contexts.
+
+    Parameters
+    ----------
+    requests : iterable of Request
+        The requests; of equal ones only the first is used. A request's context comes from its ``about``; without one,
+        it is its own context.
+    replicas : int
+        Number of judges that answer blocks in parallel.
+
+    Returns
+    -------
+    list of list of Request
+        Every request once. A context lies in one block unless it has more than `LARGEST` requests, in which case it is
+        split into blocks of its own. Contexts are in the order of their first requests, and their requests in the
+        given order.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=6)
+    >>> requests = [trial.request for trial in bl.probes.Position(templates=[1]).design(data)]
+    >>> [len(block) for block in blocks_of(requests, replicas=2)]
+    [120, 120, 120, 120, 120, 120]
+    """
+    contexts = _by_context(requests)
+    wanted = math.ceil(sum(map(len, contexts)) / (_EACH * replicas))
+    return list(_joined(contexts, min(max(wanted, 1), _FEW)))
+
+
+def breadth_of_blocks(replicas: int) -> int:
+    """Return the number of requests that gives about 16 blocks per replica, so that little time is idle at the end."""
+    return 2 * _EACH * _FEW * replicas
+
+
+def _by_context(requests: Iterable[Request]) -> list[list[Request]]:
+    """Group distinct requests by context; a request without one is its own context."""
+    contexts: dict[object, list[Request]] = {}
+    for place, request in enumerate(dict.fromkeys(requests)):
+        key = place if request.about is None else request.about.context_id
+        contexts.setdefault(key, []).append(request)
+    return list(contexts.values())
+
+
+def _joined(contexts: Sequence[list[Request]], enough: int) -> Iterator[list[Request]]:
+    """Join contexts until a block has enough requests, and cut blocks that are too large."""
+    block: list[Request] = []
+    for context in contexts:
+        if block and len(context) > LARGEST:
+            yield block
+            block = []
+        block += context
+        if len(block) >= enough:
+            yield from (block[start : start + LARGEST] for start in range(0, len(block), LARGEST))
+            block = []
+    if block:
+        yield block

@@ -15,9 +15,8 @@ from scipy.special import log_softmax
 from biaslab.core import Compare, Message, Rank, Reply, Request, Score, Usage
 from biaslab.core.errors import InputError, UnsupportedRequestError
 from biaslab.core.scales import REWARD
-from biaslab.judges.loading import load_reward_model
+from biaslab.judges.loading import DeviceMap, load_reward_model
 from biaslab.judges.local import LocalJudge, naming_index
-from biaslab.judges.placement import DeviceMap
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
@@ -148,7 +147,7 @@ class RewardJudge(LocalJudge):
 
     @cached_property
     def _scorer(self) -> BatchScorer | TreeScorer:
-        from biaslab.judges.reward_scorers import choose_rewards, is_causal
+        from biaslab.judges.scorers import choose_rewards, is_causal
 
         model = self._loaded[0]
         return choose_rewards(model, not is_causal(model) and self._segments[3], self._max_batch_tokens)
@@ -160,7 +159,7 @@ class RewardJudge(LocalJudge):
 
     def _sequences(self, request: Request, thought: tuple[int, ...] = ()) -> list[Scored]:  # noqa: ARG002
         """Turn a request into the texts to score: one, or the two of a pair."""
-        from biaslab.judges.reward_scorers import is_causal, rewarded
+        from biaslab.judges.scorers import is_causal, rewarded
 
         encoder, has_template = self._encoder, bool(self._loaded[1].chat_template)
         sequences = []

@@ -1,21 +1,30 @@
-"""Choose how a model scores sequences: as a prefix tree or, for unsuitable architectures, in padded batches."""
+"""Choose how a model scores sequences or whole texts: as a prefix tree, or in padded batches."""
 
 from __future__ import annotations
 
 import inspect
 import logging
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from biaslab.judges.batches import BatchScorer, Scored
-from biaslab.judges.memory import batch_tokens, most_logits, pack_tokens
+from biaslab.judges.batches import (
+    BatchScorer,
+    Distributions,
+    Scored,
+    TokenSet,
+    batch_tokens,
+    most_logits,
+    pack_tokens,
+    padded,
+)
 from biaslab.judges.prefix_tree import TreeScorer
 
 _LOG = logging.getLogger(__name__)
 _ATTENTION = frozenset({"full_attention", "sliding_attention"})
-_NEEDED = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep")
+_TREE_ARGUMENTS = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep")
 
 
 def choose_scorer(
@@ -51,7 +60,7 @@ def choose_scorer(
     return plain
 
 
-def unfit(model: Any, needed: Sequence[str] = _NEEDED) -> str:
+def unfit(model: Any, needed: Sequence[str] = _TREE_ARGUMENTS) -> str:
     """Return why a model's configuration, or its forward pass, rules the tree out; empty if it does not."""
     config = model.config.get_text_config()
     missing = [name for name in needed if name not in inspect.signature(model.forward).parameters]
@@ -74,3 +83,126 @@ def self_check(tree: TreeScorer, plain: BatchScorer, samples: Sequence[Scored]) 
     tolerance = 1e-3 if tree.model.dtype == torch.float32 else 0.5
     tree.computed = 0
     return "" if worst <= tolerance else f"its numbers differ by {worst:.2g}"
+
+
+_REWARD_ARGUMENTS = ("position_ids", "attention_mask", "past_key_values")
+_END = TokenSet(())  # sentinel for the reward, which is read at the end of a text
+
+
+def rewarded(ids: tuple[int, ...], second: int | None = None) -> Scored:
+    """Return the sequence for a text's reward; an encoder's second segment begins at ``second``."""
+    return Scored(ids, len(ids) if second is None else second, _END)
+
+
+def is_causal(model: Any) -> bool:
+    """Return whether a classifier reads the last token of a causal model; encoders read their first token, or all."""
+    return isinstance(getattr(model, "score", None), torch.nn.Linear)
+
+
+def choose_rewards(model: Any, typed: bool, max_batch_tokens: int | None = None) -> TreeScorer | BatchScorer:
+    """Return a prefix tree if the architecture allows it, else padded batches, and log the choice once.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        A sequence classifier with one output, in evaluation mode.
+    typed : bool
+        Whether an encoder distinguishes segments by token type.
+    max_batch_tokens : int, optional
+        Maximum number of tokens per batch or pack; by default as many as free memory allows.
+    """
+    tokens = max_batch_tokens or batch_tokens(model)
+    if not is_causal(model):
+        return RewardBatches(model, tokens, typed)
+    plain = RewardBatches(model, tokens)
+    reason = unfit(model.base_model, _REWARD_ARGUMENTS)
+    if not reason:
+        tree = RewardTree(model, pack_tokens(model, tokens))
+        size = int(model.config.get_text_config().vocab_size)
+        ids = tuple(i % size for i in range(5, 21))
+        reason = self_check(tree, plain, [rewarded(ids), rewarded(ids[:12] + ids[:6]), rewarded(ids[:12] + ids[3:9])])
+        if not reason:
+            return tree
+    _LOG.warning("%s cannot use a prefix tree (%s); using padded batches", type(model).__name__, reason)
+    return plain
+
+
+class RewardBatches(BatchScorer):
+    """Rewards of texts in padded batches, longest first; the reward is read at each text's own last token.
+
+    transformers instead looks for the last token that is not padding, which is wrong if the padding token also ends
+    turns.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        A sequence classifier with one output.
+    max_tokens : int
+        Maximum number of tokens per batch, including padding.
+    typed : bool
+        Whether an encoder distinguishes segments by token type.
+    """
+
+    def __init__(self, model: Any, max_tokens: int, typed: bool = False) -> None:
+        super().__init__(model, max_tokens)
+        self._vocabulary, self._typed = 1, typed
+
+    @torch.inference_mode()
+    def _score_causal(self, rows: Sequence[Scored]) -> list[list[float]]:
+        ids = padded([row.ids for row in rows], self.device)
+        if is_causal(self.model):
+            hidden = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+            last = torch.tensor([len(row.ids) - 1 for row in rows], device=hidden.device)
+            rewards = self.model.score(hidden[torch.arange(len(rows), device=hidden.device), last])
+        else:
+            inputs = {"attention_mask": padded([(1,) * len(row.ids) for row in rows], self.device)}
+            if self._typed:
+                segments = [(0,) * row.start + (1,) * (len(row.ids) - row.start) for row in rows]
+                inputs["token_type_ids"] = padded(segments, self.device)
+            rewards = self.model(input_ids=ids, **inputs).logits
+        return [[float(value)] for value in rewards[:, 0].float().tolist()]
+
+
+class RewardTree(TreeScorer):
+    """Rewards of texts by their prefix tree: common prefixes of a context's candidates are computed once.
+
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel
+        A sequence classifier with one output on a causal attention model.
+    max_tokens : int
+        Maximum number of tokens computed in one forward pass.
+    """
+
+    def __init__(self, model: Any, max_tokens: int) -> None:
+        super().__init__(_OneLogit(model), max_tokens, max_logits=1 << 62)
+        self.vocabulary, self.reader = 1, _Rewards
+
+
+class _OneLogit:
+    """A reward model as a causal language model whose only logit is the reward."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, logits_to_keep: torch.Tensor | list[int], **inputs: Any) -> Any:
+        hidden = self._model.base_model(**inputs).last_hidden_state[:, logits_to_keep]
+        return SimpleNamespace(logits=self._model.score(hidden))
+
+
+class _Rewards(Distributions):
+    """Rewards, read without normalisation."""
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.logits = logits.float()
+
+    def tokens(self, positions: Sequence[int], ids: Sequence[int]) -> torch.Tensor:  # noqa: ARG002
+        """Return nothing: no token is scored."""
+        return self.logits[:0, 0]
+
+    def any_of(self, positions: Sequence[int], ids: TokenSet) -> torch.Tensor:  # noqa: ARG002
+        """Return the reward at each position, shape (positions,)."""
+        return self.logits[torch.tensor(positions, dtype=torch.long, device=self.logits.device), 0]

@@ -1,10 +1,10 @@
-"""Thinking budgets, as users write them for local models and for servers."""
+"""Thinking budgets, as users write them, and the formats of thoughts by model family."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from biaslab.core import EFFORTS, ThinkingBudget, thinking_tokens
 from biaslab.core.checks import require_one_of, require_whole
@@ -16,7 +16,7 @@ _ALLOWED = 'a number of tokens, {"tokens": 4096}, {"effort": "low"}, "off" or "a
 
 
 @dataclass(frozen=True)
-class Thinking:
+class ThinkingOption:
     """Budget for thinking before an answer.
 
     Parameters
@@ -34,7 +34,7 @@ class Thinking:
     mode: str = "on"
 
     @classmethod
-    def of(cls, budget: Mapping[str, Any] | str | int | None) -> Thinking | None:
+    def of(cls, budget: Mapping[str, Any] | str | int | None) -> ThinkingOption | None:
         """Parse a budget as users write it; None if there is none.
 
         Raises
@@ -44,7 +44,7 @@ class Thinking:
 
         Examples
         --------
-        >>> Thinking.of({"effort": "low"}).tokens, Thinking.of("off").mode, Thinking.of(4096).setting
+        >>> ThinkingOption.of({"effort": "low"}).tokens, ThinkingOption.of("off").mode, ThinkingOption.of(4096).setting
         (4096, 'off', {'tokens': 4096})
         """
         if budget is None:
@@ -64,29 +64,29 @@ class Thinking:
             require_whole("thinking.tokens", tokens, 1)
         return cls(EFFORTS[effort or "none"] if tokens is None else int(tokens), effort)
 
-    def at(self, budget: ThinkingBudget | None, by_effort: bool = False) -> Thinking:
+    def at(self, budget: ThinkingBudget | None, by_effort: bool = False) -> ThinkingOption:
         """Return the budget with a request's own applied; unchanged if it sets none.
 
         Parameters
         ----------
         budget : int or str, optional
-            As in `biaslab.core.thinking`. For an effort, the limit is the larger of the effort's and the judge's own.
+            As in `biaslab.core.requests`. For an effort, the limit is the larger of the effort's and the judge's own.
         by_effort : bool
             Whether thinking is turned off by an effort rather than the chat template's switch.
 
         Examples
         --------
-        >>> Thinking(tokens=8192).at("low"), Thinking(8192, "low").at(0).mode
+        >>> ThinkingOption(tokens=8192).at("low"), ThinkingOption(8192, "low").at(0).mode
         (Thinking(tokens=8192, effort='low', mode='on'), 'off')
         """
         if budget is None:
             return self
         if budget == 0:
-            return Thinking(effort="none") if by_effort else Thinking(mode="off")
+            return ThinkingOption(effort="none") if by_effort else ThinkingOption(mode="off")
         if isinstance(budget, int):
-            return Thinking(budget)
+            return ThinkingOption(budget)
         mode = "auto" if self.mode == "auto" else "on"
-        return Thinking(max(thinking_tokens(budget), self.tokens), budget, mode)
+        return ThinkingOption(max(thinking_tokens(budget), self.tokens), budget, mode)
 
     @property
     def setting(self) -> object:
@@ -109,3 +109,61 @@ class Thinking:
     def is_on(self) -> bool:
         """Whether a thought precedes each answer, so that no label distribution is available."""
         return self.mode == "auto" or (self.mode == "on" and self.effort != "none")
+
+
+class ThoughtFormat(NamedTuple):
+    r"""The tags around a thought.
+
+    Attributes
+    ----------
+    opening : str
+        Opening tag, if the chat template does not write it.
+    tag : str
+        Closing tag.
+    after : str
+        Text between the closing tag and the answer.
+    before : str
+        Text before the closing tag when a thought is cut off.
+    """
+
+    opening: str
+    tag: str
+    after: str
+    before: str = "\n"
+
+    @property
+    def name(self) -> str:
+        """Text that identifies the opening tag; templates may add other white space after it."""
+        return self.opening.strip()
+
+
+#: By families: DeepSeek, Qwen, GLM, SmolLM and others; Seed; EXAONE; Magistral; Kimi; Command A; gpt-oss.
+FORMATS = (
+    ThoughtFormat("<think>\n", "</think>", "\n\n"),
+    ThoughtFormat("<seed:think>", "</seed:think>", "", before=""),
+    ThoughtFormat("<thought>\n", "</thought>", "\n\n"),
+    ThoughtFormat("[THINK]", "[/THINK]", "", before=""),
+    ThoughtFormat("◁think▷", "◁/think▷", "", before=""),
+    ThoughtFormat("<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>", before=""),
+    ThoughtFormat(
+        "<|channel|>analysis<|message|>", "<|end|>", "<|start|>assistant<|channel|>final<|message|>", before=""
+    ),
+)
+
+
+def find_format(tokenizer: Any) -> ThoughtFormat | None:
+    """Return the format whose opening tag is in the chat template, or else in the tokenizer's added tokens, if any.
+
+    Parameters
+    ----------
+    tokenizer : transformers.PreTrainedTokenizerBase
+        The model's tokenizer.
+    """
+    template = tokenizer.get_chat_template() if tokenizer.chat_template else ""
+    added = [token.content for token in tokenizer.added_tokens_decoder.values()]
+    places: Sequence[Any] = (template, added)
+    for place in places:
+        for each in FORMATS:
+            if each.name in place:
+                return each
+    return None

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from biaslab.core import Judge
-from biaslab.core.csv_files import write_csv
+from biaslab.core.files import write_csv
 from biaslab.core.schema import Dataset
 from biaslab.probes import OutputOrder, Position
 from biaslab.store import Store

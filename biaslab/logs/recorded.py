@@ -1,8 +1,9 @@
-"""Replay recorded judgements as a judge."""
+"""Replay recorded judgements, or an export of a store, as a judge."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,20 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab.core import BaseJudge, Choice, Completion, Reply, Request, require_kinds
+from biaslab.core import KINDS, BaseJudge, Choice, Completion, Reply, Request, request_fields, require_kinds
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.datasets._files import text_key
 from biaslab.judges.simulated.knowledge import Knowledge, ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.documents import documents, read_rows
+from biaslab.logs.readers.general_formats import STORE_EXPORT_FIELDS
+from biaslab.logs.readers.rows import Log
 
 _ORDERS = {"none": "s", "after": "sr", "before": "rs"}
 _ABOUT = ("context_id", "candidate_id", "opponent_id", "attribute")
 _DIFFER = ("judge", "dataset", "template", "configuration", "form")
 _READ = (*_ABOUT, "judge", "replicate", "value", "status")
 
-Key = tuple[str, str, str, str]
+_TrialKey = tuple[str, str, str, str]
 
 
 class _Judgement(NamedTuple):
@@ -154,7 +158,7 @@ class RecordedJudge(BaseJudge):
             raise JudgeError("the log has judgements of pairs or scores, not of lists", request)
         return question
 
-    def _keys(self, question: PairQuestion | ScoreQuestion) -> list[Key]:
+    def _keys(self, question: PairQuestion | ScoreQuestion) -> list[_TrialKey]:
         if isinstance(question, ScoreQuestion):
             shown, opponent, attributes = question.shown, "", question.attributes
         else:
@@ -162,7 +166,7 @@ class RecordedJudge(BaseJudge):
         context = self._contexts.get(shown.context_id, shown.context_id)
         return [(context, shown.candidate_id, opponent, attribute) for attribute in attributes]
 
-    def _replicates(self, key: Key, question: PairQuestion | ScoreQuestion) -> dict[int, _Judgement]:
+    def _replicates(self, key: _TrialKey, question: PairQuestion | ScoreQuestion) -> dict[int, _Judgement]:
         recorded = self._recorded.get(key, {})
         if isinstance(question, PairQuestion) or len(self._orders) < 2:
             return {replicate: judgement for (replicate, _), judgement in recorded.items()}
@@ -236,11 +240,11 @@ def _contexts(trials: pd.DataFrame, dataset: Dataset) -> dict[str, str]:
     return named
 
 
-def _by_key(trials: pd.DataFrame) -> dict[Key, dict[tuple[int, str], _Judgement]]:
+def _by_key(trials: pd.DataFrame) -> dict[_TrialKey, dict[tuple[int, str], _Judgement]]:
     orders = trials["order"].fillna("") if "order" in trials else [""] * len(trials)
     replies = trials["reply"] if "reply" in trials else [None] * len(trials)
     columns = [trials[name].fillna("") if name == "opponent_id" else trials[name] for name in _ABOUT]
-    judgements: dict[Key, dict[tuple[int, str], _Judgement]] = {}
+    judgements: dict[_TrialKey, dict[tuple[int, str], _Judgement]] = {}
     rest = zip(trials["replicate"], orders, trials["value"], trials["status"], replies, strict=True)
     for key, (replicate, order, value, status, reply) in zip(zip(*columns, strict=True), rest, strict=True):
         judgement = _Judgement(float(value), str(status), str(order), reply if isinstance(reply, str) else None)
@@ -297,3 +301,139 @@ def _digest(trials: pd.DataFrame) -> str:
     """Return eight hex digits that identify the judgements, independent of their order."""
     lines = Counter("\x1f".join(map(str, row)) for row in trials[list(_READ)].itertuples(index=False, name=None))
     return hashlib.sha256(repr(sorted(lines.items())).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+_KINDS: dict[str, type] = {kind.kind: kind for kind in KINDS}
+
+
+class ExportedJudge(BaseJudge):
+    """Judge that answers from an exported store; a request must be identical in every field to a stored one.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `biaslab.Store.export`.
+    judge : str, optional
+        Judge to replay; required if the export contains several.
+
+    Raises
+    ------
+    InputError
+        If the file is not an export, lacks the chosen judge, or contains several judges and none is chosen.
+
+    Examples
+    --------
+    >>> import biaslab as bl, pathlib, tempfile
+    >>> data, folder = bl.load_dataset("graded", limit=2), pathlib.Path(tempfile.mkdtemp())
+    >>> probe = bl.probes.Position(attributes=["fluency"], n_pairs=2)
+    >>> with bl.Store(folder / "store.sqlite") as store:
+    ...     trials = bl.collect(probe, bl.SimulatedJudge(data), data, store=store, progress=False)
+    ...     _ = store.export(folder / "export.jsonl")
+    >>> again = bl.collect(probe, ExportedJudge(folder / "export.jsonl"), data, progress=False)
+    >>> bool((again["value"] == trials["value"]).all())
+    True
+    """
+
+    def __init__(self, path: str | Path, judge: str | None = None) -> None:
+        by_judge = _replies(path)
+        if not by_judge or (judge is None and len(by_judge) > 1) or (judge is not None and judge not in by_judge):
+            allowed = f"one of {', '.join(by_judge)}" if by_judge else "a judge in an exported biaslab store"
+            raise InputError("judge", judge, allowed, "choose one" if by_judge else "export it with store.export(path)")
+        name = judge or next(iter(by_judge))
+        self._replies = by_judge[name]
+        self.kinds = frozenset(_KINDS[key.partition(" ")[0]] for key in self._replies)
+        entries = sorted((key, repr(reply)) for key, reply in self._replies.items())
+        self.id = f"recorded/{name}/{hashlib.sha256(repr(entries).encode()).hexdigest()[:8]}"
+
+    def check(self, requests: Iterable[Request]) -> None:
+        """Raise `JudgeError` if any request has no stored reply, with the number of these and the first one."""
+        asked = list(requests)
+        require_kinds(self, asked)
+        absent = [request for request in asked if _key(request.kind, request_fields(request)) not in self._replies]
+        if absent:
+            raise JudgeError(f"{len(absent)} of {len(asked)} requests have no reply in the export", absent[0])
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
+        """Yield each request with its stored reply."""
+        for request in requests:
+            reply = self._replies.get(_key(request.kind, request_fields(request)))
+            if reply is None:
+                raise JudgeError("the request has no reply in the export", request)
+            yield request, reply
+
+
+def is_export(path: str | Path) -> bool:
+    """Return whether a file is an export of a store."""
+    document = next(documents(path), None)
+    rows = next(read_rows(document, Log("")), None) if document else None
+    return rows is not None and set(rows.records[0]) >= STORE_EXPORT_FIELDS
+
+
+def _replies(path: str | Path) -> dict[str, dict[str, Reply]]:
+    """Return the replies by judge and request key, skipping damaged records."""
+    replies: dict[str, dict[str, Reply]] = {}
+    for document in documents(path):
+        for rows in read_rows(document, Log(document.name)):
+            for record in rows.records:
+                entry = _entry(record)
+                if entry:
+                    replies.setdefault(entry[0], {})[entry[1]] = entry[2]
+    return replies
+
+
+def _entry(record: dict[str, Any]) -> tuple[str, str, Reply] | None:
+    """Return judge, request key and reply of a record; None if it is damaged."""
+    try:
+        request, reply = (_document(record[name]) for name in ("request", "reply"))
+        levels, text, reason = reply.get("logprobs"), reply.get("text"), reply.get("finish_reason")
+        logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
+        score = None if reply.get("score") is None else float(reply["score"])
+        if record["kind"] not in _KINDS or not isinstance(text, str | None) or not isinstance(reason, str | None):
+            return None
+        return str(record["judge"]), _key(record["kind"], request), Reply(logprobs, text, reason, score)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def _document(value: Any) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(value) if isinstance(value, str) else value
+    return document
+
+
+def _key(kind: str, fields: dict[str, Any]) -> str:
+    return f"{kind} {json.dumps(fields, sort_keys=True, ensure_ascii=True)}"
+
+
+def load_named(name: str, dataset: Dataset | None) -> ExportedJudge | RecordedJudge:
+    """Load a recorded judge from a name such as ``"recorded:log.jsonl,configuration=rts"``.
+
+    Raises
+    ------
+    InputError
+        If a log is named without the data set that was judged.
+    """
+    file, where = log_named(name)
+    if is_export(file):
+        return ExportedJudge(file, where.get("judge"))
+    if dataset is None:
+        raise InputError("dataset", dataset, "the data set that was judged")
+    return RecordedJudge(file, dataset, where)
+
+
+def log_named(name: str) -> tuple[str, dict[str, str]]:
+    """Split the name of a recorded judge into the file and the column values that select its rows.
+
+    Examples
+    --------
+    >>> log_named("recorded:log.jsonl,configuration=rts")
+    ('log.jsonl', {'configuration': 'rts'})
+    """
+    file, *parts = name.removeprefix("recorded:").split(",")
+    return file, dict(_pair(part) for part in parts)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise InputError("judge", text, "column=value, such as configuration=rts")
+    return name, value

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core import difference_of, find_metric, import_declared, is_primary
 from biaslab.core.checks import did_you_mean, require_one_of
-from biaslab.core.declarations import Form, Metric
-from biaslab.core.metrics import PROBES
+from biaslab.core.metrics import PROBES, Metric, MetricForm
 from biaslab.probes.base import WRITTEN, Probe
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["available", "difference_of", "find_metric", "find_probe", "import_own", "is_primary", "names", "table"]
 #: Forms of judging, in the order of `table`.
-FORMS: tuple[Form, ...] = ("pair", "score", "list")
+FORMS: tuple[MetricForm, ...] = ("pair", "score", "list")
 
 
 @cache
@@ -79,7 +78,7 @@ def table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"null": float, "matters": float})
 
 
-def _of_form(kind: type[Probe], form: Form) -> list[Metric]:
+def _of_form(kind: type[Probe], form: MetricForm) -> list[Metric]:
     """Return a probe's primary metrics for a form, or else those with a null."""
     if form not in kind.asks_for:
         return []

@@ -27,13 +27,23 @@ from biaslab.measures.ranking import (
 from biaslab.measures.ranking.comparisons import read_trials
 from biaslab.measures.ranking.debiasing import Debiasing
 from biaslab.measures.ranking.decoding import Decoding
-from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item
-from biaslab.measures.ranking.selection import Strategy
+from biaslab.measures.ranking.remedies import (
+    MEASURES,
+    RemediedComparisons,
+    tokens_per_item,
+)
+from biaslab.measures.ranking.selection import SelectionStrategy
 from biaslab.probes.base import FAIR, LABEL_MASS, Cell, PairProbe, Part, label_mass, planted
-from biaslab.probes.base.pair_probe import draw_of
-from biaslab.stats import Estimate, Level, Method, estimate_correlation, warn_missing
+from biaslab.probes.base.questions import draw_of
+from biaslab.stats import (
+    CorrelationMethod,
+    Estimate,
+    Level,
+    estimate_correlation,
+    warn_missing,
+)
 
-_CORRELATED: dict[str, tuple[Level, Method]] = {
+_CORRELATED: dict[str, tuple[Level, CorrelationMethod]] = {
     "kendall": ("context", "kendall"),
     "dataset_spearman": ("dataset", "spearman"),
     "system_spearman": ("system", "spearman"),
@@ -152,7 +162,7 @@ class Comparative(PairProbe):
     )
 
     template: int = 1
-    strategy: Strategy = "full"
+    strategy: SelectionStrategy = "full"
     budget: int | None = None
     rounds: int = 8
     decoding: Decoding | None = None
@@ -221,11 +231,11 @@ class Comparative(PairProbe):
         contexts = resampling.numbered(pd.unique(read.comparisons.context_id))
         human = read.of_candidates(trials["human"], trials["opponent_human"]).astype(float)
         system = read.of_candidates(trials["system"].astype(object), trials["opponent_system"].astype(object))
-        judged = Judged(debiased, decode(debiased, self._decoding).scores, human)
+        judged = RemediedComparisons(debiased, decode(debiased, self._decoding).scores, human)
         columns = {"context_id": debiased.context_id, "score": judged.scores, "human": human, "system": system}
         frame = pd.DataFrame(columns)
 
-        def correlated(level: Level, method: Method) -> Estimate:
+        def correlated(level: Level, method: CorrelationMethod) -> Estimate:
             return estimate_correlation(frame, "score", "human", resampling, level, method, null=0.0)
 
         return {

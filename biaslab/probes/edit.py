@@ -2,31 +2,337 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, product
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from biaslab.core import Completion, Figure, Nearest, Reply, Request, Scalar, Score, Status, Trial
+from biaslab.core import Calibration, Completion, Figure, Metric, Nearest, Reply, Request, Scalar, Score, Status, Trial
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, MissingDataWarning
+from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Asking, drawn_items
-from biaslab.probes._edit_logs import recorded_edits
-from biaslab.probes._edit_metrics import BOTH, EDITED, NULL, PAIRS, SCORES, UNEDITED
-from biaslab.probes._edited_pairs import UNDEFENDED, defended_parts, pair_parts
-from biaslab.probes._edited_scores import score_parts, untouched
-from biaslab.probes.base import Accepted, Cell, PairProbe, Part, ScoreProbe, label_mass
-from biaslab.probes.base.own_protocol import protocol_column, settle
-from biaslab.probes.base.pair_probe import draw_of, name_candidates
-from biaslab.prompts.defences import Defence, defend, shield
-from biaslab.prompts.edits import Edit as Change, Placed, changes, find_edit, null_edit, placed
-from biaslab.prompts.edits.null import PREFIX
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
+from biaslab.measures.scoring.pointwise import AnswerSettings, drawn_items
+from biaslab.probes.base import (
+    FAIR,
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    PairProbe,
+    Part,
+    ScoreProbe,
+    by_configuration,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+    scored,
+)
+from biaslab.probes.base.questions import draw_of, name_candidates, protocol_column, settle
+from biaslab.prompts.edits import (
+    Placed,
+    TextEdit as Change,
+    available,
+    changes,
+    find_edit,
+    null_edit,
+    placed,
+)
+from biaslab.prompts.edits.attacks import Defence, defend, shield
+from biaslab.prompts.edits.base import PREFIX
 from biaslab.prompts.protocols import Protocol
+from biaslab.stats import (
+    ITEM,
+    Estimate,
+    Ratio,
+    Resampling,
+    cluster_statistic,
+    completed,
+    has_value,
+    is_rounding,
+    of_items,
+    sum_by_context,
+    undefined,
+    usable,
+    whole_blocks,
+)
+from biaslab.stats.ratio import RatioTest
 
-Form = Literal["score", "pair"]
+#: Variants in which a candidate is shown.
+UNEDITED, EDITED, NULL = VARIANTS = ("unedited", "edited", "null edit")
+
+#: A judge that reacts to any change is fair if the content adds nothing; so calibration plants a null-edit effect too.
+_MOVED = {"authority": 0.5, "null:authority": 0.5}
+
+
+def _calibration(form: str, excess: float) -> Calibration:
+    """Plant the effects of one edit and of its null edit, with parameters that leave a single value of a metric."""
+    parameters = {"edits": ("authority",), "forms": (form,), "n_candidates": None, "n_pairs": None}
+    return planted({"edits": _MOVED | {"authority": 0.5 + excess}}, parameters, FAIR | {"edits": _MOVED})
+
+
+_OF_PAIRS = _calibration("pair", 0.35)
+_THAN = "for the edit than for a null edit of its size"
+_ADVICE = "remove what the edit adds from candidates, or tell the judge to ignore it, and measure again"
+_DEFENDED: dict[str, Any] = {
+    "above": "pays more for the edit with the defence than without",
+    "below": "pays less for the edit with the defence than without",
+}
+
+SCORES = (
+    Metric(
+        "score_excess",
+        "score with the edit minus with its null edit",
+        "points",
+        null=0.0,
+        above=f"scores the same text higher {_THAN}",
+        below=f"scores the same text lower {_THAN}",
+        advice=_ADVICE,
+        use="scoring texts of which some are edited that way",
+        matters=0.25,
+        primary=True,
+        form="score",
+        calibration=_calibration("score", 0.45),
+    ),
+    Metric("score_excess_sd", "the same in standard deviations of the judge's scores", "SD", null=0.0),
+    Metric("score_worth", "points of human score that the excess is worth", "points"),
+    Metric("score_effect", "score with an edit minus without", "points", null=0.0),
+    Metric("score_defended", "score excess with the defence minus without", "points", null=0.0, **_DEFENDED),
+    Metric("top_rate", "scores at the top of the scale", "share"),
+)
+PAIRS = (
+    Metric(
+        "win_excess",
+        "P(the edited wins), edit minus null edit",
+        "probability",
+        null=0.0,
+        above=f"prefers a text more often {_THAN}",
+        below=f"prefers a text less often {_THAN}",
+        advice=_ADVICE,
+        use="comparing texts of which some are edited that way",
+        matters=0.05,
+        primary=True,
+        form="pair",
+        calibration=_OF_PAIRS,
+    ),
+    Metric(
+        "logit_excess",
+        "the same in logits",
+        "logits",
+        null=0.0,
+        calibration=replace(_OF_PAIRS, conservative=("text",)),  # because few pairs flip
+    ),
+    Metric("win_effect", "P(the edited wins) with an edit minus without", "probability", null=0.0),
+    Metric("logit_effect", "the same in logits", "logits", null=0.0),
+    Metric("win_defended", "win excess with the defence minus without", "probability", null=0.0, **_DEFENDED),
+    Metric("flip_rate", "verdicts that change with the edit", "share"),
+    Metric("flip_excess", "flips with the edit minus with its null edit", "share", null=0.0),
+    Metric("worse_wins", "decisions for the worse candidate, which is edited", "share"),
+    Metric("side_win_excess", "P(the edited wins), edit minus null edit, by which is edited", "probability"),
+    Metric("side_logit_excess", "the same in logits", "logits"),
+)
+BOTH = (Metric("untouched", "texts in which the edit finds nothing to change", "share"), LABEL_MASS)
+
+
+_STRATUM = ["context_id", "candidate_id", "edited_first"]
+_GAP = ("human_gap",)
+_CONTRAST = (EDITED, NULL)
+#: Reference for the other defences.
+UNDEFENDED: Defence = "none"
+
+
+def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
+    """Yield the metrics of one edit, from comparisons in both orders."""
+    trials = oriented(touched(cell))
+    contrast = whole(cell, trials, "shown", _orders(*_CONTRAST), _GAP, loud=True)
+    metrics = _gains(trials, contrast, _CONTRAST, cell.resampling, 0.0)
+    if contrast.attrs["n_dropped"] and isinstance(ratio := metrics["win"], Ratio):
+        metrics["win"] = replace(ratio, extremes=_extremes(trials))
+    note = cell.note_missing(contrast, "variant", _CONTRAST)
+    yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, contrast, note=note)
+    yield from _effects_against_unedited(cell, trials)
+    yield from _flips(cell, trials)
+    for edited, part in _sides(contrast) if cell.wants("side_win_excess", "side_logit_excess") else ():
+        metrics = _gains(trials, part, _CONTRAST, cell.resampling, None)
+        yield Part({f"side_{name}_excess": metric for name, metric in metrics.items()}, part, {"edited": edited})
+    for gap, part in pairs.by_gap(contrast, gap_bins) if cell.everything else ():
+        if not _of_one_context(part):
+            metrics = _gains(trials, _counted_as(contrast, part), _CONTRAST, cell.resampling, None)
+            yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, part, {"human_gap": gap})
+
+
+def defended_parts(cell: Cell, of_pairs: bool) -> Iterator[Part]:
+    """Yield, for each defence, the excess with it minus the excess without, on the same items."""
+    defences = [name for name in dict.fromkeys(cell.trials["defence"]) if name != UNDEFENDED]
+    metric = "win_defended" if of_pairs else "score_defended"
+    if UNDEFENDED not in set(cell.trials["defence"]) or not cell.wants(metric):
+        return
+    trials = oriented(touched(cell)) if of_pairs else touched(cell)
+    trials = trials.assign(under=trials["defence"] + ", " + trials["shown" if of_pairs else "variant"])
+    width = 1.0 if of_pairs else np.ptp(scale_named(str(cell.trials["scale"].iloc[0])).values)
+    for defence in defences:
+        variants = [f"{name}, {variant}" for name in (defence, UNDEFENDED) for variant in _CONTRAST]
+        columns = [_orders(variant) if of_pairs else [variant] for variant in variants]
+        blocks = whole(cell, trials, "under", [name for names in columns for name in names])
+        edited, null, bare_edited, bare_null = (_mean(blocks, names) for names in columns)
+        change = mean_over(blocks, (edited - null) - (bare_edited - bare_null), (-2.0 * width, 2.0 * width), 0.0)
+        yield Part({metric: change}, blocks, {"defence": defence})
+
+
+def oriented(trials: pd.DataFrame) -> pd.DataFrame:
+    """Re-express judgements from the side of the candidate that is (or would be) edited.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials with ``edited_first``: 1 if the candidate shown first is the one to be edited.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``value`` is the probability that it wins, ``human_gap`` how much higher humans score it, ``candidate_id`` names
+        the pair, ``shown`` variant and order; ``wins`` and ``losses`` count decisions, ties excluded: one, or one per
+        sample.
+    """
+    first = trials["edited_first"].to_numpy(float) == 1
+    decided, samples = pairs.decisions(trials), pairs.sample_counts(trials)
+    won = np.where(first, decided, 1 - decided)
+    names = trials[["candidate_id", "opponent_id"]].astype(str).to_numpy(object)
+    pair = np.where(first, names[:, 0], names[:, 1]) + " beside " + np.where(first, names[:, 1], names[:, 0])
+    weight = np.where(np.isnan(samples), 1.0, samples)
+    judged = has_value(trials)
+    return trials.assign(
+        value=np.where(first, trials["value"], 1 - trials["value"]),
+        human_gap=np.where(first, 1, -1) * trials["human_gap"].to_numpy(float),
+        candidate_id=pair,
+        shown=trials["variant"].astype(str) + np.where(first, ", first", ", second"),
+        wins=np.where(judged, np.nan_to_num(won) * weight, np.nan),
+        losses=np.where(judged, np.nan_to_num(1 - won) * weight, np.nan),
+        weight=weight,
+    )
+
+
+def _orders(*variants: str) -> list[str]:
+    return [f"{variant}, {place}" for variant in variants for place in ("first", "second")]
+
+
+def _mean(blocks: pd.DataFrame, columns: Sequence[str]) -> Floats:
+    return np.asarray(blocks[list(columns)].to_numpy(float).mean(axis=1))
+
+
+def _gains(
+    trials: pd.DataFrame, blocks: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
+) -> dict[str, Estimable]:
+    """Return the gain in win probability, and in logits, of the edited candidate under one variant over another."""
+    one, other = (_mean(blocks, _orders(level)) for level in levels)
+    metrics: dict[str, Estimable] = {"win": mean_over(blocks, one - other, (-1.0, 1.0), null)}
+    if blocks.empty or not is_counted(usable(trials)):
+        logits = [log_odds(blocks[_orders(level)].to_numpy(float)).mean(axis=1) for level in levels]
+        return metrics | {"logit": mean_over(blocks, logits[0] - logits[1], None, null)}
+    return metrics | {"logit": partial(_counted_logits, of_items(trials, blocks), levels, resampling, null)}
+
+
+def _counted_logits(
+    trials: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
+) -> Estimate:
+    """Return the common log odds ratio of winning under the two variants, over all pairs and orders."""
+    judged = usable(trials)
+    one, other = (judged[judged["variant"] == level].groupby(_STRATUM)[["wins", "losses"]].sum() for level in levels)
+    both = one.join(other.add_suffix("_there"), how="inner")
+    won, lost, there, lost_there = (both[name] for name in ("wins", "losses", "wins_there", "losses_there"))
+    missing = f"undefined: no pair is won only when {levels[0]}, or none only when {levels[1]}; use more samples"
+    context = both.index.get_level_values(0)
+    return common_log_odds(context, won, lost, there, lost_there, resampling, null, missing)
+
+
+def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio]:
+    """Return the excess with all missing judgements set so that it is smallest, and largest."""
+
+    def filled(edited: float, null: float) -> Ratio:
+        values = dict.fromkeys(_orders(EDITED), edited) | dict.fromkeys(_orders(NULL), null)
+        judged = trials[trials["shown"].isin(list(values))]
+        filled_in = completed(judged, judged["shown"].map(values).astype(float))
+        blocks = whole_blocks(filled_in, "shown", list(values), "", ())
+        return mean_over(blocks, _mean(blocks, _orders(EDITED)) - _mean(blocks, _orders(NULL)), (-1.0, 1.0), None)
+
+    return filled(0.0, 1.0), filled(1.0, 0.0)
+
+
+def _effects_against_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
+    """Yield the effect of edit and null edit, compared with the unedited pair."""
+    for variant in _CONTRAST if cell.wants("win_effect", "logit_effect") else ():
+        blocks = whole(cell, trials, "shown", _orders(variant, UNEDITED), _GAP)
+        metrics = _gains(trials, blocks, (variant, UNEDITED), cell.resampling, 0.0)
+        yield Part({f"{name}_effect": metric for name, metric in metrics.items()}, blocks, {"variant": variant})
+
+
+def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
+    """Yield the rates at which the winner changes with the edit, and at which the worse candidate wins."""
+    if not cell.wants("flip_rate", "flip_excess", "worse_wins"):
+        return
+    levels = _orders(*VARIANTS)
+    won, lost = (
+        whole(cell, trials.assign(value=trials[name] / trials["weight"]), "shown", levels, _GAP)
+        for name in ("wins", "losses")
+    )
+    flips = {variant: _differing(won, lost, variant) for variant in _CONTRAST}
+    excess = mean_over(won, flips[EDITED] - flips[NULL], (-1.0, 1.0), 0.0)
+    yield Part({"flip_excess": excess}, won)
+    for variant, rate in flips.items():
+        yield Part({"flip_rate": mean_over(won, rate, (0.0, 1.0), None)}, won, {"variant": variant})
+    below = (won["human_gap"] < 0).to_numpy()
+    worse = below & (not _of_one_context(won[below]))
+    for variant in VARIANTS:
+        wins, losses = (_mean(blocks, _orders(variant))[worse] for blocks in (won, lost))
+        missing = won.attrs["why"] if won.empty else "undefined: the worse candidate is edited in fewer than 2 contexts"
+        success = Ratio(won["context_id"][worse], wins, wins + losses, None, (0.0, 1.0), missing, "score")
+        yield Part({"worse_wins": success}, _counted_as(won, won[worse]), {"variant": variant})
+
+
+def _differing(won: pd.DataFrame, lost: pd.DataFrame, variant: str) -> Floats:
+    """Return the rate at which decisions under a variant differ from those on the unedited pair in the same order."""
+    w, x = (won[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
+    v, y = (lost[_orders(name)].to_numpy(float) for name in (variant, UNEDITED))
+    same = w * x + v * y + (1 - w - v) * (1 - x - y)
+    return np.asarray(1 - same.mean(axis=1))
+
+
+def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Split pairs by whether the better candidate, the worse one, or one of two equally good ones is edited."""
+    sides: dict[str, pd.Series] = {
+        "better": blocks["human_gap"] > 0,
+        "worse": blocks["human_gap"] < 0,
+        "equal": blocks["human_gap"] == 0,
+    }
+    for edited, chosen in sides.items():
+        part = blocks[chosen]
+        if not _of_one_context(part):
+            yield edited, _counted_as(blocks, part)
+
+
+def _of_one_context(part: pd.DataFrame) -> bool:
+    """Return whether a part has fewer than two contexts and therefore no interval."""
+    return bool(part["context_id"].nunique() < 2)
+
+
+def _counted_as(blocks: pd.DataFrame, part: pd.DataFrame) -> pd.DataFrame:
+    """Return a part of the blocks with its own counts of judgements."""
+    judged = round(blocks.attrs["n_trials"] * len(part) / max(len(blocks), 1))
+    part.attrs = blocks.attrs | {"n_trials": judged, "n_dropped": 0}
+    return part
+
+
+PromptForm = Literal["score", "pair"]
 #: Default edits: one per position of a change, and one that lengthens.
 _USUAL = ("authority", "bandwagon", "padding", "refinement")
 
@@ -42,7 +348,7 @@ class Edit(PairProbe, ScoreProbe):
 
     Parameters
     ----------
-    edits : sequence of str, biaslab.prompts.edits.Edit or callable, optional
+    edits : sequence of str, biaslab.prompts.edits.TextEdit or callable, optional
         Names from `biaslab.edits.available`, edits, or your own functions from text to text. Default: *authority*,
         *bandwagon*, *padding* and *refinement*. Every edit adds two requests per unedited one.
     forms : sequence of {"score", "pair"}
@@ -56,7 +362,7 @@ class Edit(PairProbe, ScoreProbe):
     gap_bins : int
         Bins of the human score gap.
     defences : sequence of {"none", "delimiters", "quoting", "reminder", "two_step"}
-        Defences in the prompt against candidates that address the judge (`biaslab.prompts.defences`); everything is
+        Defences in the prompt against candidates that address the judge (`biaslab.prompts.edits.attacks`); everything is
         asked with each.
     answer : {"distribution", "text", "verdict"}
         Read the probabilities of the labels, or generate and parse text; or show the texts to a judge that takes no
@@ -156,7 +462,7 @@ class Edit(PairProbe, ScoreProbe):
     )
 
     edits: Sequence[str | Change | Callable[[str], str]] | None = None
-    forms: Sequence[Form] = ("score", "pair")
+    forms: Sequence[PromptForm] = ("score", "pair")
     n_candidates: int | None = 2
     n_pairs: int | None = 2
     template: int = 1
@@ -168,7 +474,7 @@ class Edit(PairProbe, ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("forms", self.forms, get_args(Form))
+        require_some_of("forms", self.forms, get_args(PromptForm))
         require_whole("n_candidates", self.n_candidates, 1, optional=True)
         require_whole("n_pairs", self.n_pairs, 1, optional=True)
         require_one_of("template", self.template, (1, 2))
@@ -177,7 +483,9 @@ class Edit(PairProbe, ScoreProbe):
         names = [edit.name for edit in self.chosen]
         if not names or len(set(names)) < len(names) or any(name.startswith(PREFIX) for name in names):
             allowed = f"at least one, with different names that do not begin with {PREFIX!r}"
-            raise InputError("edits", names, allowed, "name the functions, or wrap them in biaslab.prompts.edits.Edit")
+            raise InputError(
+                "edits", names, allowed, "name the functions, or wrap them in biaslab.prompts.edits.TextEdit"
+            )
         if self.answer == "verdict":
             in_prompt = [edit.name for edit in self.chosen if edit.place != "text"]
             in_prompt += [name for name in self.defences if name != UNDEFENDED]
@@ -202,15 +510,15 @@ class Edit(PairProbe, ScoreProbe):
         (PairProbe if protocol.form == "pair" else ScoreProbe).take_protocol(self)
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> AnswerSettings:
         """How scores are asked for."""
         answer = "score" if self.answer == "verdict" else self.answer
-        return Asking(answer, self.replicates, self.temperature, self.max_tokens, self.seed, evaluators=True)
+        return AnswerSettings(answer, self.replicates, self.temperature, self.max_tokens, self.seed, evaluators=True)
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, then texts without prompt, then one form."""
         if self.answer == "verdict" and len(self.forms) > 1:
-            form: Form = "pair" if isinstance(refused, Score) else "score"
+            form: PromptForm = "pair" if isinstance(refused, Score) else "score"
             words = f"judges only by {form}s"
             return Nearest(replace(self, forms=(form,)), words, omits=words)
         if not isinstance(refused, Completion) or self.answer != "text":
@@ -336,3 +644,209 @@ def _variants(edit: Change, text: str, name: str) -> Iterator[tuple[str, Change 
     if changed:
         yield EDITED, edit, condition
         yield NULL, null_edit(edit), condition
+
+
+_SAME = 1e-9  # smaller variances are rounding error
+
+
+def score_parts(cell: Cell) -> Iterator[Part]:
+    """Yield the metrics of one edit, from scores."""
+    trials, scale = touched(cell), scale_named(str(cell.trials["scale"].iloc[0]))
+    bounds = scale.low, scale.high
+    contrast = whole(cell, trials, "variant", (EDITED, NULL), loud=True)
+    excess = cell.bounded(partial(_shift, bounds, (EDITED, NULL)), contrast, "variant", (EDITED, NULL), bounds)
+    yield Part({"score_excess": excess}, contrast, note=cell.note_missing(contrast, "variant", (EDITED, NULL)))
+    all_three = whole(cell, trials, "variant", VARIANTS, keep=("human",))
+    differences: dict[str, Estimable] = {
+        "score_excess_sd": partial(_in_deviations, all_three, cell.resampling),
+        "score_worth": partial(_worth, all_three, cell.resampling),
+    }
+    yield Part(differences, all_three)
+    for variant in (EDITED, NULL):
+        blocks = whole(cell, trials, "variant", (variant, UNEDITED))
+        yield Part({"score_effect": _shift(bounds, (variant, UNEDITED), blocks)}, blocks, {"variant": variant})
+    for variant in VARIANTS if scale is not REWARD else ():
+        yield Part({"top_rate": _top_rate(all_three, variant, scale)}, all_three, {"variant": variant})
+
+
+def touched(cell: Cell) -> pd.DataFrame:
+    """Return the trials of texts in which the edit changes something."""
+    return cell.trials[cell.trials["changed"] == 1]
+
+
+def untouched(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> Ratio:
+    """Return the share of items in which the edit changes nothing."""
+    once = trials.drop_duplicates(list(by))
+    return mean_of(once, once["changed"] == 0, None, (0.0, 1.0))
+
+
+def whole(
+    cell: Cell,
+    trials: pd.DataFrame,
+    condition: str,
+    levels: Sequence[str],
+    keep: Sequence[str] = (),
+    loud: bool = False,
+) -> pd.DataFrame:
+    """Put levels of a condition side by side (`Cell.blocks`); empty if one was never judged.
+
+    Only one contrast of a cell, the ``loud`` one, warns of missing data.
+    """
+    lacking = [level for level in levels if level not in set(trials[condition])]
+    if lacking:
+        blank = pd.DataFrame({name: pd.Series(dtype=object) for name in ITEM})
+        blank = blank.assign(**dict.fromkeys((*keep, *levels), pd.Series(dtype=float)))
+        blank.attrs.update(n_trials=0, n_dropped=0, why=_why(trials, lacking[0]))
+        return blank
+    with warnings.catch_warnings():
+        if not loud:
+            warnings.simplefilter("ignore", MissingDataWarning)
+        blocks = cell.blocks(condition, levels, keep, trials)
+    blocks.attrs["why"] = f"undefined: no readable judgements as {' and '.join(levels)}"
+    return blocks
+
+
+def mean_over(blocks: pd.DataFrame, values: ArrayLike, bounds: tuple[float, float] | None, null: float | None) -> Ratio:
+    """Return the mean of one value per item, with t test and interval over contexts if it has a null."""
+    return mean_of(blocks, values, null, bounds, blocks.attrs.get("why", ""), "resampling" if null is None else "t")
+
+
+def _why(trials: pd.DataFrame, lacking: str) -> str:
+    if trials.empty:
+        return "undefined: the edit changes none of the texts"
+    return f"undefined: no text was judged as {lacking.partition(',')[0]}"
+
+
+def _shift(bounds: tuple[float, float], levels: tuple[str, str], blocks: pd.DataFrame) -> Ratio:
+    width = bounds[1] - bounds[0]
+    return mean_over(blocks, blocks[levels[0]] - blocks[levels[1]], (-width, width), 0.0)
+
+
+def _top_rate(blocks: pd.DataFrame, variant: str, scale: Scale) -> Ratio:
+    """Return the share of scores nearest to the top of the scale."""
+    highest = np.array(scale.values)[-2:]
+    top = blocks[variant] > highest.mean()
+    return mean_of(blocks, top, None, (0.0, 1.0), blocks.attrs["why"], "score")
+
+
+def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the mean excess divided by the standard deviation of the judge's scores of unedited texts."""
+    if blocks.empty:
+        return undefined(blocks.attrs["why"])
+    score = blocks[UNEDITED] - blocks[UNEDITED].mean()
+    sums = _summed(blocks, resampling, blocks[EDITED] - blocks[NULL], np.ones(len(blocks)), score, score**2)
+
+    def in_deviations(weights: Floats) -> Floats:
+        gained, n, first, second = (weights @ sums).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = second / n - (first / n) ** 2
+            return np.where(variance > _SAME, gained / n / np.sqrt(np.maximum(variance, 0.0)), np.nan)
+
+    missing = "undefined: the judge gives all texts the same score"
+    return cluster_statistic(in_deviations, len(sums), resampling, 0.0, missing=missing, inference="t")
+
+
+def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the mean excess in points of human score, dividing by the judge's slope on human scores within contexts.
+
+    Both are sums over clusters, linearised, with Fieller's interval. It is infinite, and the result undefined, if the
+    slope is not shown to be above 0: with a slope near 0, an excess may correspond to any number of points.
+
+    References
+    ----------
+    Fieller 1954, *Some problems in interval estimation*, JRSS B 16.
+    """
+    rated = blocks[blocks["human"].notna()]
+    if rated.empty:
+        return undefined(blocks.attrs["why"] if blocks.empty else "undefined: no human scores")
+    centred = rated[["human", UNEDITED]] - rated.groupby("context_id")[["human", UNEDITED]].transform("mean")
+    human, score = centred["human"].to_numpy(), centred[UNEDITED].to_numpy()
+    gained = rated[EDITED] - rated[NULL]
+    sums = _summed(rated, resampling, gained, np.ones(len(rated)), human * score, human**2)
+    gain, n, cross, square = sums.sum(axis=0)
+    clusters = len(sums)
+    if is_rounding(square) or clusters < 2:
+        why = "human scores do not vary within contexts" if clusters > 1 else "one context only"
+        return undefined(f"undefined: {why}", clusters)
+    excess, slope = gain / n, cross / square
+    parts = np.column_stack(
+        [
+            excess + (sums[:, 0] - excess * sums[:, 1]) * clusters / n,
+            slope + (sums[:, 2] - slope * sums[:, 3]) * clusters / square,
+        ]
+    )
+    low, high = RatioTest(parts).interval(resampling.level) if slope > _SAME else (-np.inf, np.inf)
+    if not np.isfinite([low, high]).all():
+        return undefined("undefined: the judge's scores are not shown to increase with the humans'", clusters)
+    value = excess / slope
+    error = float(np.std(parts[:, 0] - value * parts[:, 1], ddof=1)) / slope / np.sqrt(clusters)
+    return Estimate(value, error, low, high, np.nan, np.nan, clusters, "Fieller over contexts")
+
+
+def _summed(blocks: pd.DataFrame, resampling: Resampling, *values: ArrayLike) -> Floats:
+    return sum_by_context(resampling.cluster_of(blocks["context_id"]), *values)[0]
+
+
+_ITEM = ["judge", "dataset", "attribute", "context_id"]
+
+
+def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the judgements of a log that `biaslab.probes.Edit` can use, and a note on what is left out.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Recorded trials. ``edit`` names the edit of the text shown ("null:" plus name for a null edit); empty for
+        unedited texts. For pairs, ``edited`` names the edited candidate.
+
+    Returns
+    -------
+    tuple of pandas.DataFrame and str
+        With the columns that the probe reads; empty if no edited text has an unedited counterpart.
+    """
+    if "edit" not in trials or trials["edit"].fillna("").eq("").all():
+        return trials.iloc[:0], ""
+    named = trials.assign(edit=trials["edit"].fillna(""))
+    parts = [*_of_scores(by_configuration(scored(named))), *_of_pairs(paired(named))]
+    if not parts:
+        return trials.iloc[:0], "needs the same texts unedited and, for pairs, a column edited that names the candidate"
+    judged = pd.concat(parts, ignore_index=True)
+    lacking = sorted(set(judged["edit"]) - set(judged.loc[judged["variant"] == NULL, "edit"]))
+    return judged, f"no null edit, so no excess can be estimated: {', '.join(lacking)}" * bool(lacking)
+
+
+def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    yield from _with_counterparts(scores.assign(form="score", edited_first=np.nan), [*_ITEM, "candidate_id"])
+
+
+def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the pairs with known edited candidate and order."""
+    if "edited" not in pairs:
+        return
+    shown = pairs[pairs["order_known"].astype(bool)]
+    one, two = shown["candidate_id"].astype(str), shown["opponent_id"].astype(str)
+    pair = one.where(one < two, two) + " " + two.where(one < two, one)
+    shown = shown.assign(pair=pair, form="pair", scale=None)
+    named = shown.loc[shown["edit"] != "", [*_ITEM, "pair", "edit", "edited"]].drop_duplicates()
+    for (name, edited), part in named.groupby(["edit", "edited"], sort=False):
+        own = shown["edit"].isin([name, f"{PREFIX}{name}"]) & (shown["edited"] == edited)
+        twins = shown[(shown["edit"] == "") | own]
+        twins = twins.merge(part[[*_ITEM, "pair"]], on=[*_ITEM, "pair"])
+        first = (twins["candidate_id"].astype(str) == str(edited)).astype(float)
+        yield from _with_counterparts(twins.assign(edited_first=first), [*_ITEM, "pair"])
+
+
+def _with_counterparts(trials: pd.DataFrame, item: list[str]) -> Iterator[pd.DataFrame]:
+    """Yield the judgements of each edit together with those of the same items unedited and null-edited."""
+    catalogue = available()
+    for name in dict.fromkeys(trials["edit"]):
+        if not name or str(name).startswith(PREFIX):
+            continue
+        variants = trials["edit"].map({"": UNEDITED, name: EDITED, f"{PREFIX}{name}": NULL})
+        own = trials.assign(variant=variants)[variants.notna()]
+        both = own.groupby(item, sort=False)["variant"].transform("nunique") > 1
+        edited = own["variant"].eq(EDITED).groupby([own[column] for column in item]).transform("any")
+        chosen = own[both & edited]
+        if {UNEDITED, EDITED} <= set(chosen["variant"]):
+            quality = catalogue[name].quality if name in catalogue else "left"
+            yield chosen.assign(edit=name, quality=quality, changed=1.0)

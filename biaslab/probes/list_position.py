@@ -30,10 +30,12 @@ from biaslab.core.checks import require_sampling, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.output import percent
 from biaslab.core.schema import Dataset
-from biaslab.measures.ranking.balanced_orders import balanced_orders
-from biaslab.measures.ranking.list_blocks import LIST, ListBlocks, list_blocks
-from biaslab.measures.ranking.place_effects import (
+from biaslab.measures.ranking.lists import (
+    LIST,
+    ListBlocks,
+    balanced_orders,
     first_place_logit,
+    list_blocks,
     mean_rank,
     place_excess,
     place_rate,
@@ -44,12 +46,11 @@ from biaslab.measures.ranking.place_effects import (
     spearman_place_rank,
 )
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, planted
-from biaslab.probes.base.own_protocol import settle, settled
-from biaslab.probes.base.pair_probe import draw_of
+from biaslab.probes.base.questions import draw_of, settle, settled
 from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats import Ratio, by_construction
 
-Answer = Literal["distribution", "text", "verdict"]
+VerdictAnswer = Literal["distribution", "text", "verdict"]
 _NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt
 _RANKED = "direct ranking"
 _LONGEST = 20
@@ -195,7 +196,7 @@ class ListPosition(Probe):
     k: int = 4
     ranks: bool = False
     neighbours: bool = False
-    answer: Answer = field(default="distribution", kw_only=True)
+    answer: VerdictAnswer = field(default="distribution", kw_only=True)
     replicates: int = field(default=1, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
     protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)

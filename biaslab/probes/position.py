@@ -13,8 +13,7 @@ from biaslab.core import EACH_ALONE, Comparison, Figure, Metric, Trial
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
-from biaslab.measures.ranking.missing_data_bounds import missing_data_bounds, note_missing_pairs
-from biaslab.measures.ranking.order_odds import first_position_log_odds, log_odds
+from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, missing_data_bounds, note_missing_pairs
 from biaslab.probes.base import (
     FAIR,
     LABEL_MASS,
@@ -28,7 +27,7 @@ from biaslab.probes.base import (
     paired,
     planted,
 )
-from biaslab.probes.base.pair_probe import draw
+from biaslab.probes.base.questions import draw
 from biaslab.stats import Estimate, Ratio, Resampling, by_construction
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")

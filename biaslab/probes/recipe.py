@@ -12,18 +12,16 @@ from biaslab.core import Metric, Reply, Status, Trial
 from biaslab.core.checks import require_some_of
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.g_eval import GEval
-from biaslab.measures.scoring.pointwise import Answer
-from biaslab.measures.scoring.rating import Rating
+from biaslab.measures.scoring.pointwise import ScoreAnswer
+from biaslab.measures.scoring.scorers import GEval, Rating
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
-from biaslab.probes.base.answers import parse_rate, token_count
-from biaslab.probes.base.losses import Losses
-from biaslab.stats import ITEM, Level, Method, estimate_correlation
+from biaslab.probes.base.answers import Losses, parse_rate, token_count
+from biaslab.stats import ITEM, CorrelationMethod, Level, estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
-_COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
+_COEFFICIENTS: tuple[CorrelationMethod, ...] = ("spearman", "kendall")
 
 
 @dataclass(frozen=True)
@@ -143,8 +141,8 @@ class Recipe(Probe):
     scale: str = "1-10"
     rival_scale: str = "1-5"
     levels: Sequence[Level] = _LEVELS
-    coefficients: Sequence[Method] = _COEFFICIENTS
-    answer: Answer = "distribution"
+    coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
+    answer: ScoreAnswer = "distribution"
     samples: int = 10
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
     rival_steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)

@@ -15,17 +15,28 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import Answer, Asking, drawn_items, single_ratings
+from biaslab.measures.scoring.pointwise import (
+    AnswerSettings,
+    ScoreAnswer,
+    drawn_items,
+    single_ratings,
+)
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base.logs import by_configuration, scored
-from biaslab.probes.base.own_protocol import protocol_column, question_of, read_with, settle, settled
+from biaslab.probes.base.probe import by_configuration, scored
+from biaslab.probes.base.questions import (
+    protocol_column,
+    question_of,
+    read_with,
+    settle,
+    settled,
+)
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
 
 _COUNTED = "undefined: cannot be computed from {} samples at temperature 1; use a judge that gives distributions"
 _ALIKE = Comparison("scores on one scale", ("scale", "answer"))
-_SMOOTH = 0.03  # maximum distance from 1 of Whipple's index for smooth distributions; see `biaslab.stats.heaping`
+_SMOOTH = 0.03  # maximum distance from 1 of Whipple's index for smooth distributions; see `biaslab.stats.distribution`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
 
 
@@ -69,7 +80,7 @@ class ScoreDistribution(Probe):
     numbers). Differences between *single* and *expected* are artefacts of decoding. If the judge counts k samples
     (`biaslab.Sampled`), they are treated as k texts: means use at most k, and *greedy* and *expected* are undefined.
 
-    - ``round_number_excess_10``, ``round_number_excess_5`` — Whipple's index of heaping (`biaslab.stats.heaping`):
+    - ``round_number_excess_10``, ``round_number_excess_5`` — Whipple's index of heaping (`biaslab.stats.distribution`):
       frequency of multiples of 10 or 5 relative to the scores around them. 0 to 10 or 5, null 1; above: a preference
       for round numbers. Primary; *single*, *greedy*, *humans*. Undefined if fewer than three multiples fit into the
       scale with the scores around them, as on 1-10.
@@ -147,7 +158,7 @@ class ScoreDistribution(Probe):
     )
 
     scales: Sequence[str] = tuple(SCALES)
-    answer: Answer = "distribution"
+    answer: ScoreAnswer = "distribution"
     samples: int = 10
     temperature: float = 1.0
     max_tokens: int = 16
@@ -167,9 +178,9 @@ class ScoreDistribution(Probe):
         _ = self._asking
 
     @property
-    def _asking(self) -> Asking:
+    def _asking(self) -> AnswerSettings:
         replicates = self.samples if self.answer == "text" else 1
-        return Asking(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
+        return AnswerSettings(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's scores for each attribute and scale."""

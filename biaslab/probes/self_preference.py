@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from biaslab.core import Comparison, Figure, Likelihood, Metric, Nearest, Request, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes import _own_texts as texts
-from biaslab.probes._ordered_pairs import ordered_pairs
+from biaslab.probes._pairs import ordered_pairs
 from biaslab.probes.base import (
     LABEL_MASS,
     Accepted,
@@ -25,15 +25,20 @@ from biaslab.probes.base import (
     Part,
     ScoreProbe,
     label_mass,
+    mean_of,
     paired,
     planted,
     scored,
 )
-from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.human_errors import noted
-from biaslab.probes.base.pair_differences import add_perplexities, column_or_blank, is_recorded, win_excess
-from biaslab.probes.base.scale_ends import width_of
-from biaslab.stats import Estimate, Ratio, each_cell, has_value, note_missing, undefined
+from biaslab.probes.base.feature_probe import kept_columns, noted, width_of, with_missing_scores
+from biaslab.probes.base.pair_feature import (
+    add_perplexities,
+    column_or_blank,
+    is_recorded,
+    seen_from,
+    win_excess,
+)
+from biaslab.stats import Estimate, Ratio, Resampling, each_cell, has_value, note_missing, undefined, usable
 
 _WAYS = ("template", "configuration", "scale")
 _LIKELIHOOD = "likelihood"
@@ -232,7 +237,7 @@ class SelfPreference(PairFeatureProbe):
             where = dict(zip(columns, values, strict=True))
             own_cell, own = replace(cell, trials=part), str(where["own"])
             are_pairs = bool((column_or_blank(part, "opponent_id") != "").any())
-            systems = [own] if own else texts.systems_of(part)
+            systems = [own] if own else systems_of(part)
             for system in systems:
                 at = {**where, "own": system, "adjusted": "", "system": ""}
                 for part_ in (self._of_pairs if are_pairs else self._of_scores)(own_cell, at):
@@ -243,7 +248,7 @@ class SelfPreference(PairFeatureProbe):
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select judgements that involve a text of the judge's own system."""
-        named = texts.with_writers(trials)
+        named = with_writers(trials)
         pairs, scores = paired(named), scored(named)
         one_own = pairs[(pairs["system"] == pairs["own"]) != (pairs["opponent_system"] == pairs["own"])]
         own = scores["system"] == scores["own"]
@@ -252,7 +257,7 @@ class SelfPreference(PairFeatureProbe):
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of pairs for one system."""
-        judged, resampling = texts.seen_from_own(cell.trials, at["own"]), cell.resampling
+        judged, resampling = seen_from_own(cell.trials, at["own"]), cell.resampling
         if judged.empty:
             nothing = undefined(f"undefined: no text of {at['own']} compared with another's")
             yield Part({"self_preference_logit": nothing}, (0, 0), at)
@@ -264,11 +269,11 @@ class SelfPreference(PairFeatureProbe):
             yield from self._at_equal_quality(cell, "self_preference_logit", rated, each)
             yield Part({"own_win_excess": partial(win_excess, rated)}, rated, at)
         mass = {} if recorded else {"label_mass": label_mass(judged)}
-        yield Part({"own_win_rate": partial(texts.win_rate, judged, resampling), **mass}, judged, at)
+        yield Part({"own_win_rate": partial(win_rate, judged, resampling), **mass}, judged, at)
         others = list(dict.fromkeys(judged["other"]))
         for other in others if len(others) > 1 and cell.everything and judged["own"].iloc[0] else ():
             against = judged[judged["other"] == other]
-            rate = partial(texts.win_rate, against, resampling)
+            rate = partial(win_rate, against, resampling)
             yield Part({"own_win_rate": rate}, against, {**at, "system": str(other)})
 
     def _of_scores(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
@@ -285,7 +290,7 @@ class SelfPreference(PairFeatureProbe):
                 yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted}, note)
         mass = {} if recorded else {"label_mass": label_mass(scores)}
         width = width_of(at["scale"])
-        gap = {"own_score_gap": partial(texts.score_gap, scores, own, width, cell.resampling)} if at["scale"] else {}
+        gap = {"own_score_gap": partial(score_gap, scores, own, width, cell.resampling)} if at["scale"] else {}
         yield Part({**gap, **mass}, scores, at)
 
 
@@ -308,3 +313,85 @@ def _exploratory(part: Part) -> Part:
 def _without_test(metric: Estimable) -> Ratio | Estimate:
     computed = metric() if callable(metric) else metric
     return computed if isinstance(computed, Ratio) else noted(replace(computed, p_value=math.nan), _UNNAMED)
+
+
+_MAY_BE_BETTER = "own texts may be better or worse; compare with human judgements of the same texts"
+
+
+def seen_from_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
+    """Return the comparisons of an own text with another's, from the side of the own text.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pairs, with ``system`` and ``opponent_system``.
+    own : str
+        The judge's own system.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As from `biaslab.probes.base.pair_feature.seen_from`, with ``other``, the other system.
+    """
+    ahead = trials["system"] == own
+    judged = trials[ahead != (trials["opponent_system"] == own)]
+    first = ahead[judged.index]
+    seen = seen_from(judged, first)
+    return seen.assign(other=judged["opponent_system"].where(first, judged["system"]), own_here=1.0, own_there=0.0)
+
+
+def win_rate(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the mean probability that the own text wins."""
+    read = usable(judged)
+    rate = mean_of(read, read["won"], None, (0.0, 1.0), inference="score")
+    return noted(rate.with_missing(rate.estimate(resampling), len(read), len(judged) - len(read)), _MAY_BE_BETTER)
+
+
+def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Resampling) -> Estimate:
+    """Return the mean score of own texts minus that of others, over contexts with both.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        Score trials.
+    own : pandas.Series of bool
+        Whether a text is the judge's own.
+    width : float
+        Width of the scale, in points; infinite if unbounded.
+    resampling : Resampling
+        Level and resampling of the estimate.
+    """
+    read = usable(scores)
+    sides = {side: part.groupby("context_id")["value"].mean() for side, part in read.groupby(own[read.index])}
+    if len(sides) < 2:
+        return undefined("undefined: no context with scores of own texts and of others")
+    gap = (sides[True] - sides[False]).dropna()
+    ratio = Ratio(gap.index, gap, np.ones(len(gap)), bounds=(-width, width) if np.isfinite(width) else None)
+    estimate = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))
+    return noted(estimate, _MAY_BE_BETTER)
+
+
+def systems_of(trials: pd.DataFrame) -> list[str]:
+    """Return the named systems, in order of appearance."""
+    named = [trials[name].dropna() for name in ("system", "opponent_system") if name in trials]
+    return [str(name) for name in pd.unique(pd.concat(named)) if name]
+
+
+def with_writers(trials: pd.DataFrame) -> pd.DataFrame:
+    """Name the writers of recorded texts: candidates are systems, and the judge's own has the judge's name.
+
+    The judge's own system is ``judge_system`` or the judge's name, ignoring case.
+    """
+    named = trials["judge_system"].where(_folded(trials["judge_system"]) != "", trials["judge"])
+    own, name = _folded(named), named.astype(object).str.strip()
+    sides = {}
+    for column, who in (("system", "candidate_id"), ("opponent_system", "opponent_id")):
+        written = (_folded(trials[who]) == own) & (own != "")
+        sides[column] = trials[who].astype(object).where(~written, name)
+    return trials.assign(own=name, **sides)
+
+
+def _folded(names: pd.Series) -> pd.Series:
+    """Return names in lower case without surrounding spaces; "" if missing."""
+    folded = {name: str(name).strip().casefold() for name in names.dropna().unique()}
+    return names.astype(object).map(folded).astype(object).fillna("")

@@ -14,20 +14,37 @@ from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.measures.ranking.pairs import is_pair
-from biaslab.measures.ranking.verdicts import Verdicts
+from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.measures.scoring.pointwise import items
-from biaslab.probes._pairs_too import ACCURACY, ASKS, RESAMPLING, Asks, comparing, is_exact, pair_trials
+from biaslab.probes._pairs import (
+    ACCURACY,
+    ASKS,
+    RESAMPLING,
+    Asks,
+    comparing,
+    is_exact,
+    pair_trials,
+)
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, mean_of, planted
-from biaslab.probes.base.losses import Losses
-from biaslab.probes.base.own_protocol import protocol_column, require_source_slot, settle_form
-from biaslab.probes.base.pair_probe import read_pair
+from biaslab.probes.base.answers import Losses
+from biaslab.probes.base.questions import (
+    protocol_column,
+    read_pair,
+    require_source_slot,
+    settle_form,
+)
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import Level, Method, Ratio, estimate_correlation, sample_differences
+from biaslab.stats import (
+    CorrelationMethod,
+    Level,
+    Ratio,
+    estimate_correlation,
+    sample_differences,
+)
 
 _SOURCES: tuple[str, str] = ("with", "without")
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
-_COEFFICIENTS: tuple[Method, ...] = ("spearman", "kendall")
+_COEFFICIENTS: tuple[CorrelationMethod, ...] = ("spearman", "kendall")
 _MISSING = "undefined: no item has a score with and without the source"
 
 
@@ -182,7 +199,7 @@ class Source(ScoreProbe):
 
     scale: str = field(default="1-10", kw_only=True)
     levels: Sequence[Level] = _LEVELS
-    coefficients: Sequence[Method] = _COEFFICIENTS
+    coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
     asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:

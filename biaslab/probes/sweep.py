@@ -2,26 +2,271 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Choice, Comparison, Figure, Metric, Reply, Status, Trial
+from biaslab import prompts
+from biaslab.core import (
+    Calibration,
+    Choice,
+    Comparison,
+    Completion,
+    Figure,
+    Message,
+    Metric,
+    Reply,
+    Scalar,
+    Status,
+    Trial,
+)
+from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.requests import as_messages
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
-from biaslab.measures.ranking.pairs import is_pair
-from biaslab.measures.scoring.pointwise import read_score
-from biaslab.probes._pairs_too import ACCURACY, ASKS, FIRST_RATE, ORDER_CONSISTENCY, Asks
-from biaslab.probes._swept_pairs import SweptPairs, swept_pair_parts
-from biaslab.probes._swept_scores import STEP, SweptScores
-from biaslab.probes.base import LABEL_MASS, Cell, Part, planted
-from biaslab.probes.base.answers import COLUMNS
-from biaslab.probes.base.pair_probe import read_pair
-from biaslab.probes.base.score_probe import draw_score
+from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders, is_pair
+from biaslab.measures.scoring.pointwise import (
+    AnswerSettings,
+    Item,
+    Question,
+    ScoreAnswer,
+    about_scores,
+    drawn_items,
+    read_score,
+)
+from biaslab.probes._pairs import (
+    ACCURACY,
+    ASKS,
+    FIRST_RATE,
+    ORDER_CONSISTENCY,
+    Asks,
+    at_temperature,
+    drawn_pairs,
+    pair_trials,
+    reasoned,
+)
+from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, mean_of, planted
+from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
+from biaslab.probes.base.questions import draw_score, read_pair
+from biaslab.probes.position import Position
+from biaslab.probes.template import combined
+from biaslab.stats import ITEM, Estimate, Ratio, has_value, undefined
+
+#: Columns of trials that identify an answer, and the column of its step: 1 or 2.
+ANSWER, STEP = [*ITEM, "attribute", "cot", "temperature", "replicate"], "step"
+_NONE = float("nan")  # one object, so that a design equals itself
+_Setting = tuple[str, float]  # with or without CoT, and the temperature
+
+
+@dataclass(frozen=True)
+class SweptScores(Probe):
+    """Base of `biaslab.probes.Sweep`, which documents the parameters: everything about scores."""
+
+    scale: str = "1-10"
+    temperatures: Sequence[float] = (0.0, 0.5, 1.0)
+    cot: Sequence[bool] = (False, True)
+    samples: int = 4
+    answer: ScoreAnswer = "distribution"
+    max_tokens: int = 128
+    n_candidates: int | None = None
+    second_step: bool = False
+
+    def _asking(self, temperature: float, cot: bool) -> AnswerSettings:
+        replicates = self.samples if temperature else 1
+        return AnswerSettings("text", replicates, temperature, self.max_tokens if cot else 16, self.seed)
+
+    @property
+    def keeps_replies(self) -> bool:
+        """Whether trials keep the judge's text, which the second step needs."""
+        return self.second_step
+
+    def _scores(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
+        """Plan each candidate's score or, given the trials so far, the missing ones."""
+        cots, temperatures = self.cot, self.temperatures
+        if trials is not None:
+            yield from self._second_steps(dataset, trials)
+            cots, temperatures = (False,), self._not_counted(trials)
+        attributes = dataset.require_attributes(self.attributes)
+        for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
+            for attribute, cot in product(attributes, cots):
+                as_text = trials is not None or cot or self.answer == "text"
+                yield from self._score(dataset, item, attribute, cot, temperatures if as_text else ())
+
+    def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
+        """Plan the second-step question after each reply with reasons only."""
+        waiting = _without_score(trials)
+        if waiting.empty:
+            return
+        as_text = self.answer == "text" or sample_count(trials[trials["cot"] == PLAIN]) > 0
+        drawn = drawn_items(dataset, self.n_candidates, self.seed)
+        by_item = {(item.context_id, item.candidate_id): item for item in drawn}
+        for row in waiting.itertuples():
+            item = by_item.get((row.context_id, row.candidate_id))  # type: ignore[arg-type]
+            if item is None:
+                continue
+            question = _ask_again(self._question(dataset, item, str(row.attribute), True), str(row.reply))
+            temperature, replicate = float(row.temperature), int(row.replicate)  # type: ignore[arg-type]
+            where: dict[str, Scalar] = {"cot": COT, "temperature": temperature, "label": _NONE, STEP: 2.0}
+            asking = replace(self._asking(temperature, False), replicates=1) if as_text else AnswerSettings()
+            [trial] = question.trials(asking, where)
+            request = trial.request
+            if isinstance(request, Completion):  # equal reasons need two separate texts
+                request = replace(request, replicate=replicate)
+            yield replace(trial, request=request, replicate=replicate)
+
+    def _not_counted(self, trials: pd.DataFrame) -> list[float]:
+        """Return the temperatures still to be asked without reasons."""
+        plain = trials[trials["cot"] == PLAIN]
+        asked = plain["temperature"].notna().any()
+        return [t for t in self.temperatures if t != 1] if sample_count(plain) and not asked else []
+
+    def _score(
+        self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
+    ) -> Iterator[Trial]:
+        """Plan texts at the temperatures or, without any, the label distribution."""
+        question = self._question(dataset, item, attribute, cot)
+        condition: dict[str, Scalar] = {"cot": COT if cot else PLAIN, "temperature": _NONE}
+        if not temperatures:
+            yield from question.label_trials(condition)
+            return
+        question = replace(question, labels=(attribute,))
+        for temperature in temperatures:
+            where = {**condition, "temperature": float(temperature), "label": _NONE}
+            where |= {STEP: 1.0} if cot and self.second_step else {}
+            yield from question.trials(self._asking(temperature, cot), where)
+
+    def _question(self, dataset: Dataset, item: Item, attribute: str, cot: bool) -> Question:
+        scale = find_scale(self.scale)
+        return Question.rate(dataset, item, [attribute], scale, reasons="before" if cot else "none")
+
+    def _measure_scores(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of each setting and number of samples, then the differences between settings."""
+        by_setting: dict[_Setting, Answers] = {}
+        for (cot, temperature), answers, asked in self._settings(cell):
+            by_setting[cot, temperature] = answers
+            setting = {"cot": cot, "temperature": temperature}
+            yield Part(self._of_setting(answers, asked, temperature), answers.counts, setting)
+            for n in self._sizes(answers):
+                paid = n if answers.samples is not None and temperature > 0 else 1
+                metrics = {
+                    "tokens": partial(token_count, answered(asked), paid),
+                    "agreement": partial(self._agreement, cell, answers, n),
+                }
+                yield Part(metrics, answers.counts, {**setting, "samples": float(n)})
+        yield from self._shifts(cell, by_setting)
+
+    def _sizes(self, answers: Answers) -> list[int]:
+        """Return the numbers of samples to average: 1, 2, 4 ... and all."""
+        most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
+        most = min(most, self.samples)
+        return sorted({2**power for power in range(most.bit_length())} | {most})
+
+    def _settings(self, cell: Cell) -> Iterator[tuple[_Setting, Answers, pd.DataFrame]]:
+        """Yield the answers and trials of each setting; a distribution serves all temperatures."""
+        for cot, part in cell.trials.groupby("cot", sort=False):
+            for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
+                answers = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
+                if answers.chances is None:
+                    at = 1.0 if answers.counted else float(temperature)  # type: ignore[arg-type]
+                    if at in self.temperatures:
+                        answers.warn(cell, f"{cot}, temperature {at:g}")
+                        yield (str(cot), at), answers, asked
+                    continue
+                answers.warn(cell, str(cot))
+                for at in sorted(map(float, self.temperatures)):
+                    yield (str(cot), at), answers.at_temperature(at), asked
+
+    def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
+        """Return the metrics that do not depend on the number of samples averaged."""
+        metrics: dict[str, Estimable] = {
+            "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
+            "parse_rate": partial(parse_rate, _first_step(asked)),
+        }
+        if (answers.chances is not None or answers.counted) and temperature == 1:
+            metrics["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
+        return metrics
+
+    def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:
+        """Yield the effect of reasons at each temperature, and of temperature with and without reasons."""
+        first, last = float(min(self.temperatures)), float(max(self.temperatures))
+        if cell.wants("cot_shift"):
+            for t in map(float, self.temperatures):
+                one, two = answers.get((COT, t)), answers.get((PLAIN, t))
+                yield self._shift(cell, "cot_shift", one, two, {"cot": f"{COT} - {PLAIN}", "temperature": t})
+        if cell.wants("temperature_shift"):
+            asked = {cot for cot, _ in answers}
+            for cot in (name for name in (PLAIN, COT) if name in asked):
+                one, two = answers.get((cot, last)), answers.get((cot, first)) if first < last else None
+                yield self._shift(cell, "temperature_shift", one, two, {"cot": cot, "temperature": np.nan})
+
+    def _shift(
+        self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
+    ) -> Part:
+        """Return the agreement of the first minus that of the second, over their common items."""
+        sizes = [self._sizes(answers)[-1] for answers in (one, two) if answers is not None]
+        n = min(sizes, default=self.samples)
+        at = {**setting, "samples": float(n)}
+        if one is None or two is None:
+            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
+        both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
+        whole = [answers.only(both) for answers in (one, two)]
+        entering = sum(answers.entering for answers in whole)
+        first, second = (self._agreement(cell, answers, n) for answers in whole)
+        shift = replace(first, inference="t").difference(second, self.resampling)
+        return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
+
+    def _agreement(self, cell: Cell, answers: Answers, n: int) -> Ratio:
+        """Return the agreement of means of n samples, using the same random numbers for all temperatures."""
+        return answers.agreement(answers.means(n, name_seed(self.seed, cell.where))).ratio()
+
+
+def _without_score(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the replies with reasons but no score for which no second step has been asked yet."""
+    if STEP not in trials:
+        return trials.iloc[:0]
+    lacking = (trials[STEP] == 1) & trials["status"].isin(["unparsable", "cut_off"])
+    lacking &= trials["reply"].fillna("").str.strip() != ""
+    asked = pd.MultiIndex.from_frame(trials.loc[trials[STEP] == 2, ANSWER])
+    waiting = trials[lacking]
+    return waiting[~pd.MultiIndex.from_frame(waiting[ANSWER]).isin(asked)]
+
+
+def _ask_again(question: Question, reply: str) -> Question:
+    """Return the follow-up question for the score alone, after a reply with reasons."""
+    item, attribute, scale = question.item, question.attribute, question.scale
+    turns = [
+        *as_messages(question.messages),
+        Message("assistant", reply),
+        Message("user", prompts.render("rate_again", attribute=attribute, scale=scale)),
+    ]
+    about = about_scores(item, [attribute], scale, reasons="before")
+    return Question(item, attribute, turns, scale, about)
+
+
+def answered(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per answer: that of the second step, if there is one, with the tokens of both."""
+    if STEP not in trials:
+        return trials
+    second = trials[trials[STEP] == 2]
+    keys = pd.MultiIndex.from_frame(trials[ANSWER])
+    replaced = (trials[STEP] == 1) & keys.isin(pd.MultiIndex.from_frame(second[ANSWER]))
+    before = trials[replaced].set_index(ANSWER)["tokens"].reindex(pd.MultiIndex.from_frame(second[ANSWER]))
+    whole = trials.astype({"tokens": float})
+    whole.loc[second.index, "tokens"] += before.to_numpy(float)
+    return whole[~replaced]
+
+
+def _first_step(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of the first step."""
+    return trials[trials[STEP] != 2] if STEP in trials else trials
+
 
 _TEXT: dict[str, Any] = {"scale": "1-100", "answer": "text"}
 _PAIRS: dict[str, Any] = {"asks": ("pairs",), "answer": "text", "samples": 1}
@@ -67,7 +312,7 @@ class Sweep(SweptScores):
     Notes
     -----
     A trial's ``value`` is a score, or the probability of its ``label`` if label distributions are read. The temperature
-    then applies to labels of several tokens as a whole, but in sampling token by token (`biaslab.stats.labels`).
+    then applies to labels of several tokens as a whole, but in sampling token by token (`biaslab.stats.samples`).
 
     If the judge counts k samples instead of reading the distribution (`biaslab.Sampled`), they count as temperature 1,
     and means use at most k. Other temperatures are asked as texts in a second round, 0 greedily, because k counts do
@@ -290,3 +535,140 @@ class Sweep(SweptScores):
             yield from swept_pair_parts(cell, self.temperatures)
             return
         yield from self._measure_scores(cell)
+
+
+#: Values of the column ``cot``: without and with reasons before the verdict.
+PLAIN, COT = "no CoT", "CoT"
+_RATES = ("comparative_accuracy", "first_position_rate", "order_consistency")
+_SHIFTS = {
+    "cot": ("cot_accuracy_shift", "cot_first_shift"),
+    "at": ("temperature_accuracy_shift", "temperature_first_shift"),
+}
+_NOT_ASKED = "undefined: one of the two settings was not asked"
+
+
+@dataclass(frozen=True)
+class SweptPairs:
+    """Plan both orders of each pair at several temperatures, with and without reasons before the verdict.
+
+    Parameters
+    ----------
+    attributes, n_candidates, seed, max_tokens, samples
+        As in `biaslab.probes.Sweep`.
+    """
+
+    attributes: Sequence[str] | None
+    n_candidates: int | None
+    seed: int
+    max_tokens: int
+    samples: int
+
+    def trials(
+        self, dataset: Dataset, cot: Sequence[bool], temperatures: Sequence[float], exact: bool
+    ) -> Iterator[Trial]:
+        """Plan texts at the temperatures; if ``exact``, label probabilities instead of texts without reasons."""
+        among = drawn_pairs(dataset, self.n_candidates, self.seed)
+        texts = pair_trials(self._comparing("text"), dataset, {})
+        labels = pair_trials(self._comparing("distribution"), dataset, {})
+        for text, label in zip(texts, labels, strict=True):
+            for reasons in cot if among(text) else ():
+                where: dict[str, Scalar] = {"cot": COT if reasons else PLAIN, "temperature": _NONE, "label": _NONE}
+                if exact and not reasons:
+                    yield replace(label, condition={**label.condition, **where})
+                    continue
+                asked = replace(text, condition={**text.condition, **where})
+                asked = reasoned(asked, dataset, "before", self.max_tokens) if reasons else asked
+                for temperature in temperatures:
+                    yield from self._samples(asked, float(temperature))
+
+    def _samples(self, trial: Trial, temperature: float) -> Iterator[Trial]:
+        """Plan the samples of a text, only one if greedy."""
+        where = {**trial.condition, "temperature": temperature}
+        request = trial.request
+        assert isinstance(request, Completion)  # noqa: S101 - text was asked for
+        for k in range(self.samples if temperature else 1):
+            sample = replace(request, temperature=temperature, replicate=k)
+            yield replace(trial, request=sample, condition=where, replicate=k)
+
+    def _comparing(self, answer: str) -> Position:
+        return Position(self.attributes, templates=(1,), answer=answer, seed=self.seed)  # type: ignore[arg-type]
+
+
+def swept_pair_parts(cell: Cell, temperatures: Sequence[float]) -> Iterator[Part]:
+    """Yield the metrics of each setting, then the effects of reasons and of temperature."""
+    trials = _at_each_temperature(cell.trials, sorted(map(float, temperatures)))
+    cell = replace(cell, trials=trials)
+    asked = set(zip(trials["cot"], trials["at"], strict=True))
+    of_settings = cell.wants(*_RATES, "alpha", "parse_rate", "tokens", "label_mass")
+    for (cot, at), part in trials.groupby(["cot", "at"], sort=False) if of_settings else ():
+        yield _of_setting(cell, part, str(cot), float(at))  # type: ignore[arg-type]
+    for at in sorted({at for _, at in asked}):
+        where: dict[str, Scalar] = {"cot": f"{COT} - {PLAIN}", "temperature": at}
+        rows = trials[trials["at"] == at]
+        if {cot for cot, _ in asked} >= {COT, PLAIN} and cell.wants(*_SHIFTS["cot"]):
+            yield _shift(cell, rows, "cot", (COT, PLAIN), where)
+    last, first = float(max(temperatures)), float(min(temperatures))
+    for cot in (name for name in (PLAIN, COT) if name in set(trials["cot"])):
+        if cell.wants(*_SHIFTS["at"]):
+            rows = trials[trials["cot"] == cot]
+            yield _shift(cell, rows, "at", (last, first), {"cot": cot, "temperature": _NONE})
+
+
+def _at_each_temperature(trials: pd.DataFrame, temperatures: Sequence[float]) -> pd.DataFrame:
+    """Return trials with the temperature ``at`` which each applies; exact probabilities apply at all.
+
+    Shares of counted samples apply at temperature 1. The column ``exact`` marks exact probabilities, including greedy
+    texts, because their samples are equal.
+    """
+    shares = trials["temperature"].isna()
+    counted = shares & (trials["samples"].notna() if "samples" in trials else False)
+    texts = trials[~shares]
+    parts = [texts.assign(at=texts["temperature"], exact=texts["temperature"] == 0)]
+    if 1.0 in temperatures:
+        parts.append(trials[counted].assign(at=1.0, exact=False))
+    known = trials[shares & ~counted]
+    parts += [known.assign(value=at_temperature(known["value"], at), at=at, exact=True) for at in temperatures]
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def _of_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: float) -> Part:
+    """Return rates of single verdicts, agreement of samples, and cost in one setting."""
+    exact = trials["exact"].to_numpy(bool)
+    label = f"{cell.what[:-1]}, {cot}, temperature {temperature:g})"
+    both = Verdicts.of(trials, "at", [temperature], exact, label).in_both_orders()
+    rates = (both.accuracies(single=True), both.first_rates(), both.order_consistencies())
+    read = mean_of(trials, has_value(trials).astype(float), None, (0.0, 1.0))
+    metrics: dict[str, Estimable] = {name: rate for name, (rate,) in zip(_RATES, rates, strict=True)}
+    metrics["alpha"] = partial(_alpha, cell, trials, exact, label)
+    metrics["parse_rate"] = read
+    metrics["tokens"] = partial(token_count, combined(trials), 1)
+    if temperature == 1 and trials["label_mass"].notna().any():
+        metrics["label_mass"] = label_mass(trials)
+    return Part(metrics, both.counts, {"cot": cot, "temperature": temperature})
+
+
+def _alpha(cell: Cell, trials: pd.DataFrame, exact: Bools, what: str) -> Estimate:
+    verdicts = Verdicts.of(in_two_orders(trials), "order", ORDERS, exact, what)
+    alpha = verdicts.alphas(cell.resampling)[0]
+    if (trials["at"] == 0).all() and alpha.estimate == 1:
+        note = "1 by construction: greedy answers are equal"
+        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note)
+    return alpha
+
+
+def _shift(
+    cell: Cell, trials: pd.DataFrame, way: str, ways: tuple[str, str] | tuple[float, float], where: dict[str, Scalar]
+) -> Part:
+    """Return accuracy and P(A) in one setting minus those in another, over pairs with verdicts in both."""
+    names = _SHIFTS[way]
+    if ways[0] == ways[1] or not set(ways) <= set(trials[way]):
+        return Part(dict.fromkeys(names, undefined(_NOT_ASKED)), (0, 0), where)
+    label = f"{cell.what[:-1]}, {where['cot']})"
+    verdicts = Verdicts.of(trials, way, ways, trials["exact"].to_numpy(bool), label).in_both_orders()
+    rates = (verdicts.accuracies(single=True), verdicts.first_rates())
+    shifts: dict[str, Estimable] = {
+        name: partial(replace(one, inference="t").difference, two, cell.resampling)
+        for name, (one, two) in zip(names, rates, strict=True)
+    }
+    note = replace(cell, trials=trials).note_missing(verdicts.n_dropped, way, ways)
+    return Part(shifts, verdicts.counts, where, note)

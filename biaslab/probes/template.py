@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import groupby, product
+from itertools import combinations, groupby, islice, product
 from os import PathLike
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from biaslab.core import Figure, Metric, Reply, Status, Trial
+from biaslab import prompts
+from biaslab.core import About, Choice, Completion, Figure, Message, Metric, Reply, Request, Scalar, Status, Trial
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
-from biaslab.core.scales import find_scale, scale_named
-from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.pointwise import items
-from biaslab.probes._own_prompts import OwnPrompts, settled_by
-from biaslab.probes._prompt_variance import OF_PROMPTS, Shares, alpha_between, combined, flips
-from biaslab.probes._varied import Chats
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, find_scale, scale_named
+from biaslab.core.schema import Dataset, count_words
+from biaslab.measures.ranking import pairs
+from biaslab.measures.scoring.pointwise import (
+    AnswerSettings,
+    Item,
+    Question,
+    about_scores,
+    items,
+)
 from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, mean_of, planted
-from biaslab.probes.base.logs import paired, scored
-from biaslab.probes.base.own_protocol import read_with, settle
-from biaslab.probes.base.pair_probe import read_pair
+from biaslab.probes.base.probe import paired, scored
+from biaslab.probes.base.questions import draw, draw_of, protocol_question, read_pair, read_with, settle
+from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
-from biaslab.prompts.variants import Form, Variant, variants
-from biaslab.stats import CELL, Fit, Ratio, estimate_correlation
+from biaslab.prompts.variants import Variant, VariantForm, variants
+from biaslab.stats import (
+    CELL,
+    ITEM,
+    Crossed,
+    Estimate,
+    Fit,
+    Ratio,
+    Resampling,
+    cluster_statistic,
+    estimate_alpha,
+    estimate_correlation,
+    fit_components,
+    is_rounding,
+    number_items,
+    over_clusters,
+    spread_of_means,
+    undefined,
+    usable,
+)
 
 
 @dataclass(frozen=True)
@@ -162,7 +190,7 @@ class Template(ScoreProbe):
         Figure("flips", "flip_rate", by="template", hue="between"),
     )
 
-    form: Form = "score"
+    form: VariantForm = "score"
     factors: Sequence[str] | None = None
     n_items: int | None = None
     level: Literal["context", "dataset"] = "context"
@@ -257,7 +285,7 @@ class Template(ScoreProbe):
 
     def _carried_over(self, cell: Cell) -> Iterator[Part]:
         """Yield the pull of the last earlier verdict on the next, if both orders of earlier verdicts were asked."""
-        form: Form = "pair" if cell.where["form"] == "pair" else "score"
+        form: VariantForm = "pair" if cell.where["form"] == "pair" else "score"
         drawn = {each.shots: each.name for each in variants(form, ["shots"]) if each.shots}
         both = drawn["up"], drawn["down"]
         if cell.wants("carry_over") and set(both) <= set(cell.trials["template"]):
@@ -298,3 +326,494 @@ def _range(cell: Cell) -> tuple[float, float]:
     """Return the lowest and highest possible value."""
     scale = None if cell.where["form"] == "pair" else scale_named(str(cell.trials["scale"].iloc[0]))
     return (scale.low, scale.high) if scale else (0.0, 1.0)
+
+
+#: Variance components of scores, and of verdicts on pairs.
+OF_SCORES = ("context", "item", "template", "item × template", "resampling")
+OF_PAIRS = ("pair", "order", "pair × order", "order × template", "pair × template", "resampling")
+#: Components that depend on the prompt.
+OF_PROMPTS = frozenset({"template", "item × template", "order × template", "pair × template"})
+_GROUPS = 20  # groups of contexts to leave out together when a mixed model is refitted
+_UNKNOWN = "undefined: sampling noise needs at least two texts per request (replicates=2)"
+_MERGED = "resampling noise cannot be separated and is part of {crossing} × template"
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Variance components of the scores of items judged under every template.
+
+    Parameters
+    ----------
+    names : ndarray, shape (contexts,)
+        Names of the contexts.
+    crossed : Crossed
+        Scores of all items; for pairs the probability of the first, with the two orders of pair k at k and k + half.
+    pairs : bool
+        Whether the items are pairs.
+    fit : {"anova", "reml"}
+        As in `biaslab.stats.fit_components`.
+    sampled : bool
+        Whether answers are samples.
+    """
+
+    names: NDArray[Any]
+    crossed: Crossed
+    pairs: bool
+    fit: Fit
+    sampled: bool
+    _fitted: dict[bytes, dict[str, Floats]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str], pairs: bool, fit: Fit) -> Shares:
+        """Build from blocks of items and the trials with their samples.
+
+        Parameters
+        ----------
+        blocks : pandas.DataFrame
+            From `biaslab.probes.base.Cell.blocks`: one row per item, one column per template.
+        trials : pandas.DataFrame
+            Trials of the cell, with the same item names.
+        templates : sequence of str
+            The columns, in order.
+        pairs, fit
+            As above.
+        """
+        if pairs:
+            blocks = _in_both_orders(blocks)
+        codes, names = pd.factorize(blocks["context_id"])
+        scores = blocks[list(templates)].to_numpy(float)
+        sampled = not _is_exact(trials)
+        spread = _spread(blocks, trials, templates) if sampled and len(blocks) else (None, None, None)
+        return cls(np.asarray(names, object), Crossed(codes, scores, *spread), pairs, fit, sampled)
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the components."""
+        return OF_PAIRS if self.pairs else OF_SCORES
+
+    def share(self, wanted: Sequence[str], resampling: Resampling) -> Estimate:
+        """Estimate the share of some components in the variance, with an interval over contexts."""
+        if self.crossed.why_undefined:
+            return undefined(self.crossed.why_undefined, len(self.names))
+        if wanted == ["item"] and np.bincount(self.crossed.context).max() == 1:
+            return undefined("undefined: one item per context, so item variance is part of context", len(self.names))
+        unknown = self.sampled and math.isnan(self._parts(np.ones((1, len(self.names))))["resampling"][0])
+        if wanted == ["resampling"] and (unknown or not self.sampled):
+            return undefined(_UNKNOWN, len(self.names)) if unknown else self._nothing()
+
+        def statistic(weights: Floats) -> Floats:
+            parts = self._parts(weights)
+            total = sum(np.nan_to_num(part) if name == "resampling" else part for name, part in parts.items())
+            with np.errstate(invalid="ignore"):  # 0 / 0
+                return np.asarray(sum(parts[name] for name in wanted) / total)
+
+        grouped, n = over_clusters(statistic, self.names, self._groups(resampling))
+        why = "undefined: no variance, or the mixed model does not converge"
+        share = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
+        merged = _MERGED.format(crossing="pair" if self.pairs else "item")
+        return _within_bounds(share, len(self.names), merged if unknown else "")
+
+    def spread(self, resampling: Resampling) -> Estimate:
+        """Estimate the standard deviation of the templates' means, and test whether they are all equal."""
+        scores, clusters = self.crossed.scores, resampling.cluster_of(self.names)
+        codes, names = pd.factorize(pd.Index(clusters))
+        home = codes[self.crossed.context] if len(scores) else self.crossed.context
+        apart = scores - scores.mean(axis=1, keepdims=True) if len(scores) else scores
+        apart = np.where(is_rounding(apart, np.abs(scores).max(initial=0.0)), 0.0, apart)
+        sums = np.zeros((len(names), scores.shape[1]))
+        np.add.at(sums, home, apart)
+        return spread_of_means(sums, np.bincount(home, minlength=len(names)).astype(float), resampling)
+
+    def _parts(self, weights: Floats) -> dict[str, Floats]:
+        key = weights.tobytes()
+        if key not in self._fitted:
+            self._fitted[key] = self._of_pairs(weights) if self.pairs else self._of_scores(weights)
+        return self._fitted[key]
+
+    def _of_scores(self, weights: Floats) -> dict[str, Floats]:
+        fitted = fit_components(self.crossed, weights, self.fit)
+        values = fitted.context, fitted.item, fitted.condition, fitted.interaction, fitted.sampling
+        return dict(zip(OF_SCORES, values, strict=True))
+
+    def _of_pairs(self, weights: Floats) -> dict[str, Floats]:
+        """Split verdicts in both orders into a position part, (p_ij + p_ji) / 2, and a candidate part.
+
+        The mean square of verdicts about ½ is the sum of both parts. Which candidate of a pair is named first is
+        arbitrary, so the candidate part has mean 0, and a template can only change it pair by pair.
+        """
+        half, j = len(self.crossed.scores) // 2, self.crossed.scores.shape[1]
+        one, two = self.crossed.scores[:half], self.crossed.scores[half:]
+        first, better = (one + two) / 2, (one - two) / 2
+        context = self.crossed.context[:half]
+        size = len(self.names)
+        columns = np.ones(half), first.mean(axis=1) - 0.5, better.sum(axis=1) ** 2, (better**2).sum(axis=1)
+        n, mean, sums, squares = (np.bincount(context, column, size) for column in columns)
+        total, groups = weights @ n, weights.sum(axis=1)
+        position = (weights @ mean) / total
+        apart = weights @ mean**2 - 2 * position * (weights @ (mean * n)) + position**2 * (weights @ n**2)
+        order = position**2 - apart * groups / (groups - 1) / total**2
+        pair = (weights @ (sums - squares)) / total / (j * (j - 1))
+        fitted = fit_components(Crossed(context, first), weights, self.fit)
+        sampling, noise = self.crossed.sampling(weights)
+        crossing = fitted.interaction + (weights @ squares) / total / j - pair - noise
+        values = pair, order, fitted.context + fitted.item, fitted.condition, crossing, sampling
+        return dict(zip(OF_PAIRS, values, strict=True))
+
+    def _groups(self, resampling: Resampling) -> Resampling:
+        """Group contexts if leaving out each one would require refitting a mixed model."""
+        if self.fit == "anova":
+            return resampling
+        codes = pd.factorize(pd.Index(resampling.cluster_of(self.names)))[0]
+        return replace(resampling, clusters=dict(zip(self.names, codes % _GROUPS, strict=True)))
+
+    def _nothing(self) -> Estimate:
+        note = "exact distributions have no resampling noise"
+        return Estimate(0.0, math.nan, 0.0, 0.0, math.nan, math.nan, len(self.names), "none", note)
+
+
+def combined(trials: pd.DataFrame) -> pd.DataFrame:
+    """Name each ordered pair as one item."""
+    both = trials["candidate_id"].astype(str) + "\t" + trials["opponent_id"].astype(str)
+    return trials.assign(candidate_id=both)
+
+
+def _in_both_orders(blocks: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs with both orders: all in one order, then the same pairs in the other."""
+    names = blocks["candidate_id"].str.split("\t", n=1, expand=True) if len(blocks) else pd.DataFrame({0: [], 1: []})
+    swapped = (names[0] > names[1]).to_numpy(bool)
+    low, high = names[0].where(~swapped, names[1]), names[1].where(~swapped, names[0])
+    keyed = blocks.set_index(pd.MultiIndex.from_arrays([blocks["context_id"], low, high]))
+    one, two = keyed[~swapped], keyed[swapped]
+    shared = one.index.intersection(two.index, sort=False)
+    return pd.concat([one.loc[shared], two.loc[shared]], ignore_index=True)
+
+
+def _is_exact(trials: pd.DataFrame) -> bool:
+    """Return whether answers are full distributions rather than texts or counted samples."""
+    mass = _column(trials, "label_mass")[trials["value"].notna()]
+    return bool(mass.notna().all() and _column(trials, "samples").isna().all())
+
+
+def _spread(
+    blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str]
+) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Return squared deviations of samples, degrees of freedom and counts, each of shape (items, templates)."""
+    read = [name for name in (*ITEM, "template", "value", "samples", "form") if name in trials]
+    rows = pd.concat([blocks[list(ITEM)].assign(template=None), usable(trials)[read]], ignore_index=True)
+    item = number_items(rows)[0]  # the blocks' own come first
+    place: Mapping[str, int] = {name: at for at, name in enumerate(templates)}
+    at = rows["template"].map(place).to_numpy(float)
+    chosen = (item < len(blocks)) & np.isfinite(at)
+    cell = item[chosen] * len(templates) + at[chosen].astype(np.intp)
+    value, counted = rows["value"].to_numpy(float)[chosen], _column(rows, "samples").to_numpy(float)[chosen]
+    shape, size = (len(blocks), len(templates)), len(blocks) * len(templates)
+    n, total, squares = (np.bincount(cell, column, size) for column in (np.ones(len(cell)), value, value**2))
+    if np.isfinite(counted).any():  # the variance of sample shares is known; that behind a mean score is not
+        known = float((_column(rows, "form").dropna() == "pair").all() and "form" in rows)
+        k, p = np.bincount(cell, np.nan_to_num(counted, nan=1.0), size) / n, total / n
+        columns: tuple[Any, ...] = (k * p * (1 - p) * known, (k - 1) * known, k)
+    else:
+        columns = np.maximum(squares - total**2 / n, 0.0), n - 1.0, n + 0.0
+    ss, degrees, sizes = (np.asarray(column, float).reshape(shape) for column in columns)
+    return ss, degrees, sizes
+
+
+def _column(trials: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column, all NaN if trials lack it."""
+    return trials[name] if name in trials else pd.Series(math.nan, trials.index)
+
+
+def _within_bounds(share: Estimate, contexts: int, note: str) -> Estimate:
+    """Clip a share and its interval to 0–1."""
+    cut = "negative estimate set to 0" if share.estimate < 0 else ""
+    notes = "; ".join(filter(None, (share.note, note, cut)))
+    value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (share.estimate, share.ci_low, share.ci_high))
+    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=notes)
+
+
+def alpha_between(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:
+    """Return Krippendorff's interval α with templates as annotators."""
+    long = blocks.melt(["context_id", "candidate_id"], names, "template", "value")
+    return estimate_alpha(long, cell.resampling, annotator="template", score="value")
+
+
+def flips(cell: Cell, names: Sequence[str], factors: Mapping[str, str]) -> Iterator[Part]:
+    """Yield how often verdicts on pairs flip with the template, with the order, and on resampling.
+
+    The cell's ``candidate_id`` names the ordered pair, as from `combined`; the first of ``names`` is the base.
+    """
+    verdicts = cell.trials.assign(value=pairs.decisions(cell.trials))
+    for name in names:
+        where = {"template": name, "factor": factors[name]}
+        if name != names[0]:
+            yield _flips_between_templates(verdicts, names[0], name, where)
+        part = cell.trials[cell.trials["template"] == name]
+        part = part.assign(candidate_id=part["candidate_id"].str.partition("\t")[0])
+        blocks = pairs.both_orders(part, cell.what)
+        rate = pairs.order_consistency(blocks["context_id"], blocks["first_ij"], blocks["first_ji"])
+        yield Part({"flip_rate": _complement(rate)}, blocks, where | {"between": "order"})
+        if part["replicate"].max() > 0:
+            seen = pairs.replicate_agreement(part)
+            again = Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0))
+            yield Part({"flip_rate": _complement(again)}, part, where | {"between": "resampling"})
+
+
+def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where: dict[str, str]) -> Part:
+    """Compare verdicts on the same pair in the same order, replicate by replicate."""
+    keys, read = ["context_id", "candidate_id", "replicate"], verdicts[verdicts["status"].isin(["ok", "tie"])]
+    one, two = (read[read["template"] == each].set_index(keys)["value"] for each in (name, base))
+    shared = one.index.intersection(two.index, sort=False)
+    won, other = one.loc[shared].to_numpy(float), two.loc[shared].to_numpy(float)
+    rate = pairs.order_consistency(shared.get_level_values(0), won, 1 - other)
+    planned = int(verdicts["template"].isin([base, name]).sum())
+    counts = 2 * len(shared), planned - 2 * len(shared)
+    return Part({"flip_rate": _complement(rate)}, counts, where | {"between": "template"})
+
+
+def _complement(same: Ratio) -> Ratio:
+    """Turn an agreement rate into a rate of change."""
+    numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
+    return replace(same, numerator=numerator, missing="undefined: no verdict with a counterpart")
+
+
+#: Number of first contexts from which examples are taken, so that adding contexts does not change prompts.
+_DONORS = 8
+_SHOTS = 2
+_VERDICT = 32  # tokens for the name of a candidate
+
+
+class Example(NamedTuple):
+    """An earlier question about another context, and its verdict."""
+
+    prompt: str
+    verdict: str
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Chats:
+    """Build the chats in which variants ask about one attribute of a data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The data to judge, also the source of examples.
+    items : mapping of str to sequence of Item
+        Items by context, in the data set's order.
+    attribute : str
+        The attribute to judge.
+    scale : Scale
+        Scale of the scores.
+    seed : int
+        Random seed for drawing examples.
+    """
+
+    dataset: Dataset
+    items: dict[str, list[Item]]
+    attribute: str
+    scale: Scale
+    seed: int
+    _examples: dict[Any, Example] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def lends(self) -> bool:
+        """Whether every context can get examples from other contexts."""
+        return len(self._donors) > _SHOTS
+
+    def rate(self, item: Item, variant: Variant) -> Question:
+        """Return the question for the score of an item."""
+        prompt = variant.rate(self.dataset, self.attribute, self.scale, item.text, item.context)
+        shots = self._shots(item.context_id, variant, pair=False)
+        previous = shots[-1].score if shots else None
+        about = replace(about_scores(item, [self.attribute], self.scale, previous=previous), template=variant.name)
+        return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
+
+    def compare(
+        self, first: Item, second: Item, variant: Variant, asking: AnswerSettings
+    ) -> Iterator[tuple[Request, int]]:
+        """Yield the requests that compare two items, each with its replicate number."""
+        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
+        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
+        about = About(
+            first.context_id,
+            (first.candidate_id, second.candidate_id),
+            (first.text, second.text),
+            (self.attribute,),
+            bool(first.context.strip()),
+            variant.names(self.dataset.noun),
+            template=variant.name,
+        )
+        if asking.answer == "distribution":
+            yield Choice(chat, about.labels, about), 0
+            return
+        for replicate in range(asking.replicates):
+            yield Completion(chat, asking.temperature, _VERDICT, replicate, asking.seed, about), replicate
+
+    def trials(
+        self,
+        context_id: str,
+        form: VariantForm,
+        variants: Sequence[Variant],
+        asking: AnswerSettings,
+        n_items: int | None,
+    ) -> Iterator[Trial]:
+        """Yield the trials of one context: its candidates, or pairs in both orders, under every variant."""
+        items = self.items[context_id]
+        if form == "score":
+            for item, variant in product(draw(items, n_items, self.seed, context_id), variants):
+                where = _named(form, variant) | {"words": count_words(item.text)}
+                yield from self.rate(item, variant).trials(asking, where)
+            return
+        for pair in draw(list(combinations(items, 2)), n_items, self.seed, context_id):
+            for (first, second), variant in product((pair, pair[::-1]), variants):
+                yield from self._pair(first, second, variant, asking)
+
+    def _pair(self, first: Item, second: Item, variant: Variant, asking: AnswerSettings) -> Iterator[Trial]:
+        gap = first.human[self.attribute] - second.human[self.attribute]
+        condition = _named("pair", variant) | {"answer": asking.answer, "human_gap": gap}
+        names, labels = (first.candidate_id, second.candidate_id), variant.names(self.dataset.noun)
+        for request, replicate in self.compare(first, second, variant, asking):
+            yield Trial(request, first.context_id, self.attribute, *names, replicate, condition, labels)
+
+    def _chat(self, prompt: str, variant: Variant, shots: Sequence[Example]) -> tuple[Message, ...]:
+        """Return the messages of a chat: an optional system message, examples as earlier turns, and the prompt."""
+        role = prompts.render("variant_system", noun=self.dataset.noun) if variant.system else ""
+        opening = [Message("system", role)] if role else []
+        turns = [Message(*turn) for shot in shots for turn in (("user", shot.prompt), ("assistant", shot.verdict))]
+        return *opening, *turns, Message("user", prompt)
+
+    def _shots(self, context_id: str, variant: Variant, pair: bool) -> list[Example]:
+        """Return examples from two other contexts, in the variant's order."""
+        if not variant.shots:
+            return []
+        donors = [name for name in self._donors if name != context_id][:_SHOTS]
+        if len(donors) < _SHOTS:
+            raise InputError(
+                "dataset",
+                self.dataset.name,
+                f"at least {_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}, "
+                "to use as earlier verdicts in the chat",
+                'remove "shots" from factors',
+            )
+        up, down = (self._lent(name, best, pair) for name, best in zip(donors, (True, False), strict=True))
+        return [down, up] if variant.shots == "up" else [up, down]
+
+    @cached_property
+    def _donors(self) -> list[str]:
+        able = (name for name in self.items if len({item.human[self.attribute] for item in self._rated(name)}) > 1)
+        return sorted(islice(able, _DONORS), key=lambda name: float(draw_of(self.seed, name).random()))
+
+    def _rated(self, context_id: str) -> list[Item]:
+        return [item for item in self.items[context_id] if not math.isnan(item.human[self.attribute])]
+
+    def _lent(self, *asked: Any) -> Example:
+        if asked not in self._examples:
+            self._examples[asked] = self._example(*asked)
+        return self._examples[asked]
+
+    def _example(self, context_id: str, best: bool, pair: bool) -> Example:
+        """Make an example with the highest or lowest verdict; for pairs, with the first or second winning."""
+        ordered = sorted(self._rated(context_id), key=lambda item: item.human[self.attribute], reverse=best)
+        shown, other, base = ordered[0], ordered[-1], Variant("base", "base", rubric="none" if pair else "given")
+        if pair:
+            prompt = base.compare(self.dataset, self.attribute, shown.text, other.text, shown.context)
+            return Example(prompt, base.names(self.dataset.noun)[0 if best else 1])
+        low, high = self.dataset.scale
+        unit = (shown.human[self.attribute] - low) / (high - low)
+        values = np.array(self.scale.values)
+        at = int(np.abs((values - self.scale.low) / (self.scale.high - self.scale.low) - unit).argmin())
+        prompt = base.rate(self.dataset, self.attribute, self.scale, shown.text, shown.context)
+        return Example(prompt, self.scale.labels[at], self.scale.values[at])
+
+
+def _named(form: VariantForm, variant: Variant) -> dict[str, Scalar]:
+    return {"form": form, "template": variant.name, "factor": variant.factor}
+
+
+def settled_by(own: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any]:
+    """Return the probe parameters that follow from the protocols.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two, or they differ in form or scale.
+    """
+    protocols = tuple(map(Protocol.loaded, own))
+    names = ", ".join(protocol.id for protocol in protocols)
+    if len({protocol.id for protocol in protocols}) < max(len(protocols), 2):
+        raise InputError("protocols", names, "at least two different protocols")
+    if len({protocol.form for protocol in protocols}) > 1:
+        raise InputError("protocols", names, "protocols of the same form, pair or score")
+    form = Protocol.of_form(protocols[0], "pair", "score").form
+    scales = {protocol.scale.name for protocol in protocols} if form == "score" else {"1-5"}
+    if len(scales) > 1:
+        raise InputError("protocols", names, f"protocols with the same scale, not {' and '.join(sorted(scales))}")
+    answer = "text" if any(protocol.answer == "text" for protocol in protocols) else "distribution"
+    return {"protocols": protocols, "form": form, "scale": scales.pop(), "answer": answer}
+
+
+@dataclass(frozen=True)
+class OwnPrompts:
+    """Questions by several protocols about the same items.
+
+    Parameters
+    ----------
+    protocols : sequence of Protocol
+        Protocols of the same form and scale.
+    dataset : Dataset
+        The data to judge.
+    attributes : sequence of str
+        Attributes to judge.
+    asking : Asking
+        How to ask; temperature and length come from each protocol.
+    n_items : int or None
+        Candidates, or pairs, per context.
+    """
+
+    protocols: Sequence[Protocol]
+    dataset: Dataset
+    attributes: Sequence[str]
+    asking: AnswerSettings
+    n_items: int | None
+
+    def trials(self) -> Iterator[Trial]:
+        """Yield each drawn item, or pair in both orders, under each protocol."""
+        for context_id, group in groupby(items(self.dataset), key=lambda item: item.context_id):
+            candidates, ways = list(group), product(self.attributes, self.protocols)
+            if self.protocols[0].form == "score":
+                chosen = draw(candidates, self.n_items, self.asking.seed, context_id)
+                for (attribute, protocol), item in product(ways, chosen):
+                    yield from self._score(protocol, attribute, item)
+            else:
+                drawn = draw(list(combinations(candidates, 2)), self.n_items, self.asking.seed, context_id)
+                for (attribute, protocol), pair in product(ways, drawn):
+                    for first, second in (pair, pair[::-1]):
+                        yield from self._compare(protocol, attribute, first, second)
+
+    @cached_property
+    def _comparing(self) -> dict[str, Position]:
+        """Pair protocols, by id."""
+        answer: Literal["text", "distribution"] = "text" if self.asking.answer == "text" else "distribution"
+        options = {"replicates": self.asking.replicates, "seed": self.asking.seed, "answer": answer}
+        return {
+            protocol.id: Position(self.attributes, protocol=protocol, **options)  # type: ignore[arg-type]
+            for protocol in self.protocols
+        }
+
+    def _score(self, protocol: Protocol, attribute: str, item: Item) -> Iterator[Trial]:
+        question = protocol_question(protocol, self.dataset, item, attribute, self.attributes)
+        asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
+        where: dict[str, Scalar] = {
+            "form": "score",
+            "template": protocol.id,
+            "factor": "protocol",
+            "words": count_words(item.text),
+        }
+        return question.trials(asking, where)
+
+    def _compare(self, protocol: Protocol, attribute: str, first: Item, second: Item) -> Iterator[Trial]:
+        asks = self._comparing[protocol.id]
+        gap = first.human[attribute] - second.human[attribute]
+        where: dict[str, Scalar] = {"form": "pair", "factor": "protocol", "answer": asks.answer, "human_gap": gap}
+        shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
+        return asks.ask_pair(self.dataset, 1, attribute, (first.context_id, first.context), shown, where)

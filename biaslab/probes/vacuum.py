@@ -18,10 +18,16 @@ from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
-from biaslab.measures.ranking.order_odds import is_counted, log_odds
-from biaslab.measures.scoring.pointwise import Asking, Item, Question, drawn_items, read_score
+from biaslab.measures.ranking.pairs import is_counted, log_odds
+from biaslab.measures.scoring.pointwise import (
+    AnswerSettings,
+    Item,
+    Question,
+    drawn_items,
+    read_score,
+)
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, label_mass, mean_of, planted
-from biaslab.probes.base.pair_probe import draw_of
+from biaslab.probes.base.questions import draw_of
 from biaslab.stats import (
     Estimate,
     Ratio,
@@ -208,7 +214,7 @@ class Vacuum(PairProbe):
         shown, edit = replace(item, text=text), "" if kind == _WHOLE else kind
         question = Question.rate(dataset, shown, [attribute], find_scale(self.scale), edit=edit)
         how: Literal["text", "distribution"] = "text" if self.answer == "text" else "distribution"
-        asking = Asking(how, self.replicates, self.temperature, seed=self.seed)
+        asking = AnswerSettings(how, self.replicates, self.temperature, seed=self.seed)
         condition: dict[str, Scalar] = {"nothing": kind, "named_first": ""}
         yield from question.trials(asking, {"asked": "score", **condition})
         if self.answer == "distribution":

@@ -14,7 +14,7 @@ from biaslab.core import Comparison, Figure, Metric, Scalar, Trial
 from biaslab.core.checks import require_some_of
 from biaslab.core.schema import Dataset, count_words
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes._ordered_pairs import ordered_pairs
+from biaslab.probes._pairs import ordered_pairs
 from biaslab.probes.base import (
     LABEL_MASS,
     Accepted,
@@ -26,8 +26,8 @@ from biaslab.probes.base import (
     planted,
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.logs import by_configuration, paired, rated
-from biaslab.probes.base.pair_differences import seen_from_longer, win_excess
+from biaslab.probes.base.pair_feature import seen_from_longer, win_excess
+from biaslab.probes.base.probe import by_configuration, paired, rated
 
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"

@@ -22,7 +22,7 @@ from biaslab.core.scales import Scale
 if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
 
-Form = Literal["score", "pair"]
+VariantForm = Literal["score", "pair"]
 Rubric = Literal["given", "none", "levels"]
 #: The factors for each form of question.
 FACTORS: dict[str, tuple[str, ...]] = {
@@ -128,7 +128,7 @@ class Variant:
         )
 
 
-def variants(form: Form, factors: Sequence[str] | None = None) -> tuple[Variant, ...]:
+def variants(form: VariantForm, factors: Sequence[str] | None = None) -> tuple[Variant, ...]:
     """Return the base and the variants of some factors, one factor at a time.
 
     Parameters

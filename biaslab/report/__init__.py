@@ -17,11 +17,9 @@ import lazy_loader
 
 from biaslab.report.card import Card, card
 from biaslab.report.limits import Limit, check_limits, check_runs
-from biaslab.report.macros import to_macros
-from biaslab.report.overview import overview, replies
+from biaslab.report.overview import overview, replies, verdict_table
 from biaslab.report.page import page
-from biaslab.report.tables import to_csv, to_html, to_latex, to_markdown, write
-from biaslab.report.verdict_table import verdict_table
+from biaslab.report.tables import to_csv, to_html, to_latex, to_macros, to_markdown, write
 from biaslab.report.verdicts import findings, verdicts
 from biaslab.report.wording import with_intervals
 

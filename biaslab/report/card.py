@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.binned import without_breakdowns
-from biaslab.core.csv_files import csv_of
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.files import csv_of
 from biaslab.core.output import replacing, require_file
-from biaslab.report.overall import Fitness, fitness
-from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
+from biaslab.report.summary import STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, findings
 from biaslab.report.wording import correction, fair, levels, span, templates, version
+from biaslab.stats.frame import without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +87,7 @@ class Card:
 
     def plot(self) -> Axes:
         """Plot each estimate's distance from no bias, in units of the smallest distance that matters."""
-        from biaslab.report.card_figure import draw
+        from biaslab.report.plots.card_figure import draw
 
         about = self._facts()
         facts = [", ".join(about["datasets"]), f"n = {about['n']} contexts", f"{about['level']} intervals"]
@@ -202,7 +201,7 @@ def card(
         Judge, probe and what was asked differently than planned (``trials.attrs["otherwise"]``), to list on the card.
     reference : {"atlas"}, pandas.DataFrame or None
         Compare each bias with the recorded judges of the atlas, or with those in another estimates frame (see
-        `biaslab.report.comparing`); None: no comparison.
+        `biaslab.report.verdicts`); None: no comparison.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from biaslab.stats import LEADING, is_above, require_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-Place = Literal["inside", "outside", "unclear"]
+LimitStatus = Literal["inside", "outside", "unclear"]
 _FORM = "LOW:HIGH, where one side may be omitted, such as .4:.6 or :.2"
 
 
@@ -51,7 +51,7 @@ class Limit:
         except ValueError:
             raise InputError(f"limit of {metric}", text, _FORM) from None
 
-    def place(self, low: float, high: float) -> Place:
+    def place(self, low: float, high: float) -> LimitStatus:
         """Return whether an interval lies inside the limits, outside, or across one."""
         if np.isnan([low, high]).any():
             return "unclear"

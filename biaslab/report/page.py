@@ -13,13 +13,13 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core import find_metric
-from biaslab.core.binned import without_breakdowns
 from biaslab.core.checks import require_count
-from biaslab.logs.audit.diagnosis import lacking_lines
+from biaslab.logs.audit.doctor import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import correction, levels
 from biaslab.stats import require_columns
+from biaslab.stats.frame import without_breakdowns
 
 #: Figures other than biases, and which of their rows to show.
 _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -15,24 +16,38 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core import Choice, Judge, as_judge, find_metric
-from biaslab.core.checks import require_study
-from biaslab.core.errors import BiaslabError, InputError, JudgeError, NearestDesignWarning
-from biaslab.core.output import number
+from biaslab.core import Choice, Compare, Completion, Judge, Score, as_judge, find_metric
+from biaslab.core.checks import require_one_of, require_study, require_whole
+from biaslab.core.errors import (
+    BiaslabError,
+    BudgetExceededError,
+    InputError,
+    JudgeError,
+    MissingDependencyError,
+    ModelLoadError,
+    NearestDesignWarning,
+    ServerError,
+    TrialsError,
+    UnreachableError,
+)
+from biaslab.core.output import count, number
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
 from biaslab.probes.base import Probe
+from biaslab.probes.base.questions import draw
+from biaslab.probes.consistency import Consistency
 from biaslab.probes.position import Position
-from biaslab.report.card import Card
-from biaslab.report.common_biases import Given, choose_probes, draw_texts
-from biaslab.report.measuring import Measured, measure_all
+from biaslab.probes.score_distribution import ScoreDistribution
+from biaslab.probes.self_preference import SelfPreference
+from biaslab.probes.verbosity import Verbosity
+from biaslab.prompts.protocols import Protocol
+from biaslab.report.card import Card, card
 from biaslab.report.summary import STATUS
 from biaslab.report.wording import correction
-from biaslab.stats import corrected
+from biaslab.stats import Resampling, corrected
 from biaslab.store import Store
-from biaslab.study.spending.announcement import Announcement, foresee_all
-from biaslab.study.spending.budget import Budget, budget_of
-from biaslab.study.spending.cost import unanswered
+from biaslab.study.collect import collect
+from biaslab.study.spending import Announcement, Budget, budget_of, foresee_all, unanswered
 
 #: Metrics printed below the biases: stability and decisiveness of the answers.
 _ALSO_PRINTED = ("order_consistency", "resampling_consistency", "tie_rate", "sample_alpha")
@@ -82,7 +97,7 @@ class Screen:
 def screen(
     judge: Judge | Callable[..., Any],
     dataset: Dataset,
-    protocol: Given | Sequence[Given] | None = None,
+    protocol: ProtocolSource | Sequence[ProtocolSource] | None = None,
     *,
     contexts: int = 24,
     candidates: int = 3,
@@ -182,7 +197,7 @@ def screen(
 def plan_screen(
     judge: Judge | Callable[..., Any],
     dataset: Dataset,
-    protocol: Given | Sequence[Given] | None = None,
+    protocol: ProtocolSource | Sequence[ProtocolSource] | None = None,
     *,
     contexts: int = 24,
     candidates: int = 3,
@@ -264,3 +279,275 @@ def _write_line(line: str) -> None:
 
 def _ignore(line: str) -> None:
     """Discard a message."""
+
+
+#: Errors that end one probe but not the others.
+_OF_ONE = (InputError, JudgeError, BudgetExceededError, MissingDependencyError)
+_OF_ALL = frozenset({401, 402, 403, 404, 429})  # status codes that a server keeps returning, whatever the request
+
+
+@dataclass
+class Measured:
+    """Estimates so far, and reasons for missing ones; saves the card after each probe.
+
+    Parameters
+    ----------
+    out : Path, optional
+        Path of the card's files, without suffix. Default: do not save.
+    remedies : pandas.DataFrame, optional
+        As in `biaslab.report.card`.
+    frames : list of pandas.DataFrame
+        Estimates frames.
+    missing, otherwise : list of tuple of str
+        Judge, probe, and why it was not measured or what was asked differently.
+    ended : dict of str to BiaslabError
+        Judges that are no longer asked, by id, with the error.
+    trials : list of pandas.DataFrame
+        Judgements of each measured probe.
+    everything : bool
+        Estimate all metrics; otherwise only those on a card.
+    say : callable
+        Receives progress messages, one line at a time.
+    progress : bool, optional
+        Show progress bars; default: only in a terminal.
+    """
+
+    out: Path | None = None
+    remedies: pd.DataFrame | None = None
+    frames: list[pd.DataFrame] = field(default_factory=list)
+    missing: list[tuple[str, str, str]] = field(default_factory=list)
+    otherwise: list[tuple[str, str, str]] = field(default_factory=list)
+    ended: dict[str, BiaslabError] = field(default_factory=dict)
+    trials: list[pd.DataFrame] = field(default_factory=list)
+    everything: bool = False
+    say: Callable[[str], object] = print
+    progress: bool | None = None
+
+    def card(self, reference: str | pd.DataFrame | None = "atlas") -> Card:
+        """Return the card of all estimates so far."""
+        options = {"unmeasured": self.missing, "otherwise": self.otherwise, "reference": reference}
+        return card(self.frames, self.remedies, **options)  # type: ignore[arg-type]
+
+    def save(self) -> None:
+        """Save the card so far, without its figure; do nothing if no bias has been measured yet."""
+        if self.out is None:
+            return
+        try:
+            self.card().save(self.out, picture=False)
+        except TrialsError:
+            return
+
+
+def measure_all(
+    judge: Judge,
+    probes: Sequence[Probe],
+    data: Dataset,
+    store: Path,
+    measured: Measured,
+    budget: Budget | None = None,
+) -> Announcement | None:
+    """Measure all probes of one judge, adding and saving estimates probe by probe.
+
+    Parameters
+    ----------
+    judge, data, store
+        As for `biaslab.collect`.
+    probes : sequence of Probe
+        The probes, in the order to ask.
+    measured : Measured
+        The results to add to.
+    budget : Budget, optional
+        Budget for all probes together; default: the judge's own limits, if any, for each run.
+
+    Returns
+    -------
+    Announcement or None
+        The planned requests; None if the store held all replies.
+
+    Raises
+    ------
+    BudgetExceededError
+        Before asking, if the budget does not cover all probes and is not partial.
+    """
+    planned = foresee_all(probes, judge, data, store, budget)
+    if planned is not None:
+        measured.say(f"{judge.id}, {count(len(probes), 'probe')}: {planned}")
+    left = None if budget is None else _Left(budget)
+    before = len(measured.frames)
+    for place, probe in enumerate(probes):
+        try:
+            measured.frames.append(_measure(probe, judge, data, store, measured, left))
+        except _OF_ONE as error:
+            why = " ".join(str(error).split())
+            spent = left is not None and isinstance(error, BudgetExceededError)
+            if spent or _ends_all(error, answered=len(measured.frames) > before):
+                measured.ended[judge.id] = error
+                measured.missing.append((judge.id, ", ".join(other.name for other in probes[place:]), why))
+                return planned
+            measured.missing.append((judge.id, probe.name, why))
+            measured.say(f"{probe.name} of {judge.id}: not measured; {why}")
+        else:
+            measured.save()
+    return planned
+
+
+class _Left:
+    """The remainder of a budget shared by several runs."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget, self._began = budget, time.monotonic()
+        self._spent = {"requests": 0, "tokens": 0, "dollars": 0.0}
+
+    def spend(self, attrs: dict[Any, Any]) -> None:
+        """Subtract what a run has spent."""
+        for name, column in (("requests", "asked"), ("tokens", "tokens"), ("dollars", "dollars")):
+            self._spent[name] += attrs[column]
+
+    @property
+    def budget(self) -> Budget:
+        """The budget for the next run; raises `BudgetExceededError` if nothing is left."""
+        spent = {**self._spent, "minutes": (time.monotonic() - self._began) / 60}
+        left = {name: limit - spent[name] for name in spent if (limit := getattr(self._budget, name)) is not None}
+        over = [name for name, amount in left.items() if amount <= 0]
+        if over:
+            raise BudgetExceededError(f"the budget is spent: no {over[0]} are left; run again with a larger budget")
+        return replace(self._budget, **left)
+
+
+def _ends_all(error: BiaslabError, answered: bool) -> bool:
+    """Return whether all further requests to the judge would fail too."""
+    if isinstance(error, UnreachableError | ModelLoadError):
+        return True
+    return isinstance(error, ServerError) and (error.status in _OF_ALL or (error.status is None and not answered))
+
+
+def _measure(
+    probe: Probe, judge: Judge, data: Dataset, store: Path, measured: Measured, left: _Left | None
+) -> pd.DataFrame:
+    """Measure the metrics of one probe that a card shows: the primary ones, and agreement with references."""
+    bars = sys.stderr.isatty() if measured.progress is None else measured.progress
+    limits = None if left is None else left.budget
+    how: dict[str, Any] = {"progress": bars, "budget": limits, "announce": False}  # all probes were announced together
+    trials = collect(probe, judge, data, store=store, **how)
+    if left is not None:
+        left.spend(trials.attrs)
+    quality = [metric.name for metric in probe.metrics if metric.quality]
+    estimates = probe.estimate(trials, None if measured.everything else [*probe.primary, *quality], breakdowns=False)
+    asked, stored = trials.attrs["asked"], trials.attrs["stored"]
+    sources = f"{count(asked, 'judge call')}, {count(stored, 'reply')} from the store"
+    measured.say(f"{probe.name} of {judge.id}: {count(len(estimates), 'estimate')}; {sources}")
+    if "otherwise" in trials.attrs:
+        otherwise = (judge.id, probe.name, trials.attrs["otherwise"])
+        if otherwise not in measured.otherwise:  # verbosity of pairs and of scores give the same message
+            measured.otherwise.append(otherwise)
+            measured.say(f"  {trials.attrs['otherwise']}")
+    measured.trials.append(trials)
+    return estimates
+
+
+ProtocolSource = Protocol | str | PathLike[str]
+
+#: One scale for all scores, so that probes share requests; wide enough to show round numbers.
+SCALE = "1-100"
+#: Samples per score if the judge answers with text, and per verdict if a protocol asks for text.
+_SCORES, _VERDICTS = 3, 2
+
+
+def draw_texts(dataset: Dataset, contexts: int, candidates: int, own: str | None, seed: int) -> Dataset:
+    """Return the first contexts with a random draw of candidates each, always including the judge's own texts."""
+    require_whole("contexts", contexts, 1)
+    require_whole("candidates", candidates, 2)
+    require_whole("seed", seed, 0)
+    data = dataset.head(contexts)
+    systems = [name for name in dict.fromkeys(data.candidates["system"]) if name]
+    if own is not None:
+        require_one_of("own", own, systems or ["none: no candidate has a system"])
+    chosen: list[int] = []
+    for context_id, rows in data.candidates.groupby("context_id", sort=False):
+        places = [int(place) for place in rows.index]
+        mine = [place for place in places if own is not None and data.candidates.loc[place, "system"] == own][:1]
+        others = [place for place in places if place not in mine]
+        chosen += sorted([*mine, *draw(others, candidates - len(mine), seed, str(context_id))])
+    kept = data.candidates.loc[chosen].reset_index(drop=True)
+    names = pd.MultiIndex.from_frame(kept[["context_id", "candidate_id"]])
+    human = data.human[pd.MultiIndex.from_frame(data.human[["context_id", "candidate_id"]]).isin(names)]
+    return replace(data, candidates=kept, human=human.reset_index(drop=True))
+
+
+def choose_probes(
+    judge: Judge,
+    data: Dataset,
+    protocol: ProtocolSource | Sequence[ProtocolSource] | None,
+    attributes: Sequence[str] | None,
+    own: str | None,
+    seed: int,
+) -> tuple[list[Probe], list[tuple[str, str, str]]]:
+    """Return the probes that fit the judge's forms of answering, and the reasons why others do not."""
+    by_form = _by_form(protocol)
+    chosen = data.require_attributes(attributes)[: None if attributes else 1]
+    makers = {"pair": _of_pairs, "score": _of_scores}
+    forms = [form for form in makers if form in (by_form or _forms_of(judge))]
+    whole = {form: makers[form](chosen, by_form.get(form), own, seed) for form in makers}
+    probes = [probe for form in forms for probe in whole[form]]
+    asked, answers = {probe.name for probe in probes}, " and ".join(f"{form}s" for form in forms)
+    if not probes:
+        raise InputError("judge", judge.id, "a judge that answers pairs or scores, as its `kinds` declares")
+    missing = [
+        (judge.id, probe.name, f"needs {form}s, but the judge is asked for {answers}")
+        for form in whole.keys() - {*forms}
+        for probe in whole[form]
+        if probe.name not in asked
+    ]
+    if own is None:
+        systems = [str(name) for name in dict.fromkeys(data.candidates["system"]) if name]
+        why = f"set own to the judge's own system: {', '.join(systems)}"
+        why = why if systems else "the data set does not say which system wrote which text"
+        missing.append((judge.id, SelfPreference.name, why))
+    return probes, missing
+
+
+def _by_form(protocol: ProtocolSource | Sequence[ProtocolSource] | None) -> dict[str, Protocol]:
+    """Load protocols, at most one per form."""
+    listed = [protocol] if isinstance(protocol, str | PathLike | Protocol) else protocol or ()
+    protocols: dict[str, Protocol] = {}
+    for loaded in map(Protocol.loaded, listed):
+        require_one_of("protocol.form", loaded.form, ("pair", "score"))
+        if loaded.form in protocols:
+            names = f"{protocols[loaded.form].name} and {loaded.name}"
+            raise InputError("protocol", names, f"one protocol for {loaded.form}s", "screen them one after the other")
+        protocols[loaded.form] = loaded
+    return protocols
+
+
+def _forms_of(judge: Judge) -> set[str]:
+    """Return the forms (pair, score) that a judge answers without a protocol."""
+    if judge.kinds & {Choice, Completion}:
+        return {"pair", "score"}
+    return {form for form, kind in (("pair", Compare), ("score", Score)) if kind in judge.kinds}
+
+
+def _of_pairs(attributes: Sequence[str], protocol: Protocol | None, own: str | None, seed: int) -> list[Probe]:
+    """Return the probes for a judge that compares pairs."""
+    again = protocol is not None and protocol.answer == "text" and protocol.temperature > 0
+    how: dict[str, Any] = {"protocol": protocol, "replicates": _VERDICTS if again else 1, **_seeded(seed)}
+    mine = SelfPreference(attributes, own=own, asks=("pairs",), **how)
+    length = Verbosity(attributes, asks=("pairs",), **how)
+    return [Position(attributes, templates=(1,), **how), length, *[mine] * (own is not None)]
+
+
+def _of_scores(attributes: Sequence[str], protocol: Protocol | None, own: str | None, seed: int) -> list[Probe]:
+    """Return the probes for a judge that scores; all ask the same questions."""
+    how: dict[str, Any] = {"protocol": protocol, **_seeded(seed)}
+    again: dict[str, Any] = {"max_tokens": 16} if protocol is None else {}
+    mine = SelfPreference(attributes, own=own, asks=("scores",), scale=SCALE, **how)
+    return [
+        Verbosity(attributes, scale=SCALE, **how),
+        Consistency(attributes, scales=(SCALE,), joint=False, levels=("interval",), replicates=_SCORES, **again, **how),
+        ScoreDistribution(attributes, scales=(SCALE,), samples=_SCORES, n_candidates=None, **again, **how),
+        *[mine] * (own is not None),
+    ]
+
+
+def _seeded(seed: int) -> dict[str, Any]:
+    """Return the seeds for a probe's random draws and its resampling."""
+    return {"seed": seed, "resampling": Resampling(seed=seed)}

@@ -1,18 +1,37 @@
-"""Format estimates as tables for papers: LaTeX (booktabs), Markdown, HTML and CSV."""
+r"""Tables and macros of estimates for papers: LaTeX (booktabs), Markdown, HTML and CSV."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.core.csv_files import csv_of
-from biaslab.core.errors import InputError
-from biaslab.core.output import replacing, require_file
-from biaslab.report.layout import Layout, chosen_rows, lay_out, metric_of, probe_column
-from biaslab.report.wording import check_digits, conditions, templates, version
+from biaslab.core import Metric, find_metric
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.files import csv_of
+from biaslab.core.output import number, replacing, require_file
+from biaslab.report.wording import (
+    cell,
+    check_digits,
+    condition_text,
+    conditions,
+    correction,
+    interval,
+    levels,
+    probability,
+    span,
+    templates,
+    tex,
+    varying,
+    version,
+)
+from biaslab.stats import LEADING, corrected, require_columns
+from biaslab.stats.frame import without_breakdowns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,3 +159,238 @@ def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) ->
 
 def _render(template: str, layout: Layout, **more: Any) -> str:
     return templates().get_template(template).render(**vars(layout), version=version(), **more)
+
+
+_STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The text of a table: headers, rows, which columns are numeric, and the caption."""
+
+    header: list[str]
+    rows: list[list[str]]
+    numeric: list[bool]
+    caption: str
+
+
+def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
+    """Select the rows of the metrics, without breakdowns, and recompute q-values over their tests.
+
+    Raises
+    ------
+    TrialsError
+        If no row is left, or a column is missing.
+    """
+    require_columns(estimates, [*LEADING, "estimate", "ci_low", "ci_high", "n_contexts"], "estimates")
+    whole = without_breakdowns(estimates)
+    wanted = [metric] if isinstance(metric, str) else metric
+    unknown = [name for name in wanted or () if name not in set(whole["metric"])]
+    if unknown or whole.empty:
+        present = ", ".join(map(str, dict.fromkeys(whole["metric"]))) or "at least one row"
+        raise TrialsError("metric", unknown or "an empty frame", f"among {present}")
+    rows = whole if wanted is None else whole[whole["metric"].isin(wanted)]
+    return corrected(rows) if {"q_value", "p_value"} <= set(rows.columns) else rows
+
+
+def probe_column(rows: pd.DataFrame, named: list[str]) -> list[str]:
+    """Return ``["probe"]`` if rows of several probes agree in the columns `named`; else an empty list."""
+    return varying(rows[rows.duplicated(named, keep=False)], ["probe"])
+
+
+def metric_of(row: dict[Any, Any]) -> Metric:
+    """Return the metric of a row."""
+    return find_metric(row["metric"], row["probe"])
+
+
+def lay_out(
+    estimates: pd.DataFrame,
+    metric: str | Sequence[str] | None,
+    across: str | None,
+    stars: bool,
+    digits: int,
+    caption: str | None,
+) -> Layout:
+    """Lay out a table: see `biaslab.report.to_latex`."""
+    check_digits(digits)
+    rows = chosen_rows(estimates, metric)
+    named = [*varying(rows, ["judge", "dataset"]), *varying(rows, conditions(rows))]
+    named = [*probe_column(rows, ["metric", *named]), *named]
+    if across is not None and across not in rows:
+        raise TrialsError("across", across, f"one of {', '.join(['judge', 'dataset', *conditions(rows)])}")
+    several = len(rows["metric"].unique()) > 1
+    leading = [*(["metric", "unit"] if several else []), *(name for name in named if name != across)]
+    records = rows.to_dict("records")
+    heads = ("estimate" if several else metric_of(records[0]).axis, f"{_level(rows)} interval")
+    with_q = "q_value" in rows and rows["q_value"].notna().any()
+    with_n = len(rows["n_contexts"].drop_duplicates()) > 1
+    lines: dict[tuple[object, ...], dict[str, str]] = {}
+    for place, record in enumerate(records):
+        texts, estimate = _leading(record, leading), _estimate(record, stars, digits)
+        if across is None:
+            line = lines.setdefault((*texts, place), {})
+            cells = dict(zip(heads, estimate, strict=True))
+            cells |= {"q": probability(record["q_value"])} if with_q else {}
+            cells |= {"n": str(record["n_contexts"])} if with_n else {}
+        else:
+            line = lines.setdefault(tuple(texts), {})
+            cells = {condition_text(record[across]): " ".join(estimate)}
+        if line.keys() & cells.keys():
+            where = f"{cell(record, [across or ''])}; {', '.join(texts)}"
+            raise TrialsError(
+                "across", across, "a column that distinguishes all rows", f"two rows share the cell {where}"
+            )
+        line |= cells
+    columns = list(dict.fromkeys(name for line in lines.values() for name in line))
+    body = [[*map(str, key[: len(leading)]), *(line.get(name, "") for name in columns)] for key, line in lines.items()]
+    numeric = [False] * len(leading) + [True] * len(columns)
+    return Layout([*map(_head, leading), *columns], body, numeric, _caption(rows, caption, several, stars))
+
+
+def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
+    words = {"metric": metric_of(record).label, "unit": metric_of(record).unit}
+    return [words[name] if name in words else condition_text(record[name]) for name in columns]
+
+
+def _estimate(record: dict[Any, Any], stars: bool, digits: int) -> tuple[str, str]:
+    """Format an estimate, optionally with stars, and its interval."""
+    q, p = record.get("q_value", float("nan")), record.get("p_value", float("nan"))
+    mark = next((sign for bound, sign in _STARS if (q if q == q else p) < bound), "") if stars else ""
+    return number(record["estimate"], digits) + mark, interval(record["ci_low"], record["ci_high"], digits)
+
+
+def _head(column: str) -> str:
+    return column.replace("_", " ")
+
+
+def _level(rows: pd.DataFrame) -> str:
+    return levels(rows) if "ci_level" in rows else "95 %"
+
+
+def _caption(rows: pd.DataFrame, caption: str | None, several: bool, stars: bool) -> str:
+    """Return the caption: metric, judge, data, n, level, seed, version, and why values are missing."""
+    alone = [name for name in conditions(rows) if not varying(rows, [name])]
+    what = cell(rows.iloc[0].to_dict(), alone)
+    first = "Estimates" if several else metric_of(rows.iloc[0].to_dict()).axis
+    facts = [
+        f"{first}{f': {what}' if what else ''}",
+        f"Judge: {_one_or_count(rows['judge'], 'judges')}",
+        f"Data: {_one_or_count(rows['dataset'], 'data sets')}",
+        f"n = {span(rows['n_contexts'].dropna())} contexts, {_level(rows)} intervals",
+    ]
+    if "q_value" in rows and rows["q_value"].notna().any():
+        facts.append(f"q: p corrected for the tests in this table, {correction(rows)}")
+    if stars:
+        facts.append("* q < .05, ** q < .01, *** q < .001 (p if there is no q)")
+    notes: list[str] = list(rows.loc[rows["estimate"].isna(), "note"].dropna().unique()) if "note" in rows else []
+    facts += [f"–: {note}" for note in notes if note]
+    seeds: list[float] = list(rows["seed"].dropna().unique()) if "seed" in rows else []
+    facts.append(f"{''.join(f'Seed {seed:.0f}, ' for seed in seeds)}biaslab {version()}")
+    return ". ".join([*([caption.rstrip(". ")] if caption else []), *facts]) + "."
+
+
+def _one_or_count(names: pd.Series, noun: str) -> str:
+    different = list(dict.fromkeys(names))
+    return str(different[0]) if len(different) == 1 else f"{len(different)} {noun}"
+
+
+_DIGITS = dict(
+    zip("0123456789", ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"], strict=True)
+)
+_SIGNS = {".": " Point ", "+": " Plus ", "%": " Percent "}
+_MINUS = re.compile(r"(?<![A-Za-z0-9])-(?=[0-9])")  # a minus sign, as opposed to a hyphen
+
+
+def to_macros(
+    estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *, digits: int = 3, prefix: str = "bias"
+) -> str:
+    r"""Write a ``\newcommand`` for every estimate, its interval and its n.
+
+    ``\biasPositionRateCoherence`` is the estimate; the suffix ``CI`` gives the interval and ``N`` the number of
+    contexts. A name consists of the prefix, the probe, the rest of the metric's name, the attribute, and every other
+    condition that varies within the metric, such as ``TemplateOne``; digits are spelled out.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame. Rows for single bins, such as those of ``human_gap``, are left out.
+    metric : str or sequence of str, optional
+        Which metrics; default: all.
+    digits : int
+        Decimals.
+    prefix : str
+        Prefix of every name; letters only.
+
+    Returns
+    -------
+    str
+        Content of a ``.tex`` file to ``\input`` in the preamble.
+
+    Raises
+    ------
+    InputError
+        If the prefix contains anything but letters.
+    TrialsError
+        If two rows would get the same name; the message names both.
+
+    Examples
+    --------
+    >>> row = {"probe": "position", "judge": "j", "dataset": "d", "metric": "first_position_rate"}
+    >>> row |= {"attribute": "coherence", "estimate": 0.3721, "ci_low": 0.341, "ci_high": 0.402, "n_contexts": 30}
+    >>> print(*to_macros(pd.DataFrame([row])).splitlines()[1:], sep="\n")
+    \newcommand{\biasPositionRateCoherence}{0.372}
+    \newcommand{\biasPositionRateCoherenceCI}{[0.341, 0.402]}
+    \newcommand{\biasPositionRateCoherenceN}{30}
+    """
+    check_digits(digits)
+    if not re.fullmatch(r"[A-Za-z]+", prefix):
+        raise InputError("prefix", prefix, "letters A to Z only, as in LaTeX command names")
+    rows = chosen_rows(estimates, metric)
+    macros: dict[str, str] = {}
+    origin: dict[str, str] = {}
+    for (_, _), part in rows.groupby(["probe", "metric"], sort=False):
+        columns = varying(part, ["judge", "dataset", *(name for name in conditions(part) if name != "attribute")])
+        columns = [*(["attribute"] if "attribute" in part else []), *columns]
+        for record in part.to_dict("records"):
+            stem = prefix + macro_name(record, columns)
+            where = f"{record['metric']} ({cell(record, ['judge', 'dataset', *conditions(part)])})"
+            bounds = interval(record["ci_low"], record["ci_high"], digits)
+            values = {"": number(record["estimate"], digits), "CI": bounds, "N": str(record["n_contexts"])}
+            for suffix, text in values.items():
+                name = stem + suffix
+                if name in macros:
+                    remedy = f"\\{name} would mean both {origin[name]} and {where}; rename a condition or select rows"
+                    raise TrialsError("macros", name, "one row per name", remedy)
+                macros[name], origin[name] = text, where
+    lines = [f"\\newcommand{{\\{name}}}{{{_in_text(text)}}}" for name, text in macros.items()]
+    return "\n".join([f"% biaslab {version()}; one macro per estimate", *lines]) + "\n"
+
+
+def macro_name(record: dict[Any, Any], columns: Sequence[str]) -> str:
+    """Return the macro name of a row, without prefix, in letters only.
+
+    Examples
+    --------
+    >>> macro_name({"probe": "sweep", "metric": "cot_shift", "temperature": 0.5}, ["temperature"])
+    'SweepCotShiftTemperatureZeroPointFive'
+    """
+    probe, metric = str(record["probe"]), str(record["metric"])
+    _, separator, rest = metric.partition(f"{probe}_")
+    parts = [probe, rest if separator else metric]
+    for column in columns:
+        text = condition_text(record[column])
+        parts += [text] if column == "attribute" or not text else [column, text]
+    return "".join(map(_letters, parts))
+
+
+def _letters(text: str) -> str:
+    """Spell text in letters only, with each word capitalised."""
+    plain = unicodedata.normalize("NFKD", _MINUS.sub(" Minus ", text))
+    spelt = "".join(f" {_DIGITS[letter]} " if letter in _DIGITS else _SIGNS.get(letter, letter) for letter in plain)
+    words = re.findall(r"[A-Za-z]+", "".join(letter for letter in spelt if not unicodedata.combining(letter)))
+    return "".join(word[0].upper() + word[1:] for word in words)
+
+
+def _in_text(text: str) -> str:
+    """Format a number for running text, in math mode only if it has a minus sign."""
+    return f"\\ensuremath{{{text.replace('−', '-')}}}" if "−" in text else tex(text)

@@ -1,20 +1,26 @@
-"""Verdicts on estimates: biases found, excluded or inconclusive, in words."""
+"""Verdicts on estimates: biases found, excluded or inconclusive, in words and beside other judges.
+
+Two estimates are comparable if they are over all items, have the same probe and metric, and agree in the conditions
+that the metric names (`biaslab.core.Comparison`). Verdicts on pairs compare with verdicts on pairs, whether parsed from
+text or taken from the likelier label; points compare only on the same scale. Metrics that depend on the answer mode,
+such as logits, declare no comparison. The judged texts still differ, so a rank among other judges shows what is usual;
+it is not a test.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from biaslab.core import Metric, find_metric
 from biaslab.core.errors import InputError
-from biaslab.core.output import percent
-from biaslab.report.comparing import find_peers, judges_of
-from biaslab.report.decisions import Doubt, Finding, decide, excludes, is_never, reason, share_unseen
+from biaslab.core.output import count, percent
 from biaslab.report.wording import (
     ONE_TEST,
     cell,
@@ -31,13 +37,23 @@ from biaslab.report.wording import (
 from biaslab.stats import (
     BY_CONSTRUCTION,
     LEADING,
+    LEAST_RELIABILITY,
     TIPPING,
+    WITHOUT_SPREAD,
     corrected,
     corrected_effects,
+    decided_by_missing,
     is_above,
+    needed_reliability,
     require_columns,
+    side_of,
     significant,
+    unseen_share,
 )
+from biaslab.stats.frame import without_breakdowns
+
+if TYPE_CHECKING:
+    from biaslab.core import Comparison
 
 #: The columns that `findings` adds.
 ADDED = (
@@ -71,7 +87,7 @@ def verdicts(
         Null value for metrics without a declared one, such as 0 for differences.
     reference : {"atlas"} or pandas.DataFrame, optional
         Compare each estimate with the judges of the atlas, or with those in another estimates frame, if at least five
-        are comparable; see `biaslab.report.comparing`.
+        are comparable; see `biaslab.report.verdicts`.
     metric : str or sequence of str, optional
         Use only these metrics; q-values are then over their tests.
 
@@ -140,7 +156,7 @@ def findings(
 
     **No variation between contexts.** If G contexts show no effect, a share of up to 1 − (α/2)^(1/G) of all contexts
     may still have one. If the metric has bounds, the interval allows for that. Otherwise, or if no smallest effect that
-    matters is declared, *none* requires a share below `biaslab.report.decisions.RARE`, reached with 36 contexts.
+    matters is declared, *none* requires a share below `biaslab.report.verdicts.RARE`, reached with 36 contexts.
 
     References
     ----------
@@ -344,3 +360,221 @@ def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size
     if finding == "none" and size is not None and (is_above(null - size, low) or is_above(high, null + size)):
         hedges.append("missing data could hide a shift that matters")
     return "; ".join(filter(None, [*hedges, reason(record, "")]))
+
+
+Finding = Literal["above", "below", "none", "blind", "untested"]
+#: Why a finding is inconclusive: the test is significant but the interval contains the null, or the reverse; there is
+#: no interval; the interval contains shifts that matter; no context has an effect, but there are too few contexts; too
+#: few contexts for the number of tests; the result depends on missing judgements, or on human scores' reliability.
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
+#: Share of contexts that may have an unseen effect, for a metric without bounds that does not vary.
+RARE = 0.1
+
+
+def decide(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
+    """Return the finding for an estimate and, if inconclusive, the reason."""
+    if record.get("method") == BY_CONSTRUCTION:
+        return "none", ""
+    if np.isnan(record["q_value"]) or null is None:
+        return "untested", ""
+    side = side_of(record, null)
+    if significant(record["q_value"]):
+        return _significant(record, null, side)
+    if side:
+        return "blind", "leaves out"
+    low, high = record["ci_low"], record["ci_high"]
+    if np.isnan([low, high]).any():
+        return "blind", "unknown"
+    if is_never(record, size):
+        return ("none", "") if share_unseen(record) < RARE else ("blind", "few")
+    if size is None:
+        if record["detectable"] > 0:
+            return "none", ""
+        return "blind", "powerless" if record["mde"] > 0 else "unknown"
+    if excludes(record, null, size):
+        return "none", ""
+    return "blind", "reliability" if _needs_reliability(record) else "wide"
+
+
+def _significant(
+    record: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None
+) -> tuple[Finding, Doubt]:
+    """Return the finding for a significant estimate, unless its interval, missing data or human error leave it open."""
+    if side is None:
+        return "blind", "contains"
+    if decided_by_missing(record, null, side):
+        return "blind", "missing"
+    return ("blind", "reliability") if _needs_reliability(record) else (side, "")
+
+
+def _needs_reliability(record: Mapping[Any, Any]) -> bool:
+    """Return whether a finding depends on the unknown reliability of human scores."""
+    return is_above(needed_reliability(reason(record, "")), LEAST_RELIABILITY)
+
+
+def excludes(record: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
+    """Return whether the interval excludes every shift that matters."""
+    if null is None or size is None:
+        return False
+    return is_above(record["ci_low"], null - size) and is_above(null + size, record["ci_high"])
+
+
+def is_never(record: Mapping[Any, Any], size: float | None) -> bool:
+    """Return whether no context shows an effect and no interval bounds its size."""
+    unvarying = str(record.get("method", "")).startswith(WITHOUT_SPREAD)
+    return unvarying and (size is None or record["ci_low"] == record["ci_high"])
+
+
+def share_unseen(record: Mapping[Any, Any]) -> float:
+    """Return the largest share of contexts that may have an effect although none was observed."""
+    return unseen_share(max(int(record["n_contexts"]), 1), record["ci_level"])
+
+
+def reason(record: Mapping[Any, Any], otherwise: str) -> str:
+    """Return the note of an estimate, or a default if it has none."""
+    note = record.get("note")
+    return note if isinstance(note, str) and note else otherwise
+
+
+#: Minimum number of comparable judges.
+FEWEST = 5
+_REFERENCES = "biaslab.references"  # entry points: estimates frames of reference judges, by name
+_PEER_COLUMNS = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")
+_NAMED = 5  # maximum number of data sets named in a sentence
+_NUMBERS = ["estimate", "ci_low", "ci_high"]
+
+
+@dataclass(frozen=True, eq=False)
+class Peers:
+    """Judges with comparable estimates of a metric.
+
+    Attributes
+    ----------
+    judges : pandas.DataFrame
+        One row per judge, indexed by name: ``estimate, ci_low, ci_high``, each the median over the cells (data sets,
+        prompts, attributes) in which the judge was measured, so that every judge counts once.
+    datasets : tuple of str
+        The data sets they judged.
+    comparison : Comparison
+        What makes them comparable.
+    """
+
+    judges: pd.DataFrame
+    datasets: tuple[str, ...]
+    comparison: Comparison
+
+    @property
+    def label(self) -> str:
+        """Number of judges and what they judged, for a legend."""
+        return f"{count(len(self.judges), 'recorded judge')} ({self.comparison.of})"
+
+    def standing(self, row: Mapping[Any, Any], above: bool) -> str:
+        """Count the judges that an estimate exceeds, and how many of their intervals do not overlap its own.
+
+        Parameters
+        ----------
+        row : mapping
+            ``estimate``, ``ci_low`` and ``ci_high`` of this judge.
+        above : bool
+            Whether "more so" means a higher estimate; otherwise a lower one.
+
+        Examples
+        --------
+        >>> from biaslab.core import Comparison
+        >>> rows = {"estimate": [0.5, 0.6, 0.9], "ci_low": [0.4, 0.5, 0.8], "ci_high": [0.6, 0.7, 1.0]}
+        >>> peers = Peers(pd.DataFrame(rows, index=list("abc")), ("chats",), Comparison("verdicts on pairs"))
+        >>> peers.standing({"estimate": 0.7, "ci_low": 0.65, "ci_high": 0.75}, above=True)
+        'more so than 2 of 3 recorded judges (verdicts on pairs; chats), 1 of them with a non-overlapping interval'
+        """
+        value, low, high = (float(row[name]) for name in _NUMBERS)
+        if above:
+            behind = [is_above(value, one) for one in self.judges["estimate"]]
+            apart = [is_above(low, one) for one in self.judges["ci_high"]]
+        else:
+            behind = [is_above(one, value) for one in self.judges["estimate"]]
+            apart = [is_above(one, high) for one in self.judges["ci_low"]]
+        clearly = sum(both for both in map(all, zip(behind, apart, strict=True)))
+        words = f"more so than {sum(behind)} of {self._described}"
+        return f"{words}, {clearly} of them with a non-overlapping interval" if any(behind) else words
+
+    @property
+    def spread(self) -> str:
+        """Range and median of the judges' estimates, to accompany an estimate that shows no bias."""
+        values = self.judges["estimate"]
+        return f"{self._described}: {values.min():.2f} to {values.max():.2f}, median {values.median():.2f}"
+
+    @property
+    def _described(self) -> str:
+        more = len(self.datasets) - _NAMED
+        named = [*self.datasets[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+        return f"{count(len(self.judges), 'recorded judge')} ({self.comparison.of}; {', '.join(named)})"
+
+
+def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:
+    """Return the estimates of the reference judges.
+
+    Parameters
+    ----------
+    reference : {"atlas"} or pandas.DataFrame
+        The recorded judges of `biaslab.atlas`, or your own estimates frame.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown.
+    TrialsError
+        If a column is missing.
+    """
+    estimates = _named(reference) if isinstance(reference, str) else reference
+    require_columns(estimates, _PEER_COLUMNS, "reference")
+    rows = without_breakdowns(estimates)
+    return rows[rows["estimate"].notna()]
+
+
+def _named(reference: str) -> pd.DataFrame:
+    """Return the estimates registered under a name by the entry points."""
+    entries = {entry.name: entry for entry in entry_points(group=_REFERENCES)}
+    if reference not in entries:
+        raise InputError("reference", reference, f"{' or '.join(map(repr, entries))}, or an estimates frame")
+    estimates: pd.DataFrame = entries[reference].load()()
+    return estimates
+
+
+def find_peers(row: Mapping[Any, Any], reference: pd.DataFrame) -> Peers | None:
+    """Return the judges comparable with an estimate, or None if there are fewer than five.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of an estimates frame.
+    reference : pandas.DataFrame
+        From `judges_of`. The row's own judge is excluded.
+
+    Returns
+    -------
+    Peers or None
+
+    Examples
+    --------
+    >>> row = {"probe": "position", "metric": "first_position_rate", "dataset": "chats", "ci_low": 0.4, "ci_high": 0.6}
+    >>> reference = pd.DataFrame([row | {"judge": f"judge {i}", "estimate": 0.5} for i in range(5)])
+    >>> peers = find_peers(row | {"judge": "mine", "estimate": 0.7}, reference)
+    >>> peers.label
+    '5 recorded judges (verdicts on pairs)'
+    >>> find_peers(row | {"judge": "judge 0", "estimate": 0.7}, reference) is None
+    True
+    """
+    comparison = find_metric(row["metric"], row.get("probe")).comparison
+    if comparison is None:
+        return None
+    same = (reference["metric"] == row["metric"]) & (reference["judge"] != row["judge"])
+    same &= reference["probe"] == row.get("probe", "")
+    for name in comparison.alike:
+        if name not in reference or name not in row:
+            return None
+        same &= reference[name].astype(str) == str(row[name])
+    rows = reference[same]
+    judges = rows.groupby("judge", sort=True)[_NUMBERS].median()
+    if len(judges) < FEWEST:
+        return None
+    return Peers(judges, tuple(sorted(map(str, set(rows["dataset"])))), comparison)

@@ -1,8 +1,5 @@
 """Statistics clustered by context; this module exports what other parts of the package use."""
 
-from biaslab.core.binned import without_breakdowns
-from biaslab.stats.attenuation import disattenuated_difference
-from biaslab.stats.averages import average_over
 from biaslab.stats.blocks import (
     CELL,
     ITEM,
@@ -18,17 +15,18 @@ from biaslab.stats.blocks import (
     warn_shared,
     whole_blocks,
 )
-from biaslab.stats.components import Components, Crossed, Fit, fit_components, spread_of_means
-from biaslab.stats.correlation import Level, Method, context_correlations, paired
-from biaslab.stats.correlation_intervals import (
+from biaslab.stats.correlation import (
+    CorrelationMethod,
+    Level,
     agreement_loss,
+    context_correlations,
     correlation_difference,
+    disattenuated_difference,
     estimate_correlation,
+    paired,
     relative_loss,
 )
-from biaslab.stats.distribution import DISTRIBUTION, describe_distribution
-from biaslab.stats.errors_in_logistic import log_odds_at_equal
-from biaslab.stats.errors_in_variables import slope_at_equal
+from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights
 from biaslab.stats.estimate import (
     ALPHA,
     BY_CONSTRUCTION,
@@ -52,6 +50,7 @@ from biaslab.stats.frame import (
     LEADING,
     MISSING_SHARE,
     TRAILING,
+    average_over,
     choose_metrics,
     corrected,
     corrected_effects,
@@ -59,20 +58,48 @@ from biaslab.stats.frame import (
     estimates_frame,
     require_columns,
     warn_missing,
+    without_breakdowns,
 )
-from biaslab.stats.inference import Resampling, in_order
-from biaslab.stats.jackknife import Statistic, cluster_difference, cluster_statistic, over_clusters
-from biaslab.stats.labels import Agreement, agreement_within, draw_means, tempered
-from biaslab.stats.logistic import logistic_model
 from biaslab.stats.missing import TIPPING, UNBOUNDED, completed, decided_by_missing, note_missing, shift_extremes
 from biaslab.stats.power import expected_power, inflation
-from biaslab.stats.rating_error import LEAST_RELIABILITY, Corrected, holds_above, needed_reliability
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.regression import linear_model
-from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha, krippendorff_alpha
-from biaslab.stats.samples import sample_differences, sample_table, sampling_noise, score_spread
-from biaslab.stats.sampling_attenuation import expected_agreement_loss
-from biaslab.stats.scale_use import score_weights
+from biaslab.stats.regression import linear_model, log_odds_at_equal, logistic_model, slope_at_equal
+from biaslab.stats.reliability import (
+    LEAST_RELIABILITY,
+    Components,
+    Corrected,
+    Crossed,
+    Fit,
+    Measurement,
+    alpha_difference,
+    estimate_alpha,
+    fit_components,
+    holds_above,
+    krippendorff_alpha,
+    needed_reliability,
+    spread_of_means,
+)
+from biaslab.stats.resample import (
+    Resampling,
+    Statistic,
+    cluster_difference,
+    cluster_statistic,
+    in_order,
+    over_clusters,
+)
+from biaslab.stats.samples import (
+    Agreement,
+    ThoughtVariance,
+    agreement_within,
+    draw_means,
+    expected_agreement_loss,
+    sample_differences,
+    sample_table,
+    sampling_noise,
+    score_spread,
+    tempered,
+    thought_variance,
+)
 from biaslab.stats.t_inference import (
     FEWEST,
     detectable_effect,
@@ -82,7 +109,6 @@ from biaslab.stats.t_inference import (
     student,
     t_test,
 )
-from biaslab.stats.thoughts import ThoughtVariance, thought_variance
 
 __all__ = [
     "ALPHA",
@@ -103,13 +129,13 @@ __all__ = [
     "Agreement",
     "Components",
     "Corrected",
+    "CorrelationMethod",
     "Crossed",
     "Estimate",
     "Fit",
     "Inference",
     "Level",
     "Measurement",
-    "Method",
     "Ratio",
     "Resampling",
     "Statistic",

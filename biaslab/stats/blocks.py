@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.errors import InputError, SharedRequestsWarning, warn
 from biaslab.stats.frame import warn_missing
-from biaslab.stats.inference import Resampling
+from biaslab.stats.resample import Resampling
 
 #: Minimal columns of trials that identify the cells of estimates, and the items within a context.
 CELL = ("judge", "dataset", "attribute")

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from biaslab.core.checks import did_you_mean
+from biaslab.core.checks import did_you_mean, require_one_of
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.families import adjust_families, critical_p
-from biaslab.stats.inference import Resampling
 from biaslab.stats.power import inflation
+from biaslab.stats.resample import Resampling
 from biaslab.stats.t_inference import rare_inflation
 
 #: Share of missing judgements above which a warning is issued.
@@ -210,3 +210,104 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     if missing > MISSING_SHARE * planned:
         share = f"{missing} of {planned} judgements are left out"
         warn(f"{what}: {share} because {why}; missing judgements may bias the estimate", MissingDataWarning)
+
+
+AVERAGE = "average"
+METHOD = "mean of {} estimates, with the mean of their intervals"
+
+
+def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> pd.DataFrame:
+    """Average estimates over the values of one condition, all other conditions being equal.
+
+    The estimates come from the same contexts and are therefore correlated, to a degree that the frame does not reveal.
+    The standard error of their mean is at most the mean of their standard errors, with equality under perfect
+    correlation (Cauchy–Schwarz). So the mean of the intervals is a conservative interval for the mean. There is no
+    test.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        An estimates frame.
+    column : str
+        The condition to average over, for example "attribute" or "template".
+    name : str
+        Value of that column in the rows of averages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The averages alone, in the same columns: one row per group of at least two rows that differ in ``column`` only;
+        none if there is a single value. ``n_trials`` and ``n_dropped`` are summed, ``n_contexts`` is the minimum. If
+        one estimate is undefined so is the average, and the note names it.
+
+    Raises
+    ------
+    InputError
+        If the frame has no such condition, or two rows are equal in all conditions.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> trials = bl.collect(bl.scoring.GEval(), bl.SimulatedJudge(data, noise=1.0), data, progress=False)
+    >>> found = bl.scoring.agreement(bl.scoring.scores(trials), data, ["context"], ["spearman"])
+    >>> average = average_over(found, "attribute")
+    >>> average["attribute"].tolist(), bool(abs(average["estimate"].item() - found["estimate"].mean()) < 1e-12)
+    (['average'], True)
+    """
+    require_columns(estimates, ("metric", *TRAILING), "estimates")
+    conditions = [each for each in estimates.columns if each not in TRAILING]
+    require_one_of("column", column, tuple(conditions))
+    if estimates.duplicated(conditions).any():
+        raise InputError("estimates", "two rows of the same cell", "rows that differ in a condition")
+    keys = [each for each in conditions if each != column]
+    rows = []
+    for _, group in estimates.groupby(keys, sort=False, dropna=False):
+        if len(group) > 1:
+            rows.append(group.iloc[0].to_dict() | {column: name} | _averaged(group, column))
+    return pd.DataFrame(rows, columns=estimates.columns) if rows else estimates.iloc[:0]
+
+
+def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
+    means = {
+        each: float(group[each].mean(skipna=False))
+        for each in ("estimate", "se", "ci_low", "ci_high", "bound_low", "bound_high")
+    }
+    undefined = group.loc[group["estimate"].isna(), column]
+    note = f"undefined for {', '.join(map(str, undefined))}" if len(undefined) else ""
+    counts = {"n_contexts": group["n_contexts"].min()} | {e: group[e].sum() for e in ("n_trials", "n_dropped")}
+    none = dict.fromkeys(("p_value", "q_value", "mde"), np.nan)
+    return means | counts | none | {"method": METHOD.format(len(group)), "note": note}
+
+
+#: Condition columns that hold the mean of a bin; missing in estimates over all items.
+BINS = ("human_gap",)
+
+
+def without_breakdowns(estimates: pd.DataFrame, by: str | Sequence[str] = BINS) -> pd.DataFrame:
+    """Return the estimates over all items, dropping those of bins or subsets, which count the same items twice.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        The estimates frame.
+    by : str or sequence of str
+        Condition columns that break estimates down, such as ``"subset"`` in `biaslab.atlas.estimates`; they are
+        missing in estimates over everything. Columns not in the frame are ignored.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows in which all these columns are missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"human_gap": [None, 0.5, None], "subset": [None, None, "hard"], "estimate": [6, 7, 8]})
+    >>> without_breakdowns(frame)["estimate"].tolist()
+    [6, 8]
+    >>> without_breakdowns(frame, ["human_gap", "subset"])["estimate"].tolist()
+    [6]
+    """
+    columns = [name for name in ([by] if isinstance(by, str) else by) if name in estimates]
+    return estimates[estimates[columns].isna().all(axis=1)].reset_index(drop=True) if columns else estimates

@@ -19,8 +19,8 @@ from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.estimate import is_above
-from biaslab.stats.inference import Resampling
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 #: Note on estimates with more than 5 % missing and no bounds.
 UNBOUNDED = "nothing bounds the effect of what is missing"

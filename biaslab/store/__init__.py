@@ -27,7 +27,7 @@ from biaslab.core.errors import CorruptStoreError, InputError, StoreError
 from biaslab.core.trials import uncollected
 from biaslab.store.codec import (
     READ,
-    Record,
+    StoredReply,
     as_moment,
     as_read,
     moment_to_text,
@@ -36,9 +36,8 @@ from biaslab.store.codec import (
     reply_to_json,
 )
 from biaslab.store.export import export_rows, pages, summarise
-from biaslab.store.file import Row, StoreFile, Value
-from biaslab.store.schema import COLUMNS
-from biaslab.store.stored import StoredJudge
+from biaslab.store.file import COLUMNS, SqlRow, StoreFile, Value
+from biaslab.store.stored_judge import StoredJudge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +153,7 @@ class Store:
             stored.update(str(row[0]) for row in self._file.run(_KNOWN, (json.dumps(chunk),))[0])
         return stored
 
-    def records(self, keys: Iterable[str] | None = None) -> Iterator[Record]:
+    def records(self, keys: Iterable[str] | None = None) -> Iterator[StoredReply]:
         """Yield stored replies with their requests, in chunks: those of some keys, or all in order of arrival.
 
         Parameters
@@ -173,7 +172,7 @@ class Store:
             except InputError as error:
                 raise self._damaged(row[0]) from error
 
-    def _rows_of(self, keys: Iterable[str]) -> Iterator[list[Row]]:
+    def _rows_of(self, keys: Iterable[str]) -> Iterator[list[SqlRow]]:
         for chunk in _chunks(keys):
             asked = set(chunk)
             yield [row for row in self._file.run(_RECORDS, (json.dumps(chunk),))[0] if row[0] in asked]

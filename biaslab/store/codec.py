@@ -117,7 +117,7 @@ def as_read(reply: Reply, text: str) -> Reply:
 
 
 @dataclass(frozen=True)
-class Record:
+class StoredReply:
     """One stored judgement: the request and the reply.
 
     Parameters
@@ -141,7 +141,7 @@ class Record:
     reply: Reply
 
 
-def record_of(row: Sequence[object]) -> Record:
+def record_of(row: Sequence[object]) -> StoredReply:
     """Return the record for a row with the columns `READ`.
 
     Raises
@@ -158,7 +158,7 @@ def record_of(row: Sequence[object]) -> Record:
         usage = Usage(*(int(str(tokens)) for tokens in row[6:9]))
     except ValueError as error:
         raise InputError("tokens", row[6:9], "whole numbers") from error
-    return Record(key, judge, created, request_from_fields(kind, fields), reply_from_json(reply, usage))
+    return StoredReply(key, judge, created, request_from_fields(kind, fields), reply_from_json(reply, usage))
 
 
 def as_moment(moment: str | date) -> datetime:

@@ -12,7 +12,655 @@ Examples
 ('answer 915cc5c1d480', 1)
 """
 
-from biaslab.testing.fault_server import FaultServer, answer_of
-from biaslab.testing.kinds import FAULTS, Kind
+from __future__ import annotations
 
-__all__ = ["FAULTS", "FaultServer", "Kind", "answer_of"]
+import asyncio
+import contextlib
+import hashlib
+import json
+import math
+import socket
+import struct
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, Self
+
+from aiohttp import web
+
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import ServerError
+from biaslab.core.trials import Status
+
+__all__ = ["FAULTS", "FaultKind", "FaultServer", "answer_of"]
+
+FINGERPRINT = "fp_one"
+_SECONDS = 60.0  # time limit for starting a server
+
+
+class FaultServer:
+    """Answers chat and plain completions on loopback, with scripted faults.
+
+    Parameters
+    ----------
+    script : callable or str
+        ``script(text, attempt)`` returns what happens at the attempt (from 0) for a prompt: "" for a good answer, else
+        a kind of `FAULTS`, or "redirect 307 ADDRESS". A single name is used every time.
+    latency : float
+        Delay before each answer, in seconds.
+    probabilities : bool
+        Whether log-probabilities are returned.
+    port : int
+        Port; by default any free one.
+
+    Attributes
+    ----------
+    url : str
+        Address for `biaslab.ApiJudge`, ending in ``/v1``.
+    asked : collections.Counter
+        Number of attempts by prompt.
+    paid : collections.Counter
+        Number of attempts that made the model work, by prompt.
+    order, bodies, headers : list
+        Prompts, JSON bodies and headers of requests, as received.
+    open, most_open : int
+        Number of requests in flight, and its maximum.
+    answer_headers : callable
+        Takes a prompt and returns additional headers for a good answer; by default none.
+    tokens : dict
+        Probabilities of the first tokens of an answer to a prompt without the word "Summary".
+
+    Raises
+    ------
+    InputError
+        If the kind of fault is unknown; for a script's return value, on leaving the context.
+
+    Notes
+    -----
+    The server runs in its own thread from ``with`` on. Answers depend only on the prompt (`answer_of`).
+    ``python -m biaslab.testing`` starts one in its own process, for clients in other languages.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> with FaultServer("mass of 2") as server:
+    ...     judge = bl.ApiJudge("judge", server.url)
+    ...     [(_, reply)] = judge.ask([bl.Choice("Summary A or Summary B?", ("Summary A", "Summary B"))])
+    ...     judge.close()
+    >>> reply.finish_reason, reply.text
+    ('unusable', 'the probabilities of the returned tokens sum to 2')
+    """
+
+    def __init__(
+        self,
+        script: Callable[[str, int], str] | str = "",
+        latency: float = 0.0,
+        probabilities: bool = True,
+        port: int = 0,
+    ) -> None:
+        if isinstance(script, str):
+            _require_kind(script)
+            script = partial(_always, script)
+        self.script, self.latency, self.probabilities = script, latency, probabilities
+        self.asked, self.paid = Counter[str](), Counter[str]()
+        self.order: list[str] = []
+        self.bodies: list[ReplyBody] = []
+        self.headers: list[dict[str, str]] = []
+        self.open = self.most_open = 0
+        self.port = port
+        self.answer_headers: Callable[[str], Mapping[str, str]] = _none
+        self.tokens = {"A": 0.7, " A": 0.05, "B": 0.2, "The": 0.04}
+        self._ready = threading.Event()
+        self._raised: Exception | None = None
+
+    @property
+    def url(self) -> str:
+        """The address, once the server runs."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        if not self._ready.wait(_SECONDS) or self._raised is not None:
+            why = self._raised or f"nothing within {_SECONDS:.0f} s"
+            raise ServerError(f"the test server did not start at port {self.port} ({why}); port=0 takes any free one")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(10)
+        if self._raised is not None and error is None:
+            raise self._raised
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except OSError as error:
+            self._raised = error
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application(client_max_size=2**30)
+        self.add_routes(app.router)
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", self.port).start()
+        self.port = runner.addresses[0][1]
+        self._ready.set()
+        await self._over.wait()
+        await runner.cleanup()
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """Register the paths."""
+        router.add_post("/v1/{kind:chat/completions|completions|responses}", self.answer)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request as scripted."""
+        body = await request.json()
+        turns = body.get("messages") or body.get("input") or ()
+        text = body["prompt"] if "prompt" in body else "\n".join(each["content"] for each in turns)
+        fault = self.script(text, self.asked[text])
+        self.asked[text] += 1
+        self.order.append(text)
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        try:
+            if self.latency:
+                await asyncio.sleep(self.latency)
+            return await self.play(fault, request, body, text)
+        except Exception as error:
+            self._raised = self._raised or error
+            raise
+        finally:
+            self.open -= 1
+
+    async def play(self, fault: str, request: web.Request, body: ReplyBody, text: str) -> web.StreamResponse:
+        """Simulate a fault, or answer well if its name is empty."""
+
+        def work() -> ReplyBody:
+            self.paid[text] += 1
+            return self.document(body, text)
+
+        if not fault:
+            return web.json_response(work(), headers=self.answer_headers(text))
+        _require_kind(fault)
+        exchange = Exchange(request, work)
+        if fault not in FAULTS:
+            _, code, address = fault.split(" ")
+            return await redirect(int(code), address)(exchange)
+        return await FAULTS[fault].play(exchange)
+
+    def document(self, body: ReplyBody, text: str) -> ReplyBody:
+        """Return a good answer."""
+        usage = {"prompt_tokens": len(text), "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2}}
+        if "input" in body:
+            return self._as_responses(body, text)
+        common = {"model": body["model"], "system_fingerprint": FINGERPRINT, "usage": usage}
+        if "prompt" in body:
+            return common | {"choices": [self.likelihoods(body, text)]}
+        message = {"role": "assistant", "content": self.answer_of(text)}
+        choice: ReplyBody = {"index": 0, "finish_reason": "stop", "message": message}
+        if body.get("logprobs") and self.probabilities:
+            shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
+            choice["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
+        return common | {"choices": [choice]}
+
+    def _as_responses(self, body: ReplyBody, text: str) -> ReplyBody:
+        """Return a good answer of the Responses API: a reasoning item and a message."""
+        content: ReplyBody = {"type": "output_text", "text": self.answer_of(text), "annotations": []}
+        if "include" in body and self.probabilities:
+            shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
+            content["logprobs"] = [{**shown[0], "top_logprobs": shown}]
+        message = {"type": "message", "role": "assistant", "status": "completed", "content": [content]}
+        usage = {"input_tokens": len(text), "output_tokens": 1, "input_tokens_details": {"cached_tokens": 2}}
+        return {"object": "response", "status": "completed", "model": body["model"], "usage": usage,
+                "output": [{"type": "reasoning", "summary": []}, message]}  # fmt: skip
+
+    def answer_of(self, text: str) -> str:
+        """Return the answer to a prompt."""
+        return answer_of(text)
+
+    def likeliest(self, text: str) -> dict[str, float]:
+        """Return the first tokens of an answer; if summaries are compared, probabilities depend on the prompt."""
+        if "Summary" not in text:
+            return self.tokens
+        first = 0.05 + 0.9 * int(hashlib.sha256(text.encode()).hexdigest()[:4], 16) / 2**16
+        return {"Summary A": 0.95 * first, "Summary B": 0.95 * (1 - first), "The": 0.03}
+
+    def likelihoods(self, body: ReplyBody, text: str) -> ReplyBody:
+        """Return a choice with log-probabilities of the prompt's tokens: minus the length of each."""
+        tokens = text.replace(" ", "\0 ").split("\0")
+        levels = [None] + [-float(len(token)) for token in tokens[1:]]
+        if not self.probabilities:
+            return {"text": "x", "logprobs": None}
+        if "prompt_logprobs" in body:
+            pairs = list(zip(tokens, levels, strict=True))[1:]
+            entries: list[Any] = [{"7": {"logprob": level, "decoded_token": token}} for token, level in pairs]
+            return {"text": "x", "prompt_logprobs": [None, *entries]}
+        return {"text": text, "logprobs": {"tokens": tokens, "token_logprobs": levels}}
+
+
+def answer_of(text: str) -> str:
+    """Return the answer of a `FaultServer` to a prompt, which is always the same.
+
+    Examples
+    --------
+    >>> answer_of("Is Summary A or Summary B better?"), answer_of("Hello")
+    ('Summary A', 'answer 185f8db32271')
+    """
+    return "Summary A" if "Summary" in text else f"answer {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _none(_: str) -> Mapping[str, str]:
+    return {}
+
+
+def _always(fault: str, *_: object) -> str:
+    return fault
+
+
+def _require_kind(name: str) -> None:
+    if name and not name.startswith("redirect "):
+        require_one_of("script", name, tuple(FAULTS))
+
+
+ReplyBody = dict[str, Any]
+_JSON = "application/json"
+_PIECE = b" " * 2**20
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and the good answer to it.
+
+    Parameters
+    ----------
+    request : aiohttp.web.Request
+        The request received.
+    work : callable
+        Returns the good answer; the model's work counts as paid.
+    """
+
+    request: web.Request
+    work: Callable[[], ReplyBody]
+
+
+Play = Callable[[Exchange], Awaitable[web.StreamResponse]]
+
+
+def status(code: int, message: str = "", **headers: str) -> Play:
+    """Refuse with a status and an error message; ``_`` in header names stands for ``-``."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def play(exchange: Exchange) -> web.StreamResponse:
+        text = message.format(key=exchange.request.headers.get("Authorization", ""))
+        if code < 400:
+            return web.Response(status=code, headers=named)
+        return web.json_response({"error": {"message": text}}, status=code, headers=named)
+
+    return play
+
+
+def raw(data: bytes) -> Play:
+    """Send raw bytes, and close the connection."""
+
+    async def play(exchange: Exchange) -> web.StreamResponse:
+        transport = exchange.request.transport
+        if transport is not None:
+            transport.write(data)
+            transport.close()
+        return web.Response()
+
+    return play
+
+
+async def reset(exchange: Exchange) -> web.StreamResponse:
+    """Reset the connection without sending anything."""
+    transport = exchange.request.transport
+    if transport is not None:
+        own = transport.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    return web.Response()
+
+
+def body(data: bytes | Callable[[bytes], bytes], code: int = 200, kind: str = _JSON, **headers: str) -> Play:
+    """Answer with other bytes, or a transformation of those of the good answer."""
+    named = {"Content-Type": kind, **{name.replace("_", "-"): value for name, value in headers.items()}}
+
+    async def play(exchange: Exchange) -> web.StreamResponse:
+        good = json.dumps(exchange.work()).encode()
+        return web.Response(body=data(good) if callable(data) else data, status=code, headers=named)
+
+    return play
+
+
+def changed(change: Callable[[ReplyBody], object]) -> Play:
+    """Answer with a modified document."""
+
+    async def play(exchange: Exchange) -> web.StreamResponse:
+        document = exchange.work()
+        change(document)
+        return web.json_response(document)
+
+    return play
+
+
+async def truncated(exchange: Exchange) -> web.StreamResponse:
+    """Send half of an answer, and close the connection."""
+    whole = json.dumps(exchange.work()).encode()
+    response = web.StreamResponse(headers={"Content-Length": str(len(whole)), "Content-Type": _JSON})
+    await response.prepare(exchange.request)
+    await response.write(whole[: len(whole) // 2])
+    if exchange.request.transport is not None:
+        exchange.request.transport.close()
+    return response
+
+
+async def hang(exchange: Exchange) -> web.StreamResponse:
+    """Answer after a minute."""
+    document = exchange.work()
+    await asyncio.sleep(60)
+    return web.json_response(document)
+
+
+async def drip(exchange: Exchange) -> web.StreamResponse:
+    """Send a byte now and then, for a minute."""
+    return await _streamed(exchange, b" ", 3000, 0.02)
+
+
+async def endless(exchange: Exchange) -> web.StreamResponse:
+    """Send up to a gigabyte, until the client stops reading."""
+    return await _streamed(exchange, _PIECE, 1024, 0.0)
+
+
+async def _streamed(exchange: Exchange, piece: bytes, times: int, pause: float) -> web.StreamResponse:
+    exchange.work()
+    response = web.StreamResponse(headers={"Content-Type": _JSON})
+    await response.prepare(exchange.request)
+    with contextlib.suppress(ConnectionError):
+        for _ in range(times):
+            await response.write(piece)
+            await asyncio.sleep(pause)
+    return response
+
+
+def bomb(megabytes: int) -> bytes:
+    """Return gzip data that decompresses to this many megabytes of spaces."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    return b"".join([packer.compress(_PIECE) for _ in range(megabytes)] + [packer.flush()])
+
+
+def redirect(code: int, address: str) -> Play:
+    """Redirect the client."""
+    return status(code, Location=address)
+
+
+#: What happens to a request: it is retried, it ends the run with an error, or its reply gets a status.
+Outcome = Literal["asked again", "ends the run"] | Status
+
+
+class FaultKind(NamedTuple):
+    """A kind of fault.
+
+    Attributes
+    ----------
+    about : str
+        What the server does.
+    text : str
+        How biaslab handles it if text was requested: "asked again", "ends the run", or the status of its trial.
+    distribution : str
+        The same if a label distribution was requested.
+    words : str
+        Its name in `biaslab.ApiJudge.faults`, or the message of the error; empty if it is a reply.
+    play : callable
+        Answers the request; see `biaslab.testing`.
+    """
+
+    about: str
+    text: Outcome
+    distribution: Outcome
+    words: str
+    play: Play
+
+
+def _again(about: str, words: str, play: Play) -> FaultKind:
+    return FaultKind(about, "asked again", "asked again", words, play)
+
+
+def _ends(about: str, words: str, play: Play) -> FaultKind:
+    return FaultKind(about, "ends the run", "ends the run", words, play)
+
+
+def _document(
+    about: str, text: Outcome, distribution: Outcome, words: str, change: Callable[[ReplyBody], object]
+) -> FaultKind:
+    return FaultKind(about, text, distribution, words, changed(change))
+
+
+def _set(**fields: Any) -> Callable[[ReplyBody], object]:
+    """Change fields of the document."""
+    return lambda document: document.update(fields)
+
+
+def _choice(**fields: Any) -> Callable[[ReplyBody], object]:
+    """Change fields of the first choice."""
+    return lambda document: document["choices"][0].update(fields)
+
+
+def _message(content: Any, reason: str = "stop", **fields: Any) -> Callable[[ReplyBody], object]:
+    """Change the message, and the finish reason."""
+    return _choice(message={"role": "assistant", "content": content, **fields}, finish_reason=reason)
+
+
+def _shows(*shown: tuple[str, float]) -> Callable[[ReplyBody], object]:
+    """Show other tokens, with their probabilities or a substitute; only if probabilities were requested."""
+    tokens = [{"token": token, "logprob": math.log(p) if 0 < p <= 1 else p} for token, p in shown]
+
+    def change(document: ReplyBody) -> None:
+        choice = document["choices"][0]
+        if choice.get("logprobs"):
+            choice["logprobs"] = {"content": [{**tokens[0], "top_logprobs": tokens}]}
+
+    return change
+
+
+def _only_logprobs(logprobs: Any) -> Callable[[ReplyBody], object]:
+    def change(document: ReplyBody) -> None:
+        if "logprobs" in document["choices"][0]:
+            document["choices"][0]["logprobs"] = logprobs
+
+    return change
+
+
+def _twice(document: ReplyBody) -> None:
+    document["choices"] = [{"index": 1, "message": {"role": "assistant", "content": "other"}}, *document["choices"]]
+
+
+def _error_alone(document: ReplyBody) -> None:
+    document.clear()
+    document["error"] = {"message": "the engine died"}
+
+
+def _longer(document: ReplyBody) -> None:
+    document["choices"][0]["message"]["content"] += " " + "word " * 200_000
+
+
+def _surrogate(document: ReplyBody) -> None:
+    document["choices"][0]["message"]["content"] += " \ud800\x00"
+
+
+def _two_values(good: bytes) -> bytes:
+    return good.replace(b'"finish_reason"', b'"message": {"content": "Summary B"}, "finish_reason"', 1)
+
+
+_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
+_NO_HTTP = "is not valid HTTP"
+_NO_JSON = "sent invalid JSON"
+_SHAPE = "a malformed response"
+_NO_CHOICES = "sent no choices"
+_UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
+_KEY = "Incorrect API key provided: {key}"
+_CALL = {"id": "c", "type": "function", "function": {"name": "judge", "arguments": "{}"}}
+_HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
+
+#: Faults of the connection, of HTTP, and refusals: no model has worked.
+REFUSALS: Mapping[str, FaultKind] = {
+    "drop": _again("closes the connection without a byte", "closed the connection", raw(b"")),
+    "reset": _again("resets the connection", "closed the connection", reset),
+    "status line": _again("a status that is no number", _NO_HTTP, raw(b"HTTP/1.1 abc OK\r\n\r\n{}")),
+    "no HTTP": _again("speaks another protocol", _NO_HTTP, raw(b"SSH-2.0-OpenSSH_9.6\r\n")),
+    "two lengths": _again(
+        "two different lengths", _NO_HTTP, raw(_OK + b"Content-Length: 2\r\nContent-Length: 20\r\n\r\n{}")
+    ),
+    "long header": _again(
+        "a header of 20 kB", _NO_HTTP, raw(_OK + b"X-Long: " + b"x" * 20_000 + b"\r\nContent-Length: 2\r\n\r\n{}")
+    ),
+    "header without colon": _again(
+        "a header without a colon", _NO_HTTP, raw(_OK + b"no colon here\r\nContent-Length: 2\r\n\r\n{}")
+    ),
+    "chunk size": _again(
+        "a chunk whose size is no number",
+        _NO_HTTP,
+        raw(_OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"),
+    ),
+    "short chunk": _again(
+        "a chunk that is shorter than it says", _NO_HTTP, raw(_OK + b"Transfer-Encoding: chunked\r\n\r\n20\r\n{}")
+    ),
+    "no gzip": _again(
+        "says gzip and sends none", _NO_HTTP, raw(_OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}")
+    ),
+    "switch": _again("switches to another protocol", "an empty response", raw(_UPGRADE)),
+    "429": _again("is asked too much", "HTTP 429", status(429, "slow down", Retry_After="0")),
+    "429 long": _again("wants to be asked again later", "HTTP 429", status(429, "slow down", Retry_After="0.4")),
+    "429 plain": _again("does not say when", "HTTP 429", status(429, "slow down")),
+    "429 for years": _again("in 32 years", "HTTP 429", status(429, "slow down", Retry_After="999999999")),
+    "429 for ever": _again("never", "HTTP 429", status(429, "slow down", Retry_After="inf")),
+    "429 nan": _again("at a time that is no number", "HTTP 429", status(429, "slow down", Retry_After="nan")),
+    "500": _again("fails", "HTTP 500", status(500, "oh")),
+    "503": _again("is overloaded", "HTTP 503", status(503, "overloaded")),
+    "502 page": _again("a proxy's page of HTML", "HTTP 502", body(_HTML, 502, "text/html")),
+    "204": _again("says that there is no content", "an empty response", status(204)),
+    "400": _ends("does not understand a field", "HTTP 400", status(400, "no such field")),
+    "401": _ends("does not know the key, and repeats it", "does not accept the key", status(401, _KEY)),
+    "403": _ends("forbids the model", "has no access to this model", status(403, "not yours")),
+    "404": _ends("does not know the model", "does not exist", status(404, "The model `judge` does not exist")),
+    "quota": _ends("has no credit left", "no credit left", status(429, "You exceeded your current quota")),
+    "too long": _ends(
+        "finds the prompt too long", "too long", status(400, "This model's maximum context length is 10 tokens")
+    ),
+    "no logprobs here": _ends(
+        "takes no log-probabilities", "HTTP 422", status(422, "Unexpected fields: {{'logprobs'}}")
+    ),
+    **{
+        f"redirect {code}": _ends(
+            f"sends the prompt elsewhere ({code})", "redirects to", redirect(code, "http://elsewhere.invalid/v1")
+        )
+        for code in (301, 302, 303, 307, 308)
+    },
+    "filtered prompt": FaultKind(
+        "does not let the model see the prompt",
+        "refused",
+        "refused",
+        "",
+        status(400, "blocked by our content management policy"),
+    ),
+}
+
+#: Faults of an answer that was paid for.
+ANSWERS: Mapping[str, FaultKind] = {
+    "hang": _again("answers after a minute", "timed out", hang),
+    "drip": _again("a byte now and then", "timed out", drip),
+    "endless": _again("megabytes without end", "is larger than", endless),
+    "bomb": _again("gzip that unpacks to 128 MB", "is larger than", body(lambda _: _bomb(), Content_Encoding="gzip")),
+    "truncated": _again("half of the answer, then the connection ends", _NO_HTTP, truncated),
+    "cut": _again("half of the JSON", _NO_JSON, body(lambda good: good[: len(good) // 2])),
+    "invalid": _again("no JSON", _NO_JSON, body(b"{'no json'")),
+    "html": _again("a page of HTML with status 200", _NO_JSON, body(_HTML)),
+    "events": _again("a stream of events", _NO_JSON, body(lambda good: b"data: " + good + b"\n\ndata: [DONE]\n\n")),
+    "two answers": _again("two documents in one", _NO_JSON, body(lambda good: good + good)),
+    "invalid UTF-8": _again("bytes that are no UTF-8", _NO_JSON, body(lambda good: good.replace(b"stop", b"\xff\xfe"))),
+    "two values": _again("two values of one key", "duplicate key", body(_two_values)),
+    "deep": _again("JSON in 200,000 levels", "cannot be read", body(b"[" * 200_000)),
+    "nothing": _again("an empty body", "an empty response", body(b"")),
+    "null": _again("null", "did not send a JSON object", body(b"null")),
+    "list": _again("a list", "did not send a JSON object", body(b"[]")),
+    "plain text": FaultKind("says that JSON is plain text", "ok", "ok", "", body(lambda good: good, kind="text/plain")),
+    "empty": _document("no choices", "asked again", "asked again", _NO_CHOICES, _set(choices=[])),
+    "error in 200": _document("an error with status 200", "asked again", "asked again", _NO_CHOICES, _error_alone),
+    "two choices": _document("two choices, that of index 0 last", "ok", "ok", "", _twice),
+    "no message": _document("a choice without a message", "asked again", "asked again", _SHAPE, _choice(message=None)),
+    "number": _document("a number for a text", "asked again", "asked again", _SHAPE, _message(4)),
+    "null content": _document("null for a text", "unparsable", "ok", "", _message(None)),
+    "tool calls": _document(
+        "calls a tool instead of writing",
+        "unparsable",
+        "asked again",
+        "no log-probabilities",
+        _choice(
+            message={"role": "assistant", "content": None, "tool_calls": [_CALL]},
+            finish_reason="tool_calls",
+            logprobs=None,
+        ),
+    ),
+    "no text": _document("ends at its limit before the first word", "cut_off", "ok", "", _message("", "length")),
+    "filter": _document("filters the answer", "refused", "refused", "", _message(None, "content_filter")),
+    "refusal": _document("refuses in a field", "refused", "refused", "", _message(None, refusal="I will not.")),
+    "megabyte": _document("a text of 1 MB", "unparsable", "ok", "", _longer),
+    "surrogate": _document("half of a character, and NUL", "ok", "ok", "", _surrogate),
+    "usage": _document(
+        "2⁶³ tokens read", "asked again", "asked again", "number of tokens", _set(usage={"prompt_tokens": 2**63})
+    ),
+    "negative usage": _document("−5 tokens read", "ok", "ok", "", _set(usage={"prompt_tokens": -5})),
+    "no usage": _document("tokens are not counted", "ok", "ok", "", _set(usage=None)),
+    "changed": _document("another fingerprint", "ok", "ok", "", _set(system_fingerprint="fp_two")),
+    "other model": _document("another model", "ok", "ok", "", _set(model="stranger")),
+    "no logprobs": _document(
+        "no log-probabilities this time", "ok", "asked again", "no log-probabilities", _only_logprobs(None)
+    ),
+    "bad logprobs": _document(
+        "a word for a log-probability",
+        "ok",
+        "asked again",
+        _SHAPE,
+        _only_logprobs({"content": [{"token": "A", "logprob": "high"}]}),
+    ),
+    "positive logprobs": _document("a log-probability of 3", "ok", "asked again", _SHAPE, _shows(("Summary A", 3.0))),
+    "NaN": _document("NaN for a log-probability", "ok", "asked again", _SHAPE, _shows(("Summary A", math.nan))),
+    "infinity": _document("infinity for one", "ok", "asked again", _SHAPE, _shows(("Summary A", math.inf))),
+    "mass of 2": _document(
+        "probabilities that sum to 2",
+        "ok",
+        "unusable",
+        "",
+        _shows(("Summary A", 0.99), ("Summary B", 0.98), ("The", 0.03)),
+    ),
+    "mass of 20": _document(
+        "probabilities that sum to 20", "ok", "unusable", "", _shows(("Summary A", 1.0), *[("Summary B", 0.95)] * 20)
+    ),
+    "a token twice": _document(
+        "one token twice", "ok", "unusable", "", _shows(("Summary A", 0.4), ("Summary B", 0.2), ("Summary A", 0.4))
+    ),
+    "one token": _document("the written token alone", "ok", "unusable", "", _shows(("Summary A", 0.6))),
+    "one label alone": _document(
+        "one label alone", "ok", "unusable", "", _shows(("Summary A", 0.5), ("Summary A ", 0.2))
+    ),
+    "no label": _document("no label among the tokens", "ok", "refused", "", _shows(("Both", 0.6), ("The", 0.3))),
+}
+#: Every kind, by name.
+FAULTS: Mapping[str, FaultKind] = {**REFUSALS, **ANSWERS}
+
+
+def _bomb(_made: list[bytes] = []) -> bytes:  # noqa: B006 - made once, when it is first played
+    if not _made:
+        _made.append(bomb(128))
+    return _made[0]

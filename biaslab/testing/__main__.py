@@ -9,8 +9,7 @@ import threading
 import zlib
 
 from biaslab.core.errors import BiaslabError
-from biaslab.testing.fault_server import FaultServer
-from biaslab.testing.kinds import FAULTS
+from biaslab.testing import FAULTS, FaultServer
 
 
 def main(arguments: list[str] | None = None) -> int:

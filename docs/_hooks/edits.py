@@ -6,8 +6,8 @@ table of the defences of a prompt.
 
 from typing import Any
 
-from biaslab.prompts.defences import SOURCES
-from biaslab.prompts.edits import Edit, available
+from biaslab.prompts.edits import TextEdit, available
+from biaslab.prompts.edits.attacks import SOURCES
 
 PLACES = {"text": "the text", "heading": "behind its name", "note": "before the question"}
 
@@ -33,6 +33,6 @@ def defences() -> str:
     return "\n".join([*rows, *(f"| `{name}` | {what} |" for name, what in SOURCES.items())])
 
 
-def _row(one: Edit) -> str:
+def _row(one: TextEdit) -> str:
     about = one.about.replace("|", "\\|")
     return f"| `{one.name}` | {about} | {PLACES[one.place]} | {one.source} |"

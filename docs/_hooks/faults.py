@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from biaslab.testing.kinds import ANSWERS, REFUSALS, Kind
+from biaslab.testing import ANSWERS, REFUSALS, FaultKind
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -14,7 +14,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return markdown
 
 
-def table(kinds: Mapping[str, Kind]) -> str:
+def table(kinds: Mapping[str, FaultKind]) -> str:
     """Return a table of kinds and what becomes of a request."""
     rows = ["| kind | the server | text | distribution |", "|---|---|---|---|"]
     return "\n".join([*rows, *(f"| `{name}` | {k.about} | {k.text} | {k.distribution} |" for name, k in kinds.items())])

@@ -17,7 +17,7 @@ from mkdocs.structure.files import File
 
 import biaslab as bl
 from biaslab.atlas import pair_panels, score_panels
-from biaslab.atlas.panel import Panel
+from biaslab.atlas.panel import AtlasFigure
 from biaslab.core.output import percent
 from biaslab.distill import bias_inheritance
 
@@ -26,7 +26,9 @@ SIMULATED = "simulated judges with a known bias"
 Drawn = tuple[list[Any], pd.DataFrame, str | None, str]  # axes, rows, what they tell unless computed, whom they show
 
 
-def recorded(panel: Callable[[], Panel], metric: str | list[str] | None = None, **look: Any) -> Callable[[], Drawn]:
+def recorded(
+    panel: Callable[[], AtlasFigure], metric: str | list[str] | None = None, **look: Any
+) -> Callable[[], Drawn]:
     """Return what draws a panel of the atlas."""
 
     def draw() -> Drawn:

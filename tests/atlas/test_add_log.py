@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas import contributed, estimates_table, release_trend
+from biaslab.atlas import estimates_table, release_trend
 from biaslab.cli import main
 from biaslab.core.errors import InputError, UnreadableLogError
 
@@ -141,7 +141,7 @@ def test_damaged_files_are_refused(folder, tmp_path):
 
 def test_contributed_log_becomes_part_of_the_atlas(folder, monkeypatch):
     """Also in an installed package, whose folder this is."""
-    monkeypatch.setattr(contributed.contributions, "__defaults__", (folder,))
+    monkeypatch.setattr(estimates_table.contributions, "__defaults__", (folder,))
     for kept in (estimates_table._read, release_trend._of_the_atlas):
         kept.cache_clear()
     try:

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas.contributed import FOLDER
-from biaslab.atlas.contributed_rows import coded
+from biaslab.atlas.estimates_table import FOLDER
+from biaslab.atlas.judgements import coded
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 

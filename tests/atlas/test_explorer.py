@@ -11,9 +11,9 @@ import pytest
 
 import biaslab as bl
 from biaslab.atlas import pair_panels
-from biaslab.atlas.compared import of_models
-from biaslab.atlas.explorer_data import explorer_data, finding
-from biaslab.atlas.named import rows_named
+from biaslab.atlas.estimates_table import of_models
+from biaslab.atlas.explorer_page import explorer_data, finding
+from biaslab.atlas.judgements import rows_named
 from biaslab.atlas.release_trend import has_fallen, one_each, with_dates
 from biaslab.cli import main
 from biaslab.core import find_metric

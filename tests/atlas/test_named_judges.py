@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas.named import rows_named
+from biaslab.atlas.judgements import rows_named
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.datasets import Dataset

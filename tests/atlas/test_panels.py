@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 from biaslab.atlas import pair_panels, score_panels
-from biaslab.atlas.compared import PEOPLE, reference
-from biaslab.atlas.estimates_table import estimates
-from biaslab.atlas.panel import WRITTEN, Panel, choose, joined, labelled, largest
+from biaslab.atlas.estimates_table import PEOPLE, estimates, reference
+from biaslab.atlas.panel import WRITTEN, AtlasFigure, choose, joined, labelled, largest
 from biaslab.core.errors import TrialsError
-from biaslab.report.comparing import find_peers, judges_of
+from biaslab.report.verdicts import find_peers, judges_of
 from biaslab.stats import LEADING
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +37,7 @@ def test_there_is_a_panel_for_each_question():
 @pytest.mark.parametrize("name", PANELS)
 def test_a_panel_has_rows_with_intervals_and_one_sentence(name):
     panel = PANELS[name]()
-    assert isinstance(panel, Panel)
+    assert isinstance(panel, AtlasFigure)
     assert {*LEADING, "estimate", "ci_low", "ci_high", "n_contexts", "data", "kind"} <= set(panel.rows)
     assert panel.rows[["estimate", "ci_low", "ci_high"]].notna().all(axis=None)
     assert panel.finding.endswith(".")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.atlas import carried
+from biaslab.atlas import judgements
 from biaslab.core import Likelihood, Reply
 from biaslab.datasets import Dataset
 from biaslab.datasets._files import text_key
@@ -129,7 +129,7 @@ def test_carried_rows_have_the_stored_perplexities():
     kept = set(perplexity.read_kept().dropna().round(4))
     for name in ("summeval_experts", "pandalm"):
         rows = bl.atlas.trials(name)
-        for column, who in carried.PERPLEXITIES.items():
+        for column, who in judgements.PERPLEXITIES.items():
             known = rows.dropna(subset=column)
             assert known[column].between(0.2, 25).all()
             assert known.loc[known[column.replace("log_perplexity", "words")] > 20, column].between(0.2, 9).all()

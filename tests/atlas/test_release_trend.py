@@ -6,7 +6,7 @@ import pytest
 from statsmodels.stats.meta_analysis import combine_effects
 
 import biaslab as bl
-from biaslab.atlas.compared import PEOPLE
+from biaslab.atlas.estimates_table import PEOPLE
 from biaslab.atlas.release_trend import _Fit, has_fallen, with_dates
 from biaslab.core.errors import InputError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import biaslab as bl
-from biaslab.atlas import replicating, replication_rules
+from biaslab.atlas import replication
 from biaslab.core.errors import TrialsError
 
 
@@ -53,7 +53,7 @@ def test_another_quantity_is_not_equal_by_chance(found):
 
 def test_every_pair_of_numbers_opens_to_how_both_are_computed(found):
     computed = found.groupby(["paper", "metric"])[["theirs_is", "ours_is"]].first()
-    assert set(computed.index) == set(replication_rules.COMPUTED)
+    assert set(computed.index) == set(replication.COMPUTED)
     assert (found[["theirs_is", "ours_is"]] != "").all(axis=None)
     same = computed["theirs_is"] == computed["ours_is"]
     assert set(computed.index[same].get_level_values("paper")) == {"zheng2024", "dubois2024"}
@@ -68,10 +68,10 @@ def test_convertible_numbers_equal_ours_after_conversion(found):
 
 def test_every_rule_is_needed(found):
     firsts = {
-        next(n for n, rule in enumerate(replication_rules.RULES) if rule.applies(row))
+        next(n for n, rule in enumerate(replication.RULES) if rule.applies(row))
         for row in found[found["outcome"] != "equal"].to_dict("records")
     }
-    assert firsts == set(range(len(replication_rules.RULES)))
+    assert firsts == set(range(len(replication.RULES)))
 
 
 def test_llmbar_differs_by_unread_verdicts_alone(found):
@@ -120,4 +120,4 @@ def test_a_number_without_an_estimate_is_an_error(found):
     printed = bl.published.load("zheng2024")
     ours = bl.atlas.estimates(source="null_model")
     with pytest.raises(TrialsError, match="one estimate per printed number"):
-        replicating._beside(printed, ours, {"probe": "replies", "system": "nobody"})
+        replication._beside(printed, ours, {"probe": "replies", "system": "nobody"})

@@ -73,5 +73,5 @@ def test_wrong_use(words, code, expected, capsys):
 
 def test_import_of_batch_loads_nothing_heavy():
     heavy = "{'torch', 'openai', 'matplotlib', 'pandas', 'numpy'}"
-    script = f"import sys, biaslab.cli.batch; sys.exit(len({heavy} & set(sys.modules)))"
+    script = f"import sys, biaslab.cli.probe; sys.exit(len({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import biaslab as bl
 from biaslab.cli import app, main
-from biaslab.core.parameters import folder_of
+from biaslab.core.project import folder_of
 
 PARAMETERS = 'judge = "simulated"\nn_contexts = 1\nstore = ""\nout = ""'
 STUDY = """

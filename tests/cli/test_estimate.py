@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from biaslab.cli import main
-from biaslab.store.trials import TrialsFile
+from biaslab.store.tables import TrialsFile
 
 ASKED = ["probe", "position", "--judge", "simulated:position=2", "--attribute", "coherence", "--contexts", "3"]
 

@@ -9,7 +9,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.cli.knobs import hints, make_probes
+from biaslab.cli.options import hints, make_probes
 from biaslab.core.errors import InputError
 from biaslab.probes import available
 

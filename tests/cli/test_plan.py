@@ -67,5 +67,5 @@ def test_wrong_options_are_found_before_anything_is_asked(words, expected, capsy
 
 def test_import_of_plan_loads_nothing_heavy():
     heavy = "{'torch', 'numpy', 'pandas', 'scipy', 'matplotlib'}"
-    script = f"import sys, biaslab.cli.plan; sys.exit(len({heavy} & set(sys.modules)))"
+    script = f"import sys, biaslab.cli.probe; sys.exit(len({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -8,7 +8,7 @@ data = bl.load_dataset("graded", limit=2)
 trials = bl.collect(bl.probes.Position(n_pairs=1), bl.SimulatedJudge(data), data)
 """
 BARS = """
-from biaslab.core.progress import progress_bar
+from biaslab.core.output import progress_bar
 for _ in progress_bar(range(3), desc="gone", leave=False): pass
 for _ in progress_bar(range(3), desc="stopped"): break
 with progress_bar(total=3, desc="unseen", disable=True) as bar: bar.update()

@@ -7,8 +7,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.core.parameters import bundled
-from biaslab.core.project import find_project
+from biaslab.core.project import bundled, find_project
 from biaslab.figures.regenerate import regenerate
 
 PARAMETERS = 'judge = "simulated:position=1"\nn_contexts = 2\nstore = "judgements.sqlite"\nout = "figures"'

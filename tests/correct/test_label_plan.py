@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 import biaslab as bl
 from biaslab.cli import app
-from biaslab.core.errors import InputError
-from biaslab.correct import choose_contexts, plan_labels
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct import choose_contexts, draw_labels, plan_labels
 from biaslab.stats import detectable_effect
 
 
@@ -115,3 +115,31 @@ def test_the_command_line_plans_and_chooses(tmp_path):
     assert "To detect a shift of 0.4 in win_rate" in done.output
     assert len(pd.read_csv(out)) == 8
     assert CliRunner().invoke(app, ["plan", "correct"]).exit_code != 0
+
+
+@pytest.fixture(scope="module")
+def trials():
+    return bl.atlas.trials("arena_gpt52", judge="gpt-5.2")
+
+
+@pytest.mark.slow
+def test_a_judge_that_needs_correction(trials):
+    """All labels: .236 [.189, .290]. The judge says .359 [.302, .416], whatever is labelled."""
+    drawn = draw_labels(trials, shares=[0.2, 0.5], draws=30)
+    table = drawn.pivot_table("estimate", ["metric", "share"], "correction")
+    assert (table.loc["coverage", "judge"] == 0).all()
+    assert (table.loc["coverage", ["human", "ppi"]] > 0.8).all(axis=None)
+    widths = table.loc["interval_width"]
+    assert (widths.loc[0.5, ["human", "ppi"]] < widths.loc[0.2, ["human", "ppi"]]).all()
+    assert widths["judge"].nunique() == 1
+    assert sorted(set(drawn["contexts_labelled"])) == [55, 138]
+    assert drawn["ci_low"].le(drawn["estimate"] + 1e-9).all()
+    assert drawn.equals(draw_labels(trials, shares=[0.2, 0.5], draws=30))
+
+
+def test_labels_that_cannot_be_drawn(trials, graded):
+    with pytest.raises(InputError, match="shares"):
+        draw_labels(trials, shares=[0.5, 1.0])
+    few = trials[trials["context_id"].isin(trials["context_id"].unique()[:3])]
+    with pytest.raises(TrialsError, match="at least five contexts"):
+        draw_labels(few, shares=[0.5], draws=1)

@@ -11,15 +11,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import biaslab as bl
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS
-from biaslab.datasets import dialogues, graded, load_dataset
-from biaslab.datasets._constructed import Source, arrange, read_sources
+from biaslab.datasets import construction, load_dataset
+from biaslab.datasets.construction import WrittenOriginal, arrange, read_sources
 from tools.constructed import building
 from tools.constructed.degrading import LOSSES, STOCK_REPLIES, degrade
 
-SETS = {"graded": graded, "dialogues": dialogues}
-FOLDER = Path(graded.__file__).parent
+SETS = {"graded": construction, "dialogues": construction}
+FOLDER = Path(construction.__file__).parent
 both = pytest.mark.parametrize("name", list(SETS))
 every_text, every_situation = (
     pytest.mark.parametrize("source", read_sources(name), ids=lambda source: source["context_id"]) for name in SETS
@@ -30,7 +31,7 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def sentences(source: Source, recipe: dict[str, int]) -> list[str]:
+def sentences(source: WrittenOriginal, recipe: dict[str, int]) -> list[str]:
     return degrade(source["summary"], source, recipe)
 
 
@@ -164,7 +165,7 @@ def test_graded_scores_do_not_depend_on_the_place() -> None:
 
 
 @every_text
-def test_summary_degradations_have_their_stated_effect(source: Source) -> None:
+def test_summary_degradations_have_their_stated_effect(source: WrittenOriginal) -> None:
     clean = source["summary"]
     out_of_order = []
     for level in (1, 2, 3):
@@ -188,7 +189,7 @@ def test_summary_degradations_have_their_stated_effect(source: Source) -> None:
 
 
 @every_text
-def test_annotations_are_consistent(source: Source) -> None:
+def test_annotations_are_consistent(source: WrittenOriginal) -> None:
     assert source["key"] in (1, 2)
     assert source["lesser"] in {1, 2, 3} - {source["key"]}
     for which in ("swaps", "slips"):
@@ -200,7 +201,7 @@ def test_annotations_are_consistent(source: Source) -> None:
 
 
 @every_situation
-def test_dialogue_degradations_have_their_stated_effect(source: Source) -> None:
+def test_dialogue_degradations_have_their_stated_effect(source: WrittenOriginal) -> None:
     clean = source["turns"]
     for level in (1, 2, 3):
         echoed = degrade(clean, source, {"echo": level})
@@ -279,3 +280,42 @@ def test_lengths_differ_from_their_clean_version_in_two_places() -> None:
             assert 1 <= sum(a != b for a, b in zip(clean, wrong, strict=True)) <= 2
         assert source.startswith(texts["short"])
         assert texts["long"].startswith(source)
+
+
+def turns_of(text):
+    return [[turn.split(": ", 1)[1] for turn in block.split("\n")[1:]] for block in text.split("\n\n")]
+
+
+def test_there_are_25_sets_of_four_to_six_dialogues_in_order():
+    data = bl.load_dataset("dialogue_sets")
+    assert (data.n_contexts, len(data.candidates), data.scale) == (25, 25, (1.0, 10.0))
+    assert data.candidates["text"].is_unique
+    sizes = {len(turns_of(text)) for text in data.candidates["text"]}
+    assert sizes == {4, 5, 6}
+    for text in data.candidates["text"]:
+        assert [block.split("\n")[0] for block in text.split("\n\n")] == [
+            f"Dialogue {place}" for place in range(1, len(turns_of(text)) + 1)
+        ]
+
+
+@pytest.mark.parametrize("number", range(construction.N_SETS))
+def test_severity_is_the_count_of_faults_in_the_text(number):
+    """Facts and repeated turns are counted in the text itself."""
+    text, severity = construction.write_set(number)
+    dialogues, start = turns_of(text), number % 8
+    repeated = sum(dialogues[k][-2:] == dialogues[k - 1][:2] for k in range(1, len(dialogues)))
+    told = []
+    for place, turns in enumerate(dialogues):
+        theme = (start + place) % 8
+        for fact in (theme, (theme - 2) % 8):
+            said = " ".join((turns[0], turns[2]))
+            told += [(fact, value) for value in construction.FACTS[fact] if value in said]
+    values = {fact: {value for other, value in told if other == fact} for fact, _ in told}
+    contradicted = sum(len(each) - 1 for each in values.values())
+    assert repeated + contradicted > 0
+    assert severity == 1 + 2 * repeated + 2.5 * contradicted
+
+
+def test_a_path_is_refused(tmp_path):
+    with pytest.raises(InputError, match="bundled"):
+        construction.load_dialogue_sets(tmp_path)

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from beside_data import EXPERT_ALPHAS
 
+import biaslab as bl
 from biaslab.core.errors import DatasetError, InputError
-from biaslab.datasets import summeval, topicalchat, webnlg
+from biaslab.datasets import evalbiasbench, summeval, topicalchat, webnlg
 from biaslab.stats.correlation import correlation
-from biaslab.stats.inference import Resampling
 from biaslab.stats.reliability import estimate_alpha
+from biaslab.stats.resample import Resampling
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the published data are not at {DATA}")
@@ -241,3 +242,245 @@ def test_webnlg_errors_name_the_missing_file(challenge):
         webnlg.read_ratings(ratings)
     with pytest.raises(InputError, match="tar archive"):
         webnlg.read_ratings(xml)
+
+
+@pytest.fixture
+def podcasts(tmp_path):
+    def write(*scores):
+        rows = [
+            {
+                "transcript": f"We talk of {'this ' * 40}{n // 2}.",
+                "summary": f"Talk {n}.",
+                "score": score,
+                "system_id": n,
+            }
+            | {"episode_id": f"e{n // 2}", "attributes": [1, 0]}
+            for n, score in enumerate(scores)
+        ]
+        (tmp_path / "podcast.json").write_text(json.dumps(rows), encoding="utf-8")
+        return tmp_path / "podcast.json"
+
+    return write
+
+
+def test_podcasts_have_one_score_a_summary(podcasts):
+    data = bl.load_dataset("podcast", path=podcasts("B", "Excellent", 2, 1.0), words=10)
+    assert (data.n_contexts, len(data.candidates)) == (2, 4)
+    assert data.human["score"].tolist() == [0.0, 3.0, 2.0, 1.0]
+    assert data.candidates["context"].str.split().str.len().max() == 10
+    assert data.noun == "summary"
+
+
+def test_invalid_grade_error_names_row_and_column(podcasts):
+    with pytest.raises(DatasetError, match="row 2, column 'score'"):
+        bl.load_dataset("podcast", path=podcasts("B", "splendid"))
+
+
+@pytest.fixture
+def translations(tmp_path):
+    rows = [
+        {"lp": lp, "src": f"Satz {n}.", "mt": f"Sentence {n}, {system}.", "ref": f"Sentence {n}.", "system": system}
+        | {"score": -float(n + at), "year": year, "domain": "news", "annotators": 1}
+        for lp, year in (("de-en", 2020), ("zh-en", 2021))
+        for n in range(3)
+        for at, system in enumerate(("A", "B"))
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "mqm.csv", index=False)
+    return tmp_path / "mqm.csv"
+
+
+def test_translations_of_one_language_pair(translations):
+    data = bl.load_dataset("wmt", path=translations, pair="de-en")
+    assert (data.n_contexts, len(data.candidates), data.scale) == (3, 6, (-25.0, 0.0))
+    means = data.human_means.groupby(level="candidate_id")["quality"].mean()
+    assert means.to_dict() == {"A": -1.0, "B": -2.0}
+    assert (data.candidates["reference"] != "").all()
+
+
+def test_a_judge_ranks_the_systems_of_translations(translations):
+    """At the level of systems the better of two is told, as in the accuracy of WMT's metrics tasks."""
+    data = bl.load_dataset("wmt", path=translations, year=2020)
+    scorer = bl.scoring.PromptScoring(["quality"], scale="1-100")
+    trials = bl.collect(scorer, bl.SimulatedJudge(data, quality=1.0), data, progress=False)
+    found = trials.groupby("candidate_id")["value"].mean()
+    assert found["A"] > found["B"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({}, "one of de-en, zh-en"), ({"pair": "de-fr"}, "among de-en, zh-en"), ({"year": 1999}, "among 2020, 2021")],
+)
+def test_unknown_wmt_options_are_refused(translations, options, says):
+    with pytest.raises(InputError, match=says):
+        bl.load_dataset("wmt", path=translations, **options)
+
+
+def test_wmt_table_without_scores_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("lp,src\nde-en,Satz\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=r"mt.*ref.*score"):
+        bl.load_dataset("wmt", path=tmp_path / "t.csv")
+
+
+@pytest.fixture
+def webnlg_2017(tmp_path):
+    def write(fluency="2.5", drop=()):
+        header = "id,mr,team,text,category,type,bleu,meteor,ter,systemtype,triplesize,fluency,grammar,semantics"
+        triples = "Ann | born | Ulm<br>Ann | job | baker"
+        rows = [
+            f'1,{triples},adapt,"ann, a baker, is of ulm.",Person,seen,0.1,0.9,80,neural,2triple,{fluency},2,3',
+            f"2,{triples},vietnam,null,Person,seen,0,0,100,template,2triple,1.0,1.0,1.0",
+            f'3,{triples},webnlg,"ann is a baker , born in ulm .\n",Person,seen,1,1,0,human,2triple,3,3,3',
+            '4,"Bob | likes | ""tea""",adapt,bob likes tea .,Person,seen,0.3,0.4,60,neural,1triple,3,3,3',
+            '5,"Bob | likes | ""tea""",vietnam,tea .,Person,seen,0.2,0.1,90,template,1triple,1,2,1.3333333333333333',
+            '6,"Bob | likes | ""tea""",webnlg,tea is liked by bob .,Person,seen,1,1,0,human,1triple,3,3,3',
+        ]
+        table = [line for number, line in enumerate([header, *rows]) if number not in drop]
+        (tmp_path / "all_data_final_averaged.csv").write_text("\n".join(table), encoding="utf-8")
+        return tmp_path / "all_data_final_averaged.csv"
+
+    return write
+
+
+def test_webnlg_2017_has_three_attributes_and_references(webnlg_2017):
+    data = bl.load_dataset("webnlg_2017", path=webnlg_2017())
+    assert list(data.attributes) == ["fluency", "grammar", "semantics"]
+    assert (data.scale, data.noun, data.n_contexts) == ((1.0, 3.0), "text", 2)
+    assert data.candidates["candidate_id"].tolist() == ["adapt", "adapt", "vietnam"]
+    assert data.candidates["context"].iloc[0] == "Ann | born | Ulm\nAnn | job | baker"
+    assert data.candidates["reference"].iloc[0] == "ann is a baker , born in ulm ."
+    assert data.human["score"].tolist() == [2.5, 2, 3, 3, 3, 3, 1, 2, pytest.approx(4 / 3)]
+    assert "1 texts without words" in data.provenance
+    assert bl.load_dataset("webnlg_2017?systems=webnlg", path=webnlg_2017()).n_contexts == 2
+
+
+def test_webnlg_2017_has_metrics_of_its_own(webnlg_2017):
+    data = bl.load_dataset("webnlg_2017", path=webnlg_2017())
+    found = bl.datasets._loader("webnlg_2017").published_scores(webnlg_2017(), data)
+    one = found[found["attribute"] == "grammar"].pivot_table("score", "scorer", "candidate_id", "max")
+    assert one.to_dict("index") == {
+        "BLEU (reference)": {"adapt": 0.3, "vietnam": 0.2},
+        "METEOR (reference)": {"adapt": 0.9, "vietnam": 0.1},
+        "TER (reference)": {"adapt": -60.0, "vietnam": -90.0},
+    }
+
+
+def test_webnlg_2017_errors_name_row_column_and_option(webnlg_2017):
+    with pytest.raises(DatasetError, match="row 1, column 'fluency'"):
+        bl.load_dataset("webnlg_2017", path=webnlg_2017("great"))
+    with pytest.raises(DatasetError, match="mr"):
+        bl.load_dataset("webnlg_2017", path=webnlg_2017(drop=(0,)))
+    with pytest.raises(InputError, match="adapt, vietnam, webnlg"):
+        bl.load_dataset("webnlg_2017", path=webnlg_2017(), systems=["upf"])
+    with pytest.raises(InputError, match="gitlab"):
+        bl.load_dataset("webnlg_2017")
+
+
+KINDS = {
+    "length": 17,
+    "concreteness": 14,
+    "empty reference": 13,
+    "content continuation": 12,
+    "nested instruction": 12,
+    "familiar knowledge": 12,
+}
+
+
+@pytest.fixture(scope="module")
+def published(shared_data):
+    return shared_data / "evalbiasbench" / "biasbench.json.gz"
+
+
+def written(folder, **kinds):
+    file = folder / "biasbench.json.gz"
+    file.write_bytes(gzip.compress(json.dumps(kinds).encode()))
+    return file
+
+
+def record(**changes):
+    return {"instruction": "Add.", "response1": "It is 4.", "response2": "It is 5, I am sure.", "label": 1} | changes
+
+
+def by_kind(trials):
+    return trials.assign(subset=trials["context_id"].str.partition("/")[0])
+
+
+def test_eighty_pairs_in_six_kinds(published):
+    data = bl.load_dataset("evalbiasbench", path=published)
+    assert (data.n_contexts, len(data.candidates), data.noun) == (80, 160, "response")
+    kinds = data.candidates.drop_duplicates("context_id")["context_id"].str.partition("/")[0]
+    assert kinds.value_counts().to_dict() == KINDS
+    assert data.human_means["overall"].groupby("candidate_id").agg(["min", "max"]).to_numpy().tolist() == [
+        [0, 0],
+        [1, 1],
+    ]
+    assert "BSD-3" in data.provenance
+
+
+def test_the_label_says_which_response_is_good(tmp_path):
+    file = written(tmp_path, length_bias=[record(), record(label=2)])
+    data = bl.load_dataset("evalbiasbench", path=file)
+    texts = data.candidates.set_index(["context_id", "candidate_id"])["text"]
+    assert texts["length/01", "good"] == texts["length/02", "bad"] == "It is 4."
+    assert texts["length/02", "good"] == "It is 5, I am sure."
+
+
+def test_some_kinds(tmp_path):
+    file = written(tmp_path, length_bias=[record()], nested_instruction=[record(), record()])
+    assert bl.load_dataset("evalbiasbench?kinds=nested instruction", path=file).n_contexts == 2
+    with pytest.raises(InputError, match="length, nested instruction"):
+        evalbiasbench.load(file, kinds=["lenght"])
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"a": [record(label=3)]}, r"a, row 1, column 'label'.*1 or 2"),
+        ({"a": [record(label="1")]}, "type int"),
+        ({"a": [record(response2=None)]}, "'response2'"),
+        ({"a": "text"}, "a list of records"),
+        ({"a": [4]}, "a JSON object"),
+        ([record()], "an object with one list per kind of bias"),
+    ],
+)
+def test_damaged_files_say_where(tmp_path, document, words):
+    file = tmp_path / "biasbench.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(DatasetError, match=words):
+        evalbiasbench.load(file)
+
+
+def test_missing_path_is_refused():
+    with pytest.raises(InputError, match="ncsoft/offsetbias"):
+        bl.load_dataset("evalbiasbench")
+
+
+def test_accuracy_by_kind_of_a_simulated_judge(published):
+    """Where the good response is worth a logit, decisions go its way as often as the normal noise has it."""
+    data = bl.load_dataset("evalbiasbench", path=published)
+    judge = bl.SimulatedJudge(data, quality=1.0, noise=1.0)
+    trials = bl.collect(bl.probes.Position(templates=[1]), judge, data, progress=False)
+    found = bl.audit(by_kind(trials), only=["subsets"])
+    accuracy = found[found["metric"] == "comparative_accuracy"].set_index("subset")
+    assert accuracy["n_contexts"].to_dict() == KINDS
+    assert (accuracy["n_trials"] == 2 * accuracy["n_contexts"]).all()
+    covered = (accuracy["ci_low"] < 0.841) & (accuracy["ci_high"] > 0.841)
+    assert covered.sum() >= 5
+    for kind, part in by_kind(trials).groupby("subset"):
+        right = (part["value"] > 0.5) == (part["human_gap"] > 0)
+        assert accuracy.loc[kind, "estimate"] == pytest.approx(right.mean())
+
+
+@pytest.mark.slow
+def test_accuracy_of_the_embedded_judge(published):
+    """It decides for what stands first; what both orders have in common falls for the longer, bad response."""
+    data = bl.load_dataset("evalbiasbench", path=published, kinds=["length", "familiar knowledge"])
+    probe = bl.probes.Position(templates=[1], attributes=["overall"])
+    trials = bl.collect(probe, bl.load_judge("smollm2-135m"), data, progress=False)
+    found = bl.audit(by_kind(trials), only=["subsets"])
+    accuracy = found[found["metric"] == "comparative_accuracy"]
+    assert accuracy["n_contexts"].tolist() == [17, 12]
+    assert accuracy["estimate"].tolist() == [0.5, 0.5]
+    length = trials[trials["context_id"].str.startswith("length/")]
+    table = bl.ranking.compare_remedies(length, data.human_means, remedies=["swap-average"], orders=["both"])
+    averaged = table[(table["metric"] == "comparative_accuracy") & (table["against"] == "")]
+    assert averaged["ci_high"].item() < 0.4

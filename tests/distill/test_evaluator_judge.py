@@ -6,13 +6,26 @@ import pickle
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Score
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError, UnsupportedRequestError
-from biaslab.distill import EvaluatorJudge, cross_fit, examples, load_evaluator, load_evaluators, train
-from biaslab.distill.rerank import Reward
+from biaslab.distill import (
+    EvaluatorJudge,
+    WeightedEvaluators,
+    cross_fit,
+    examples,
+    learning_curve,
+    load_evaluator,
+    load_evaluators,
+    rated_by,
+    scores_of,
+    train,
+    training,
+)
+from biaslab.distill.annotation import Reward
 
 QUICK = {"epochs": 3, "hidden": (8,), "progress": False}
 
@@ -333,8 +346,141 @@ def test_a_probe_runs_on_it_and_the_store_keeps_its_scores(student, tmp_path):
 def test_reward_and_rerank_choose_the_same_texts(student):
     data, judge = student
     rewards = bl.collect(Reward(), judge, data, progress=False)
-    best = bl.distill.rerank(data, judge, progress=False)
+    best = bl.distill.reranking(data, judge, progress=False)
     top = rewards.loc[rewards.groupby("context_id")["value"].idxmax()]
     assert set(zip(top["context_id"], top["candidate_id"], strict=True)) == set(
         zip(best.candidates["context_id"], best.candidates["candidate_id"], strict=True)
     )
+
+
+QUICK_weighted = {"epochs": 2, "hidden": (4,), "progress": False}
+
+
+@pytest.fixture(scope="module")
+def evaluators(tiny_encoder, taught):
+    options = {"encoder": tiny_encoder, **QUICK_weighted}
+    return {
+        "alone": train(taught, inputs="output", **options),
+        "folds": cross_fit(taught, folds=2, inputs="reference-based", seed=1, **options),
+    }
+
+
+def shown(taught):
+    return [taught[name].tolist() for name in ("text", "source", "reference")]
+
+
+def test_scores_are_the_weighted_sum(evaluators, taught):
+    both = WeightedEvaluators(evaluators, {"alone": 3.0, "folds": 1.0})
+    one, two = (each.score(*shown(taught)) for each in evaluators.values())
+    np.testing.assert_allclose(both.score(*shown(taught)), 0.75 * one + 0.25 * two)
+    equal = WeightedEvaluators(evaluators)
+    np.testing.assert_allclose(equal.score(*shown(taught)), (one + two) / 2)
+    assert both.needs == ("source", "reference")
+    assert WeightedEvaluators({"alone": evaluators["alone"]}).needs == ()
+
+
+def test_an_evaluator_without_weight_is_not_asked(evaluators, taught):
+    only = WeightedEvaluators(evaluators, {"alone": 1.0, "folds": 0.0})
+    assert only.score(taught["text"].tolist()).shape == (len(taught),)  # the other needs a reference
+
+
+def test_the_id_pins_evaluators_and_weights(evaluators):
+    ids = {WeightedEvaluators(evaluators, {"alone": w, "folds": 1.0}).id for w in (1.0, 2.0, 2.0 + 1e-12)}
+    assert len(ids) == 3
+    assert WeightedEvaluators(evaluators).id == WeightedEvaluators(evaluators, {"alone": 2.0, "folds": 2.0}).id
+    swapped = dict(zip(evaluators, reversed(evaluators.values()), strict=True))
+    assert WeightedEvaluators(swapped).id != WeightedEvaluators(evaluators).id
+
+
+def test_weighted_evaluators_serve_as_a_judge(evaluators, taught):
+    both = WeightedEvaluators(evaluators)
+    judge = EvaluatorJudge(both)
+    for attribute in ("", "multiple"):
+        requests = [Score(*texts, attribute) for texts in zip(*shown(taught), strict=True)]
+        judge.check(requests)
+        replies = dict(judge.ask(requests))
+        np.testing.assert_allclose([replies[r].score for r in requests], both.score(*shown(taught)))
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, -1.0), (0.0, 0.0), (float("nan"), 1.0)])
+def test_invalid_weights_are_refused(evaluators, weights):
+    weights = dict(zip(evaluators, weights, strict=False))
+    with pytest.raises(InputError, match="a non-negative number for each of alone, folds"):
+        WeightedEvaluators(evaluators, weights)
+    with pytest.raises(InputError, match="at least one"):
+        WeightedEvaluators({})
+
+
+QUICK_students = {"epochs": 2, "hidden": (8,), "inputs": "output", "progress": False}
+
+
+class Longer:
+    """Stands for cross-fitted evaluators: longer texts score more."""
+
+    def score(self, texts, sources, references):
+        assert len(texts) == len(sources) == len(references)
+        return np.array([len(text) for text in texts], float)
+
+
+@pytest.fixture(scope="module")
+def labelled(graded):
+    return bl.distill.annotate(bl.SimulatedJudge(graded, noise=1), graded, ["coherence", "fluency"], progress=False)
+
+
+def test_labels_agree_perfectly_with_their_teacher(graded, labelled):
+    rated = {"teacher": rated_by(labelled, graded, "t"), "humans": rated_by(labelled, graded, "h", label=False)}
+    found = bl.scoring.agreement(scores_of(labelled, graded), rated, ["dataset"], ["spearman"])
+    by = found.set_index(["agreement_with", "attribute"])["estimate"]
+    assert by["teacher"].to_numpy() == pytest.approx([1, 1])
+    assert (by["humans"] < 1).all()
+    assert (by["humans"] > 0.5).all()
+    alone = bl.scoring.agreement(scores_of(labelled, graded), rated["humans"], ["dataset"], ["spearman"])
+    assert alone["estimate"].to_numpy() == pytest.approx(by["humans"].to_numpy())
+
+
+def test_evaluators_score_the_texts_of_their_attribute(graded, labelled):
+    mixed = labelled.sample(frac=1, random_state=0)
+    scores = scores_of(mixed, graded, {"coherence": Longer(), "fluency": Longer()}, "length")
+    assert scores["score"].tolist() == [len(text) for text in mixed["text"]]
+    assert set(scores["scorer"]) == {"length"}
+    with pytest.raises(InputError, match="an evaluator of fluency"):
+        scores_of(labelled, graded, {"coherence": Longer()})
+
+
+def test_ratings_lie_on_the_scale_of_the_data_set(graded, labelled):
+    rated = rated_by(labelled.assign(label=1.0), graded, "generous")
+    assert set(rated.human["score"]) == {graded.scale[1]}
+    assert set(rated.human["annotator"]) == {"generous"}
+    assert list(rated.attributes) == ["coherence", "fluency"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* texts are truncated")
+def test_each_attribute_has_a_student_with_its_inputs(tiny_encoder, graded, labelled):
+    shown = QUICK_students | {"inputs": {"coherence": "reference-free", "fluency": "output"}}
+    taught = training(labelled, folds=50, encoder=str(tiny_encoder), **shown)
+    assert {name: each.needs for name, each in taught.items()} == {"coherence": ("source",), "fluency": ()}
+    assert len(taught["fluency"].folds) == graded.n_contexts
+    with pytest.raises(InputError, match="inputs for fluency"):
+        training(labelled, inputs={"coherence": "output"}, progress=False)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* texts are truncated")
+@pytest.mark.parametrize(("fewer", "counts", "used"), [("texts", [1, 2, 99], [6, 12]), ("sources", [12, 99], [12])])
+def test_curves_teach_with_fewer_texts_and_score_all(tiny_encoder, graded, labelled, fewer, counts, used):
+    one = labelled[labelled["attribute"] == "fluency"]
+    curve = learning_curve(one, graded, counts, fewer, folds=4, encoder=str(tiny_encoder), **QUICK_students)
+    sizes = curve.groupby("annotations", sort=False)["score"].agg(["size", "count"])
+    assert sizes.to_numpy().tolist() == [[len(one), len(one)]] * len(used)
+    assert sizes.index.tolist() == used
+    again = learning_curve(one, graded, counts, fewer, folds=4, encoder=str(tiny_encoder), **QUICK_students)
+    pd.testing.assert_frame_equal(curve, again)
+
+
+def test_ratings_are_of_the_teacher_and_of_humans_if_known(graded, labelled):
+    rated = bl.distill.ratings(labelled, graded, "t")
+    assert list(rated) == ["teacher", "reference scores"]
+    expected = rated_by(labelled, graded, "reference scores", label=False)
+    pd.testing.assert_frame_equal(rated["reference scores"].human, expected.human)
+    assert list(bl.distill.ratings(labelled.assign(human=np.nan), graded)) == ["teacher"]

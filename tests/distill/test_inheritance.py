@@ -16,7 +16,7 @@ import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Metric
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.distill.inheritance import Pair, bias_inheritance, verdict_of
+from biaslab.distill.inheritance import TeacherAndStudent, bias_inheritance, verdict_of
 from biaslab.probes import Familiarity, Position, Source, Verbosity
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import LEADING, TRAILING, estimate_rows, estimates_frame
@@ -106,7 +106,7 @@ def test_jackknife_covariance_of_means_is_the_sample_covariance():
     rng = np.random.default_rng(1)
     both = rng.normal(size=(12, 2))
     left_out = (both.sum(axis=0) - both) / 11
-    pair = Pair.jackknifed(np.vstack([both.mean(axis=0), left_out]), 12, 0.95)
+    pair = TeacherAndStudent.jackknifed(np.vstack([both.mean(axis=0), left_out]), 12, 0.95)
     np.testing.assert_allclose(pair.errors.T @ pair.errors, np.cov(both.T) / 12)
 
 
@@ -399,7 +399,7 @@ def pairs_of(case, sums, unit):
     """Return teacher and student, whole and without each context, of sums of shape (contexts, 2, …)."""
     total = sums.sum(axis=0)
     values = metric_of(case, np.concatenate([total[None], total - sums]), unit)
-    return Pair.jackknifed(values, len(sums), 0.95)
+    return TeacherAndStudent.jackknifed(values, len(sums), 0.95)
 
 
 @pytest.mark.thorough

@@ -17,9 +17,7 @@ from biaslab.core import Reply, Score
 from biaslab.core.errors import InputError
 from biaslab.distill.checkpoints import load_checkpoint, save_checkpoint
 from biaslab.distill.policy import load_policy
-from biaslab.distill.reinforce import reinforce
-from biaslab.distill.risk import MinimumRisk, policy_gradient, posterior, risk
-from biaslab.distill.risk_run import trainable_weights
+from biaslab.distill.reinforcement import MinimumRisk, policy_gradient, posterior, reinforce, risk, trainable_weights
 
 SOURCES = pd.DataFrame({"context_id": ["x", "y"], "context": ["a b c", "c b"], "reference": ["b", "a b"]})
 #: All that can be written in at most two tokens of the vocabulary <eos>, a, b, c.
@@ -281,7 +279,7 @@ def test_killed_training_resumes_to_the_same_weights(make_policy, as_many_thread
     script = f"""
         import os, signal
         import pandas as pd
-        from biaslab.distill.reinforce import reinforce
+        from biaslab.distill.reinforcement import reinforce
         calls = []
         def reward(texts, sources, references):
             calls.append(1)

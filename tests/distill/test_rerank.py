@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 import biaslab as bl
 from biaslab.core import Reply, Score
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.distill.rerank import Reward, evaluate, rerank, tune_weights
+from biaslab.distill.annotation import Reward
+from biaslab.distill.reranking import evaluate, rerank, tune_weights
 
 
 class Lengths:

@@ -10,9 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
-from biaslab.distill.candidates import Truncation, sample, search
 from biaslab.distill.policy import Policy, load_policy
-from biaslab.distill.sampling import collect_samples
+from biaslab.distill.sampling import Truncation, collect_samples, sample, search
 
 SOURCES = pd.DataFrame({"context_id": ["x", "y", "z"], "context": ["a b c d", "b", "e f a b c d e"]})
 OUTPUTS = [[(2, 3, 0), (4,)], [(5, 5, 5, 5, 0)], [(0,), (6, 6, 5, 0), (3, 3)]]

@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.distill import Settings, cross_fit, features, train
-from biaslab.distill.embedding import States, TextEncoder, _shared
-from biaslab.distill.learning import _split, shared_between_stars
+from biaslab.distill.evaluator import States, TextEncoder, _shared
+from biaslab.distill.training import _split, shared_between_stars
 from biaslab.judges.loading import find_model
 
 QUICK = {"epochs": 3, "hidden": (8,), "progress": False}
@@ -204,8 +204,8 @@ def test_special_tokens_in_a_text_are_characters(tiny_encoder):
 KILLED = """
 import json, os, signal, sys
 import pandas as pd
-from biaslab.distill import train, checkpoints, learning
-from biaslab.distill import embedding
+from biaslab.distill import train, checkpoints, training as learning
+from biaslab.distill import evaluator as embedding
 folder, cases, options = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 embedding.find_encoder(options["encoder"], None, "cpu", True)  # imported once, not by each child
 taught = pd.read_json(f"{folder}/taught.json", dtype=False)

@@ -8,9 +8,8 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError
-from biaslab.core.parameters import bundled
-from biaslab.figures.copying import copy_notebooks
-from biaslab.figures.regenerate import list_notebooks
+from biaslab.core.project import bundled
+from biaslab.figures.regenerate import copy_notebooks, list_notebooks
 
 NAMES = sorted(path.name for path in bundled().glob("*.ipynb"))
 

@@ -1,8 +1,22 @@
 """The index shows every figure of a folder beside what it was made from."""
 
-import pandas as pd
+import math
+from pathlib import Path
 
-from biaslab.figures.gallery import Line, describe_estimates, find_sentence, write_index
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+
+from biaslab.figures.gallery import (
+    Line,
+    describe_estimates,
+    describe_precision,
+    find_sentence,
+    measure_precision,
+    share_told,
+    write_index,
+    write_precision,
+)
 
 
 def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
@@ -55,3 +69,122 @@ def test_other_csv_files_are_described_by_rows_or_not_at_all(tmp_path):
     assert describe_estimates(tmp_path / "a.csv") == "1 rows"
     assert describe_estimates(tmp_path / "b.csv") == ""
     assert describe_estimates(tmp_path / "missing.csv") == ""
+
+
+ROOT = Path(__file__).resolve().parents[2]
+#: `precision.csv` as it was written when notebooks ran with their defaults: copy it here after `make figures`.
+MEASURED = Path(__file__).parent / "measured_precision.csv"
+
+
+def draw(folder, name, *rows):
+    """Write a figure and the table beside it."""
+    pd.DataFrame(rows).to_csv(folder / f"{name}.csv", index=False)
+    (folder / f"{name}.png").write_bytes(b"png")
+
+
+def rate(half, judge="local:a", **more):
+    row = {"probe": "position", "judge": judge, "metric": "first_position_rate", "estimate": 0.6, "n_contexts": 24}
+    return row | {"ci_low": 0.6 - half, "ci_high": 0.6 + half} | more
+
+
+def test_half_width_is_compared_with_what_matters(tmp_path):
+    draw(tmp_path, "position__rate", rate(0.05), rate(0.2, attribute="b"), rate(0.1, attribute="c"))
+    [row] = measure_precision(tmp_path).to_dict("records")
+    assert row == {
+        "study": "position",
+        "metric": "first_position_rate",
+        "matters": 0.1,
+        "intervals": 3,
+        "narrow": 1,
+        "recorded": 0,
+        "told": 1,
+        "widest": 0.2,
+        "n_contexts": 24,
+    }
+
+
+def test_recorded_judges_always_tell_and_do_not_widen_others(tmp_path):
+    recorded = [rate(0.3, judge, n_contexts=112) for judge in ("gpt-4-0613", "meta/Llama-2-7b", "recorded/x/01")]
+    draw(tmp_path, "position__rate", *recorded, rate(0.05), rate(0.05, "api:b@c"))
+    [row] = measure_precision(tmp_path).to_dict("records")
+    assert (row["intervals"], row["narrow"], row["recorded"], row["told"]) == (5, 2, 3, 5)
+    assert (row["widest"], row["n_contexts"]) == (0.05, 24)
+
+
+def test_only_primary_intervals_in_figures_count_once(tmp_path):
+    draw(tmp_path, "position__rate", rate(0.05), rate(math.nan), rate(0.4, metric="order_consistency"))
+    draw(tmp_path, "position__again", rate(0.05, q_value=0.3))
+    draw(tmp_path, "baselines__gains", rate(0.4, probe="scoring"))
+    draw(tmp_path, "tour__planted", rate(0.01, "simulated:position=1"))
+    draw(tmp_path, "other__table", {"x": 1})
+    (tmp_path / "other__empty.png").write_bytes(b"png")
+    pd.DataFrame([rate(0.4)]).to_csv(tmp_path / "position__estimates.csv", index=False)  # no figure
+    table = measure_precision(tmp_path)
+    assert table[["study", "intervals"]].to_numpy().tolist() == [["position", 1]]
+
+
+def test_primary_metric_without_figure_has_a_row(tmp_path):
+    undefined = rate(math.nan, probe="recipe", metric="recipe_gain", note="scores do not vary")
+    pd.DataFrame([undefined]).to_csv(tmp_path / "recipe__estimates.csv", index=False)
+    table = write_precision(tmp_path)
+    assert table[["study", "metric", "intervals", "told"]].to_numpy().tolist() == [["recipe", "recipe_gain", 0, 0]]
+    assert describe_precision(table) == ""
+    assert math.isnan(share_told(table))
+    assert "none: undefined, or in no figure" in write_index(tmp_path).read_text(encoding="utf-8")
+
+
+def test_precision_table_is_written_and_summarised(tmp_path):
+    draw(tmp_path, "position__rate", rate(0.05), rate(0.2, "gpt-4"), rate(0.2, attribute="b"))
+    table = write_precision(tmp_path)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "precision.csv"), table)
+    said = "2 of 3 intervals of primary metrics (67 %) can tell: narrower than what matters on both sides, "
+    assert describe_precision(table) == f"{said}or of a recorded judge, 1 of them of recorded judges"
+    page = write_index(tmp_path).read_text(encoding="utf-8")
+    assert said in page
+    assert "± 0.1</td><td>± 0.2</td><td>2 of 3, 1 of them of recorded judges</td><td>24" in page
+
+
+def test_a_folder_without_figures_tells_nothing(tmp_path):
+    table = write_precision(tmp_path)
+    assert table.empty
+    assert math.isnan(share_told(table))
+    assert describe_precision(table) == ""
+    assert "Could the studies tell?" not in write_index(tmp_path).read_text(encoding="utf-8")
+
+
+# Widths that differ in the last bit alone are one interval, and each interval counts once.
+@pytest.mark.slow
+@given(st.lists(st.floats(0.001, 0.5), min_size=1, max_size=20, unique_by=lambda half: round(half, 6)))
+def test_the_share_is_that_of_narrow_intervals(tmp_path_factory, halves):
+    folder = tmp_path_factory.mktemp("figures")
+    draw(folder, "position__rate", *(rate(half, attribute=str(place)) for place, half in enumerate(halves)))
+    narrow = sum(half < 0.1 - 1e-6 for half in halves), sum(half < 0.1 + 1e-6 for half in halves)
+    table = measure_precision(folder)
+    assert narrow[0] / len(halves) <= share_told(table) <= narrow[1] / len(halves)
+    assert table["widest"].item() == pytest.approx(max(halves), abs=1e-6)
+
+
+def defaults(notebook):
+    """Read the numbers in the cell of parameters."""
+    import nbformat
+
+    cells = nbformat.read(notebook, as_version=4).cells
+    [tagged] = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
+    names: dict[str, object] = {}
+    exec(tagged.source, names)  # plain assignments of constants
+    return names
+
+
+def test_70_percent_of_default_primary_intervals_can_tell():
+    table = pd.read_csv(MEASURED)
+    assert set(table["study"]) <= {path.stem.lstrip("0_") for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert share_told(table) >= 0.7, describe_precision(table)
+
+
+@pytest.mark.parametrize("study", sorted(set(pd.read_csv(MEASURED)["study"])) if MEASURED.exists() else [])
+def test_measured_precision_has_the_default_contexts(study):
+    table = pd.read_csv(MEASURED).query("study == @study")
+    [notebook] = [path for path in (ROOT / "notebooks").glob("*.ipynb") if path.stem.lstrip("0_") == study]
+    asked = defaults(notebook)["n_contexts"]
+    own = table[table["intervals"] > table["recorded"]]
+    assert own["n_contexts"].le(asked).all(), "the default has changed: run all notebooks and copy precision.csv here"

@@ -10,7 +10,15 @@ from traitlets.config import Config
 
 import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.core.parameters import bundled, defaults, differing, folder_of, parameters_cell, record, recorded
+from biaslab.core.project import (
+    bundled,
+    defaults,
+    differing,
+    folder_of,
+    parameters_cell,
+    record,
+    recorded,
+)
 from biaslab.figures import regenerate
 
 OWN = parameters_cell(bundled() / "position.ipynb")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from biaslab.core.parameters import types_of
+from biaslab.core.project import types_of
 
 SHARED = runpy.run_path(str(Path(__file__).with_name("test_notebooks.py")))
 NOTEBOOKS = [path for path in SHARED["NOTEBOOKS"] if path.stem not in SHARED["OF_EACH_KIND"]]

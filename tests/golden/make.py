@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import biaslab as bl
-from biaslab.stats.inference import Resampling
+from biaslab.stats.resample import Resampling
 
 HERE = Path(__file__).parent
 JUDGE = {

@@ -28,9 +28,8 @@ from biaslab.core.errors import (
     UnreachableError,
     UnsupportedRequestError,
 )
-from biaslab.judges.api import Answers, ApiJudge, Patience
-from biaslab.judges.api.credentials import Key
-from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
+from biaslab.judges.api import ApiJudge, Patience, ReplyStream
+from biaslab.judges.api.endpoints import ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Loop
 from biaslab.judges.api.wire import Wire
@@ -593,7 +592,7 @@ def test_a_caller_that_is_slow_to_stop_loses_nothing():
     """A reply may arrive between any two lines of `stop`: this thread waits at one of them each time."""
     loop, paid, taken = Loop(), [], set()
     [address] = addresses_of("http://localhost/v1")
-    endpoint = Endpoint(address, Key(None, address), ExactLabels(Wire("m", "max_tokens"), address.url), 4)
+    endpoint = Endpoint(address, ApiKey(None, address), ExactLabels(Wire("m", "max_tokens"), address.url), 4)
 
     async def attempt(request, endpoint):
         await asyncio.sleep(0.001)
@@ -602,7 +601,7 @@ def test_a_caller_that_is_slow_to_stop_loses_nothing():
 
     def wait_at(place):
         def trace(frame, event, _):
-            if frame.f_code is not Answers.stop.__code__:
+            if frame.f_code is not ReplyStream.stop.__code__:
                 return None
             if event == "line" and frame.f_lineno - frame.f_code.co_firstlineno == place:
                 time.sleep(0.01)
@@ -610,9 +609,11 @@ def test_a_caller_that_is_slow_to_stop_loses_nothing():
 
         return trace
 
-    for place in range(sum(1 for _ in Answers.stop.__code__.co_lines())):
+    for place in range(sum(1 for _ in ReplyStream.stop.__code__.co_lines())):
         requests = [Completion(f"p {place} {n}") for n in range(20)]
-        answers = Answers(loop, attempt, Endpoints([endpoint]), Patience(), requests, {Completion}, lambda reply: None)
+        answers = ReplyStream(
+            loop, attempt, Endpoints([endpoint]), Patience(), requests, {Completion}, lambda reply: None
+        )
         taken.update(request for pack in islice(answers, 3) for request, _ in pack)
         before = sys.gettrace()
         sys.settrace(wait_at(place))

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood, request_key
 from biaslab.core.errors import InputError, ServerError, UnsupportedRequestError
-from biaslab.judges.api.batch_jobs import BatchJobs
-from biaslab.judges.batch_api import export_batch, import_results, keys_of, read_keys
+from biaslab.judges.api.batch import BatchJobs, export_batch, import_results, keys_of, read_keys
 
 BatchServer = runpy.run_path(str(Path(__file__).with_name("batch_server.py")))["BatchServer"]
 JUDGE = bl.ApiJudge("judge", "http://me:hidden-secret@localhost:1/v1")

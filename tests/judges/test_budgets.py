@@ -22,10 +22,10 @@ from biaslab.core import (
     with_thinking,
 )
 from biaslab.core.errors import CutOffError, InputError, UnsupportedRequestError
-from biaslab.core.thinking import EFFORTS
+from biaslab.core.requests import EFFORTS
 from biaslab.judges.api import Patience
-from biaslab.judges.batch_api import export_batch
-from biaslab.study.spending.token_counts import count_tokens
+from biaslab.judges.api.batch import export_batch
+from biaslab.study.token_counts import count_tokens
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("reasoning_server.py")))
 ReasoningServer, bodies_of = SERVER["ReasoningServer"], SERVER["bodies_of"]

@@ -11,9 +11,8 @@ import biaslab as bl
 from biaslab.core import KINDS, Choice, Completion, Judge, Likelihood, Score, Stoppable
 from biaslab.core.errors import UnsupportedRequestError
 from biaslab.judges.api import ApiJudge, Patience
-from biaslab.judges.sampled import Sampled
-from biaslab.logs.exported import ExportedJudge
-from biaslab.logs.recorded import RecordedJudge
+from biaslab.judges.repetition import Sampled
+from biaslab.logs.recorded import ExportedJudge, RecordedJudge
 from biaslab.testing import FaultServer
 
 HERE = Path(__file__).parent

@@ -13,8 +13,7 @@ import biaslab as bl
 from biaslab.core import Completion, request_key
 from biaslab.core.errors import InputError, ModelChangedWarning, ServerError, UnreachableError
 from biaslab.judges.api import ApiJudge, Patience
-from biaslab.judges.api.credentials import Key
-from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.endpoints import ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault
 from biaslab.judges.api.wire import Wire
@@ -263,7 +262,7 @@ def test_each_address_has_its_own_key(judge_of):
 @given(st.lists(st.sampled_from(["choose", "reply", "busy", "gone", "later"]), max_size=60), st.integers(1, 4))
 def test_an_endpoint_is_always_chosen(events, count):
     wire, addresses = Wire("m", "max_tokens"), addresses_of([f"http://h{n}/v1" for n in range(count)])
-    members = [Endpoint(each, Key(None, each), ExactLabels(wire, each.url), 8) for each in addresses]
+    members = [Endpoint(each, ApiKey(None, each), ExactLabels(wire, each.url), 8) for each in addresses]
     endpoints, now, sent = Endpoints(members), 0.0, []
     for event in events:
         now += 0.1

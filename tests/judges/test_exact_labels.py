@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from scipy import stats
 
-from biaslab.core import Choice
+from biaslab.core import Choice, Completion
 from biaslab.core.errors import InexactLabelsWarning, ServerError
 from biaslab.judges.api import ApiJudge, Patience
-from biaslab.judges.api.exact_labels import MOST_NAMED, ExactLabels
+from biaslab.judges.api.exact_labels import MOST_NAMED, ExactLabels, LabelTrie
 from biaslab.judges.api.faults import Fault, NoAnswer
-from biaslab.judges.api.label_trie import LabelTrie
 from biaslab.judges.api.wire import CHAT, Wire
 
 HERE = Path(__file__).parent
@@ -51,7 +51,6 @@ class Served:
     """The routes of vLLM that exact labels need, over a tiny model and a real tokenizer, within this process."""
 
     def __init__(self, model, tokenizer, named=True, drift=0.0):
-        from biaslab.judges.encoding import Encoder
 
         self.model, self.tokenizer, self.encoder = model, tokenizer, Encoder(tokenizer)
         self.named, self.drift, self.posts = named, drift, []
@@ -267,3 +266,19 @@ def test_order_dependent_labels_fall_back_to_top_logprobs(judge_of, recorded):
             replies = dict(judge.ask(REQUESTS))
         assert judge.is_exact is False
         assert all(reply.unseen > 0 and reply.bounded for reply in replies.values())
+
+
+@pytest.mark.slow
+def test_samples_converge_to_the_exact_label_distribution(embedded):
+    """300 sampled answers of the embedded judge against one exact distribution over the scores 1 to 5."""
+    prompt = "How fluent is the text 'The dog runs home.' from 1 to 5? Answer with one whole number."
+    messages, labels = [("user", prompt), ("assistant", "Score: ")], ("1", "2", "3", "4", "5")
+    [(_, reply)] = embedded.ask([Choice(messages, labels)])
+    samples = [Completion(messages, 1.0, max_tokens=2, replicate=n) for n in range(300)]
+    texts = [r.text for _, r in embedded.ask(samples)]
+    seen = np.array([sum(t.startswith(n) and not t[1:2].isalnum() for t in texts) for n in labels])
+    mass = np.exp(reply.logprobs)
+    assert stats.binomtest(int(seen.sum()), 300, min(1.0, mass.sum())).pvalue > 0.001
+    frequent = mass * 300 > 5
+    p = mass[frequent] / mass[frequent].sum()
+    assert stats.chisquare(seen[frequent], p * seen[frequent].sum()).pvalue > 0.001

@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 
 from biaslab import prompts
 from biaslab.core import Message, as_messages
-from biaslab.prompts.defences import SOURCES, defend, shield
 from biaslab.prompts.edits import available
-from biaslab.prompts.edits.attacks import TURNS
+from biaslab.prompts.edits.attacks import SOURCES, TURNS, defend, shield
 
 CHATML = """\
 {% for m in messages %}<|im_start|>{{ m.role }}
@@ -66,8 +65,6 @@ KINDS = ["byte_level", "metaspace"]
 @pytest.fixture(scope="module")
 def encoder_of(make_tokenizer):
     from tokenizers import AddedToken
-
-    from biaslab.judges.encoding import Encoder
 
     @cache
     def make(family, kind, every=False):

@@ -10,8 +10,7 @@ import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.judges import available
-from biaslab.judges.api import ApiJudge
-from biaslab.judges.api.options import FIELDS, OPTIONS, make_judge, split_address
+from biaslab.judges.api import FIELDS, OPTIONS, ApiJudge, make_judge, split_address
 
 URL = "http://localhost:8000/v1"
 

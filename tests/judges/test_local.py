@@ -159,7 +159,7 @@ def test_a_request_that_comes_twice_is_answered_once(judge):
 def test_windows_bound_what_is_held(judge, monkeypatch):
     requests = requests_of(9)
     whole = dict(judge.ask(requests))
-    monkeypatch.setattr("biaslab.judges.memory.window_tokens", lambda: 60)
+    monkeypatch.setattr("biaslab.judges.batches.window_tokens", lambda: 60)
     taken = []
     replies = judge.ask(taken.append(r) or r for r in requests)
     first = next(replies)

@@ -10,7 +10,7 @@ from biaslab.core import Choice, Completion, Likelihood, request_key
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
 from biaslab.judges import load_judge
 from biaslab.judges.local_thoughts import ThoughtPrompts, ThoughtWriter, _drawn
-from biaslab.judges.thinking import Thinking
+from biaslab.judges.thinking import ThinkingOption
 
 #: The shape of Qwen3's template: earlier thoughts are dropped, and a switch closes the thought before it begins.
 SWITCHED = (
@@ -214,7 +214,7 @@ def test_a_model_without_thoughts_says_so(judge_of, model, make_tokenizer, metas
     plain = OPENED.replace("<think>\\n", "")
     with pytest.raises(JudgeError, match=r"no switch for thinking \(enable_thinking"):
         judge_of("off", plain).check([Choice(QUESTION, LABELS)])
-    prompts = ThoughtPrompts(metaspace, len(metaspace), Thinking(8))
+    prompts = ThoughtPrompts(metaspace, len(metaspace), ThinkingOption(8))
     with pytest.raises(JudgeError, match=r"thinking tags \(<think>.*omit thinking="):
         prompts.prompt(Choice(QUESTION, LABELS).messages)
 
@@ -296,7 +296,7 @@ def test_a_parser_sees_the_answer_alone(judge_of, model):
 
 def test_padded_batches_write_the_same_thoughts(judge_of, favouring):
     """The way of architectures that take no slots."""
-    from biaslab.judges.padded_generation import PaddedGenerator
+    from biaslab.judges.generation import PaddedGenerator
 
     judge = judge_of()
     (tag,) = encoded(judge, "</think>")
@@ -313,7 +313,7 @@ def test_padded_batches_write_the_same_thoughts(judge_of, favouring):
 def test_a_tag_of_several_tokens(make_tokenizer):
     """Its last token may hold what stands behind it; what is missing up to the answer is added."""
     tokenizer = make_tokenizer("metaspace", chat_template=OPENED.replace("<|im_start|>", "").replace("<|im_end|>", ""))
-    prompts = ThoughtPrompts(tokenizer, len(tokenizer), Thinking(64))
+    prompts = ThoughtPrompts(tokenizer, len(tokenizer), ThinkingOption(64))
     assert len(prompts.encoder.trusted("</think>")) > 1
     ids = prompts.encoder.continuation("A is better, or B?\n</think>")
     assert [n for n in range(len(ids) + 1) if prompts.ends(ids[:n])] == [len(ids)]
@@ -424,7 +424,7 @@ def test_invalid_mean_over_thoughts_is_refused(judge_of):
 
 
 def test_thoughts_are_announced(judge_of):
-    from biaslab.study.spending.token_counts import count_tokens
+    from biaslab.study.token_counts import count_tokens
 
     judge, requests = judge_of(), [Choice(QUESTION, LABELS), Completion(QUESTION, 0.0, 5)]
     assert count_tokens(judge, requests).written.tolist() == [BUDGET, BUDGET + 5]

@@ -11,8 +11,13 @@ import torch
 from biaslab.core import Choice, Completion, Likelihood
 from biaslab.core.errors import InputError, MissingDependencyError, ModelLoadError
 from biaslab.judges.batches import BatchScorer
+from biaslab.judges.loading import (
+    choose_main_device,
+    computing_devices,
+    input_device,
+    is_spread,
+)
 from biaslab.judges.local import LocalJudge
-from biaslab.judges.placement import choose_main_device, computing_devices, input_device, is_spread
 from biaslab.judges.prefix_tree import TreeScorer
 
 TEXT = "The council voted on 12 May 2024 to close the old bridge; 10 people said it should stay open. "

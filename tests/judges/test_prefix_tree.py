@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Likelihood
 from biaslab.core.errors import OutOfMemoryError
-from biaslab.judges.batches import BatchScorer, Scored, TokenSet
+from biaslab.judges.batches import BatchScorer, Scored, TokenSet, batch_tokens, most_logits, pack_tokens, window_tokens
 from biaslab.judges.prefix_tree import TreeScorer
 from biaslab.judges.scorers import choose_scorer
 
@@ -296,3 +296,31 @@ def test_the_embedded_judge_agrees_with_one_prompt_at_a_time(embedded):
         wanted = [by_hand(model, s) for s in embedded._encode(request)]
         wanted = [sum(values) for values in wanted] if isinstance(request, Choice) else wanted[0]
         assert reply.logprobs == pytest.approx(wanted, abs=1e-4)
+
+
+GB = 1 << 30
+free = st.integers(0, 1 << 42)
+
+
+@given(free, free)
+def test_batch_size_is_monotone_in_memory(make_model, one, two):
+    model, (less, more) = make_model(), sorted((one, two))
+    assert 1 <= batch_tokens(model, less) <= batch_tokens(model, more) <= 4096
+    assert 1 <= most_logits(model, less) <= most_logits(model, more) <= 1 << 27
+    assert 1 << 14 <= window_tokens(less) <= window_tokens(more) <= 1 << 22
+
+
+def test_a_pass_stays_within_its_share(make_model):
+    """Weights of 8 B parameters leave 6 GB of 24: activations of one pass must fit a quarter of them."""
+    model = make_model(hidden_size=4096, intermediate_size=14336, num_attention_heads=32, num_hidden_layers=0)
+    tokens = batch_tokens(model, 6 * GB)
+    assert 500 < tokens < 4096
+    assert tokens * 4 * (8 * 4096 + 3 * 14336) < 6 * GB / 4
+
+
+def test_pack_size_follows_free_memory(make_model, monkeypatch):
+    model = make_model()
+    assert choose_scorer(model).max_tokens == pack_tokens(model, batch_tokens(model)) == 768
+    monkeypatch.setattr("biaslab.judges.batches.free_bytes", lambda _: 4 << 20)
+    assert choose_scorer(model).max_tokens < 768
+    assert choose_scorer(model, 7).max_tokens == 7

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,10 @@ from biaslab.core.errors import (
 from biaslab.judges import load_judge
 from biaslab.judges.api import Patience
 from biaslab.judges.api.faults import Fault, of_status
-from biaslab.judges.api.reasoning import Thoughts
-from biaslab.judges.api.refusals import Refusals
-from biaslab.judges.api.reported import usage_of
-from biaslab.judges.api.wire import Wire
-from biaslab.judges.thinking import Thinking
-from biaslab.study.spending.budget import Ledger
-from biaslab.study.spending.cost import dollars
+from biaslab.judges.api.sender import Refusals, Thoughts
+from biaslab.judges.api.wire import Wire, usage_of
+from biaslab.judges.thinking import ThinkingOption
+from biaslab.study.spending import Ledger, dollars
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("reasoning_server.py")))
 ReasoningServer, bodies_of = SERVER["ReasoningServer"], SERVER["bodies_of"]
@@ -146,7 +144,7 @@ def test_thinking_is_part_of_the_id_only_where_it_is_given():
 def test_thinking_in_a_judge_name(option, setting):
     judge = load_judge(f"api:j@http://localhost:8000/v1?thinking={option}")
     assert json.loads(judge.id.partition("/v1:")[2]) == {"thinking": setting}
-    assert judge.wire.thinking == Thinking.of(setting)
+    assert judge.wire.thinking == ThinkingOption.of(setting)
 
 
 def test_thinking_in_biaslab_toml(tmp_path, monkeypatch):
@@ -154,7 +152,7 @@ def test_thinking_in_biaslab_toml(tmp_path, monkeypatch):
         '[judges.one]\nmodel = "j"\naddress = "http://localhost:8000/v1"\nthinking = {effort = "high", tokens = 9000}\n'
     )
     monkeypatch.chdir(tmp_path)
-    assert load_judge("one").wire.thinking == Thinking(9000, "high")
+    assert load_judge("one").wire.thinking == ThinkingOption(9000, "high")
 
 
 @pytest.mark.parametrize("bad", ["loud", 0, -3, True, {"tokens": "many"}, {"budget": 3}, {}, {"effort": "off"}, 2.5])
@@ -460,3 +458,64 @@ def test_restart_of_a_killed_study_asks_no_stored_thought(judge_of, tmp_path):
     assert all(record.reply.thought for record in kept)
     assert (trials["status"] == "ok").all()
     assert trials.attrs["stored"] == len(kept)
+
+
+ReasoningServer_reasoning_probes = runpy.run_path(str(Path(__file__).with_name("reasoning_server.py")))[
+    "ReasoningServer"
+]
+PROBES = runpy.run_path(str(Path(__file__).parents[1] / "test_every_judge.py"))["PROBES"]
+ROOM_reasoning_probes = {"tokens": 2048}
+#: One a form of question, quickly; all of them otherwise.
+QUICKLY = {"position"}
+#: Takes perplexities of the embedded model.
+LENGTHY = {"familiarity"}
+PLACES_reasoning_probes = (("reasoning_content", "tags"), ("reasoning", "inside"))
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Two contexts of the bundled set with three candidates each."""
+    whole = bl.load_dataset("graded", limit=2)
+    kept = sorted(set(whole.candidates["candidate_id"]))[:3]
+    frames = {name: getattr(whole, name) for name in ("candidates", "human")}
+    return replace(whole, **{name: frame[frame["candidate_id"].isin(kept)] for name, frame in frames.items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        pytest.param(name, where, marks=() if name in QUICKLY else pytest.mark.slow)
+        for at, name in enumerate(sorted(PROBES.keys() - {"thinking"}))  # which sets its budgets itself
+        for where in PLACES_reasoning_probes[at % 2][: 1 if name in LENGTHY else 2]
+    ],
+)
+def test_with_and_without_room(name, where, data, tmp_path):
+    probe = PROBES[name]
+    with (
+        warnings.catch_warnings(),
+        ReasoningServer_reasoning_probes(where) as server,
+        bl.Store(tmp_path / "replies.sqlite") as store,
+    ):
+        warnings.simplefilter("ignore")
+        judge = bl.ApiJudge("thinker", server.url, patience=QUICK, thinking=ROOM_reasoning_probes)
+        trials = bl.collect(probe, judge, data, store=store, progress=False)
+        of_thinker = trials[trials["status"] != "refused"]
+        assert of_thinker["status"].isin(["ok", "tie"]).mean() >= 0.95
+        assert len(probe.estimate(trials))
+        asked = len(server.order)
+        again = bl.collect(probe, judge, data, store=store, progress=False)
+        assert again["value"].equals(trials["value"])
+        assert len(server.order) == asked
+        judge.close()
+    with warnings.catch_warnings(), ReasoningServer_reasoning_probes(where) as server:
+        warnings.simplefilter("ignore")
+        judge = bl.ApiJudge("thinker", server.url, patience=QUICK)
+        said = ""
+        try:
+            bl.collect(probe, judge, data, progress=False)
+        except CutOffError as error:
+            said = str(error)
+        assert "\n" not in said
+        assert "thinking=" in said
+        assert len(server.order) <= 10
+        judge.close()

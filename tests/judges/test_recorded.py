@@ -10,8 +10,7 @@ import pytest
 import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
-from biaslab.logs.exported import ExportedJudge
-from biaslab.logs.recorded import RecordedJudge
+from biaslab.logs.recorded import ExportedJudge, RecordedJudge
 
 ONE = {"attributes": ["coherence"], "templates": [1]}
 

@@ -13,7 +13,7 @@ from biaslab.core import Compare, Rank, Score
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError, PromptTooLongError, UnsupportedRequestError
 from biaslab.judges.loading import find_model, load_model
 from biaslab.judges.reward import preference
-from biaslab.judges.reward_scorers import RewardBatches, RewardTree, rewarded
+from biaslab.judges.scorers import RewardBatches, RewardTree, rewarded
 
 NAMES = {"llama": RewardTree, "gpt2": RewardTree, "bert": RewardBatches}
 TEXTS = [

@@ -9,7 +9,7 @@ from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion
 from biaslab.core.errors import MissingDataWarning
 from biaslab.core.scales import find_scale
-from biaslab.judges.sampled import Sampled
+from biaslab.judges.repetition import Sampled
 from biaslab.probes.base.answers import Answers
 from biaslab.probes.consistency import Consistency
 from biaslab.probes.score_distribution import ScoreDistribution

@@ -12,7 +12,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.calibration.population import population_for
-from biaslab.core import STATUSES, Probe, request_key
+from biaslab.core import STATUSES, ProbeInterface, request_key
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.probes import available, find_metric, find_probe
 from biaslab.stats.frame import LEADING, TRAILING
@@ -64,7 +64,7 @@ def estimate(probe, trials, metrics=None):
 
 
 def test_is_a_frozen_dataclass_named_after_its_module(probe):
-    assert isinstance(probe, Probe)
+    assert isinstance(probe, ProbeInterface)
     assert find_probe(probe.name) is type(probe)
     assert getattr(bl.probes, type(probe).__name__) is type(probe)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -10,9 +10,8 @@ import statsmodels.formula.api as smf
 from studies import row_of
 
 import biaslab as bl
-from biaslab.calibration.draws import Draws
 from biaslab.calibration.generators import GENERATORS, generate
-from biaslab.calibration.own_texts import OwnTexts
+from biaslab.calibration.text_models import Draws, OwnTexts
 
 LOGIT, SHIFT, EXCESS = "self_preference_logit", "self_preference_shift", "own_win_excess"
 OWN = bl.probes.SelfPreference(own="own", resampling=bl.Resampling(n=200))

@@ -17,8 +17,7 @@ import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Rank, Reply
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.measures.ranking.balanced_orders import balanced_orders
-from biaslab.measures.ranking.list_blocks import list_blocks
+from biaslab.measures.ranking.lists import balanced_orders, list_blocks
 from biaslab.probes import ListPosition
 
 TWIN = {  # of lists, and of pairs
@@ -304,7 +303,7 @@ def test_ranking_function_also_picks_but_picks_give_no_ranking(graded):
 
 def test_requests_of_lists_have_keys_and_come_back():
     request = Rank(["a", "b"], "Q?")
-    from biaslab.core.keys import request_fields, request_from_fields
+    from biaslab.core.requests import request_fields, request_from_fields
 
     assert request_from_fields("rank", request_fields(request)) == request
     assert bl.core.request_key(request, "j") != bl.core.request_key(Rank(("b", "a"), "Q?"), "j")

@@ -8,7 +8,7 @@ from studies import row_of, run
 
 import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.measures.ranking.verdicts import ORDERS, Verdicts, in_two_orders
+from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders
 
 ONE = {"attributes": ["coherence"], "asks": ["pairs"]}
 WINNERS = bl.Protocol.from_template(

@@ -13,7 +13,7 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab.core import Reply
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.judges.sampled import Sampled
+from biaslab.judges.repetition import Sampled
 from biaslab.measures.ranking.pairs import both_orders
 from biaslab.probes import position
 from biaslab.probes.position import Position

@@ -9,7 +9,7 @@ from studies import row_of, run
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.judges.sampled import Sampled
+from biaslab.judges.repetition import Sampled
 from biaslab.measures.scoring import GEval, Rating, agreement, scores
 from biaslab.probes.recipe import Recipe
 

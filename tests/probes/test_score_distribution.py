@@ -17,7 +17,7 @@ from biaslab.core.scales import SCALES, find_scale
 from biaslab.probes.score_distribution import ScoreDistribution
 from biaslab.stats.correlation import correlation
 from biaslab.stats.distribution import describe_distribution
-from biaslab.stats.labels import agreement_within, draw_means
+from biaslab.stats.samples import agreement_within, draw_means
 
 HUNDRED = find_scale("1-100")
 

@@ -16,8 +16,7 @@ import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, request_key
 from biaslab.core.errors import InputError, MissingDataWarning
-from biaslab.probes._prompt_variance import OF_PAIRS, OF_SCORES
-from biaslab.probes.template import Template
+from biaslab.probes.template import OF_PAIRS, OF_SCORES, Template
 from biaslab.prompts.variants import FACTORS
 
 FAST = bl.Resampling(n=200)

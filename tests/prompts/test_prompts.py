@@ -7,11 +7,21 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+import biaslab as bl
 from biaslab import prompts
+from biaslab.core import as_messages
 from biaslab.core.errors import InputError
 from biaslab.core.scales import SCALES, find_scale, stated_scale
-from biaslab.datasets import dialogue_sets, dialogues, graded as graded_set, summeval, topicalchat
-from biaslab.prompts.parsing import parse_score, parse_scores
+from biaslab.datasets import (
+    construction,
+    construction as graded_set,
+    summeval,
+    topicalchat,
+)
+from biaslab.prompts.edits import available
+from biaslab.prompts.edits.attacks import SOURCES, defend, shield
+from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
+from biaslab.prompts.variants import FACTORS, variants
 
 PAIR = {
     "context": "It rained.",
@@ -223,7 +233,7 @@ PRINTED = {
 
 @pytest.mark.parametrize(("form", "order"), PRINTED)
 def test_output_instructions_are_those_that_chen_et_al_print(form, order):
-    data, scale = dialogue_sets.load(), find_scale("1-10")
+    data, scale = construction.load_dialogue_sets(), find_scale("1-10")
     text = data.candidates["text"].iloc[0]
     ruled, plain = (prompts.rate_severity(data, scale, text, "", form, order, rules) for rules in (True, False))
     parts = plain.removeprefix(f"Set of dialogues:\n{text}\n\n").split("\n\n")
@@ -238,14 +248,18 @@ def test_output_instructions_are_those_that_chen_et_al_print(form, order):
 
 def test_severity_needs_an_aspect():
     with pytest.raises(InputError, match="aspects"):
-        prompts.rate_severity(dialogue_sets.load(), find_scale("1-10"), "a", aspects=[])
+        prompts.rate_severity(construction.load_dialogue_sets(), find_scale("1-10"), "a", aspects=[])
 
 
 def test_known_attributes_are_those_of_the_data_sets():
     known = prompts._known_attributes()
     assert set(known) == {"summeval", "graded", "topicalchat", "dialogues"}
-    modules = {"summeval": summeval.ATTRIBUTES, "graded": graded_set.ATTRIBUTES, "topicalchat": topicalchat.DEFINITIONS}
-    for name, attributes in (modules | {"dialogues": dialogues.ATTRIBUTES}).items():
+    modules = {
+        "summeval": summeval.ATTRIBUTES,
+        "graded": graded_set.GRADED_ATTRIBUTES,
+        "topicalchat": topicalchat.DEFINITIONS,
+    }
+    for name, attributes in (modules | {"dialogues": construction.DIALOGUE_ATTRIBUTES}).items():
         assert set(known[name]) == set(attributes)
         assert all(about["definition"].endswith(".") and about["aspects"] for about in known[name].values())
 
@@ -281,3 +295,131 @@ def test_cue_ends_the_prompt_and_empty_cue_changes_nothing(name):
     plain = prompts.render(name, **given)
     assert prompts.render(name, **given, cue="") == plain
     assert prompts.render(name, **given, cue="Answer:") == f"{plain}\n\nAnswer:"
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("context", ["", "It rained."])
+@pytest.mark.parametrize("dataset", ["graded", "lengths"])
+def test_the_base_of_scores_is_the_rating_prompt(scale, context, dataset):
+    data = bl.load_dataset(dataset, limit=1)
+    for attribute in data.attributes:
+        asked = attribute, find_scale(scale), "Rain fell.", context
+        assert variants("score")[0].rate(data, *asked) == prompts.rate(data, [attribute], *asked[1:])
+
+
+def test_the_base_of_pairs_is_the_bare_comparison(graded):
+    for attribute in graded.attributes:
+        asked = {"first": "Rain fell.", "second": "It was wet.", "context": "It rained."}
+        expected = prompts.render("comparative_1", noun=graded.noun, attribute=attribute, **asked)
+        assert variants("pair")[0].compare(graded, attribute, **asked) == expected
+
+
+@pytest.mark.parametrize("form", FACTORS)
+def test_every_factor_has_variants_that_say_something_else(form, graded):
+    every = variants(form)
+    assert len({variant.name for variant in every}) == len(every)
+    assert {variant.factor for variant in every} == {"base", *FACTORS[form]}
+    said = {}
+    for variant in every:
+        if form == "score":
+            prompt = variant.rate(graded, "coherence", find_scale("1-5"), "Rain fell.", "It rained.")
+        else:
+            prompt = variant.compare(graded, "coherence", "Rain fell.", "It was wet.", "It rained.")
+            assert all(name in prompt for name in variant.names(graded.noun))
+        assert {"Rain fell.", "It rained."} <= {text for text in ("Rain fell.", "It rained.") if text in prompt}
+        assert "\n\n\n" not in prompt
+        said[variant.name] = prompt, variant.system, variant.shots
+    assert len(set(said.values())) == len(said)
+
+
+def test_chosen_factors_come_with_the_base():
+    assert [variant.name for variant in variants("score", ["order"])] == ["base", "scale best first"]
+    assert ["".join(variant.labels) for variant in variants("pair", ["labels", "order"])] == ["AB", "12", "XY", "BA"]
+
+
+@pytest.mark.parametrize(
+    ("form", "factors", "words"),
+    [
+        ("score", ["labels"], "wording, order, system, shots, rubric"),
+        ("pair", ["colour"], "labels"),
+        ("stars", None, "score, pair"),
+        ("pair", [], "values among"),
+    ],
+)
+def test_unknown_forms_and_factors(form, factors, words):
+    with pytest.raises(InputError, match=words):
+        variants(form, factors)
+
+
+@pytest.mark.parametrize("labels", ["AB", "12", "XY", "BA"])
+@pytest.mark.parametrize(
+    "words",
+    ["{}", "Answer: {}", "{} is better.", "I prefer {}.", "**{}**", "The winner is {}.", "My choice: {}"],
+)
+def test_every_name_is_read_in_text(labels, words):
+    variant = next(each for each in variants("pair") if "".join(each.labels) == labels)
+    names = variant.names("summary")
+    for place, name in enumerate(names):
+        assert parse_choice(words.format(name), names) == (place, "ok")
+
+
+ANY = st.text(max_size=80) | st.lists(
+    st.sampled_from(["<text 1>", "</text 1>", "</text 2>", "text ", "\n", "> ", "Rain fell."]), max_size=8
+).map("".join)
+ATTACKS = [one("Rain fell.") for one in available().values() if one.quality == "lowered"]
+
+
+def test_without_a_defence_nothing_changes():
+    assert shield("a\n", "none") == "a\n"
+    assert defend("Which?", "none") == "Which?"
+
+
+@given(text=ANY)
+def test_delimiters_keep_the_text_and_never_occur_in_it(text):
+    opening, body, closing = re.fullmatch(
+        r"(<text \d+>)\n(.*)\n(</text \d+>)", shield(text, "delimiters"), re.S
+    ).groups()
+    assert body == text
+    assert closing == opening.replace("<", "</")
+    assert opening not in text
+    assert closing not in text
+
+
+def test_delimiters_of_texts_without_marks_are_alike():
+    """So that a prompt differs from another by its text alone."""
+    assert {shield(text, "delimiters").split("\n")[0] for text in ATTACKS} == {"<text 1>"}
+    assert shield("</text 1> and </text 2>", "delimiters").startswith("<text 3>\n")
+
+
+@given(text=ANY)
+def test_every_line_of_a_quotation_is_marked(text):
+    quoted = shield(text, "quoting").split("\n")
+    assert all(line.startswith(">") for line in quoted)
+    assert [line[2:] for line in quoted] == [line.rstrip() for line in text.splitlines() or [""]]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_every_line_of_an_attack_is_quoted(attack):
+    prompt = defend(f"Text:\n{shield(attack, 'quoting')}\n\nHow good is it?", "quoting")
+    lines = [line for line in prompt.splitlines() if line and not line.startswith(">")]
+    assert lines == [prompt.splitlines()[0], "Text:", "How good is it?"]
+
+
+@pytest.mark.parametrize("defence", [name for name in SOURCES if name != "none"])
+def test_defended_prompt_has_the_question_and_ends_with_the_user(defence):
+    turns = as_messages(defend("Which is better?", defence))
+    assert any("Which is better?" in turn.content for turn in turns)
+    assert turns[-1].role == "user"
+    assert sum(turn.role == "system" for turn in turns) == (defence == "reminder")
+    assert defend("Which?", defence) == defend("Which?", defence) != "Which?"
+
+
+def test_every_defence_says_what_it_does():
+    assert list(SOURCES) == ["none", "delimiters", "quoting", "reminder", "two_step"]
+    assert all(text.endswith(".") for text in SOURCES.values())
+
+
+@pytest.mark.parametrize("call", [shield, defend])
+def test_an_unknown_defence_is_named(call):
+    with pytest.raises(InputError, match="delimiters"):
+        call("a", "delimiter")

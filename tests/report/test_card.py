@@ -7,12 +7,16 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import biaslab as bl
 from biaslab import report
+from biaslab.calibration.population import Population, construct_population, estimate_each, studies
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.plots.style import family_colour
-from biaslab.stats import adjust_families
+from biaslab.report.summary import best_remedy
+from biaslab.report.verdicts import detectable
+from biaslab.stats import Resampling, adjust_families, corrected_effects, critical_p, inflation
 
 
 class Page(HTMLParser):
@@ -264,3 +268,216 @@ def test_each_verdict_has_a_colour_a_mark_and_what_to_do(make_row):
     page = card.to_html()
     for status, words in (("bias", "● found"), ("none", "○ no bias that matters"), ("unclear", "? inconclusive")):
         assert f'<span class="light {status}">{words}</span>' in page
+
+
+#: Simulated studies, contexts of each, and the position bias, in logits, with which P(A) is .600 (found by bisection).
+N, CONTEXTS, PLANTED = 200, 96, {"distribution": 0.54, "text": 0.62}
+
+
+@pytest.fixture(scope="module")
+def contexts():
+    return construct_population(800, 3, seed=3)
+
+
+def cleared(population, probe):
+    """Return the share of studies of which the verdict says that there is no bias of ≥ 0.1."""
+    said = 0
+    for trials, seed in studies(population, CONTEXTS, N, [5]):
+        found = estimate_each(probe, trials, "first_position_rate", Resampling(n=200, seed=seed))
+        rows = [bl.report.findings(found.iloc[[k]]) for k in range(len(found))]
+        said += sum("no bias of ≥ 0.10" in row["words"].iloc[0] for row in rows)
+    return said / N
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["distribution", "text"])
+def test_a_fair_judge_is_cleared_and_a_biased_one_is_not(answer, contexts):
+    probe = bl.probes.Position(attributes=["coherence"], templates=[1], answer=answer)
+    judged = {
+        bias: Population.judged(
+            probe, "first_position_rate", bl.SimulatedJudge(contexts, position=bias, noise=1), contexts
+        )
+        for bias in (0.0, PLANTED[answer])
+    }
+    fair, biased = judged.values()
+    assert biased.estimate == pytest.approx(0.6, abs=0.003)
+    assert cleared(fair, probe) >= 0.95
+    assert cleared(biased, probe) <= 0.05
+
+
+def one_card(rng, shifts, contexts):
+    """A row a judge: contexts' rates around ½, with a t test and interval of scipy."""
+    rows = []
+    for number, shift in enumerate(shifts):
+        values = 0.5 + shift + 0.15 * rng.standard_t(8, contexts)
+        test = stats.ttest_1samp(values, 0.5)
+        interval, error = test.confidence_interval(), stats.sem(values)
+        row = {"probe": "position", "judge": f"judge {number}", "dataset": "d", "metric": "first_position_rate"}
+        row |= {"attribute": "overall", "estimate": values.mean(), "ci_low": interval.low, "ci_high": interval.high}
+        reach = stats.t.ppf(0.975, contexts - 1) + stats.t.ppf(0.8, contexts - 1)
+        row |= {"ci_level": 0.95, "p_value": max(test.pvalue, 2.0 ** (1 - contexts)), "mde": reach * error}
+        rows.append(row | {"n_contexts": contexts, "seed": 0, "note": ""})
+    return report.findings(pd.DataFrame(rows))
+
+
+def power_on_cards(tests, contexts, biased, studies, seed=0):
+    """Return how often a card finds the shift that such cards state: with 80 % power, in one cell."""
+    rng = np.random.default_rng(seed)
+    shifts = np.r_[np.zeros(tests - biased), np.full(biased, 0.6)]
+    stated = np.mean([one_card(rng, shifts, contexts)["detectable"].iloc[0] for _ in range(studies // 4)])
+    alone = np.mean([one_card(rng, shifts, contexts)["mde"].iloc[0] for _ in range(20)])
+    shifts[0] = stated
+    cards = [one_card(rng, shifts, contexts).iloc[0] for _ in range(studies)]
+    return np.mean([card["finding"] == "above" for card in cards]), stated / alone
+
+
+@pytest.mark.slow
+def test_a_shift_that_a_card_calls_detectable_is_found_on_it():
+    found, growth = power_on_cards(tests=14, contexts=24, biased=0, studies=160)
+    assert 0.72 <= found <= 0.9
+    assert growth > 1.3
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("tests", "contexts", "biased"), [(14, 24, 0), (14, 24, 7), (14, 12, 0), (40, 60, 4)])
+def test_power_on_cards(tests, contexts, biased):
+    assert 0.75 <= power_on_cards(tests, contexts, biased, studies=1000)[0] <= 0.87
+
+
+def test_detectable_effect_is_corrected_for_multiple_tests(make_row):
+    rows = [make_row(attribute=str(i), p_value=p, judge=str(i)) for i, p in enumerate((0.3, 0.6, 0.9, 1e-9))]
+    cells = report.findings(pd.DataFrame(rows))
+    assert cells["detectable"].tolist() == pytest.approx(corrected_effects(cells).tolist())
+    [level, *_] = critical_p(cells["p_value"], cells["judge"])
+    assert level == pytest.approx(0.05 * 2 / 4)  # one of four is found whatever this one shows
+    contexts = int(cells["n_contexts"].iloc[0])
+    assert cells["detectable"].iloc[0] == pytest.approx(cells["mde"].iloc[0] * inflation(contexts, level))
+    assert report.findings(pd.DataFrame(rows[:1]))["detectable"].iloc[0] == pytest.approx(cells["mde"].iloc[0])
+    few = report.card(pd.DataFrame(rows[:3]).assign(n_contexts=6), reference=None)
+    assert few.biases["detectable"].iloc[0] == "≥ 0.05 alone, nothing among 3 tests of 3 judges"
+    assert "can detect ≥ 0.05 alone, nothing among 3 tests" in few.to_markdown()
+
+
+def test_no_effect_needs_enough_contexts_to_detect_one(make_row):
+    rows = [
+        make_row(judge=str(i), metric="comparative_accuracy", p_value=0.4, ci_low=0.4, ci_high=0.6, n_contexts=6)
+        for i in range(3)
+    ]
+    cells = report.findings(pd.DataFrame(rows))
+    assert set(cells["finding"]) == {"blind"}
+    assert cells["words"].iloc[0] == "6 contexts cannot show an effect of any size among 3 tests of 3 judges"
+    enough = report.findings(pd.DataFrame(rows).assign(n_contexts=60))
+    assert enough["words"].iloc[0].startswith("no effect detected; can detect ≥ 0.05 alone, ≥ 0.06 among 3 tests")
+    assert detectable({"mde": float("nan"), "detectable": float("nan")}, "3 tests") == "–"
+
+
+NULL = 0.5
+
+
+def row(make_row, values, **more):
+    """An estimate over contexts: mean, error, Student's interval and test."""
+    test, null = stats.ttest_1samp(values, more.pop("null", NULL)), len(values)
+    low, high = test.confidence_interval()
+    found = {"estimate": np.mean(values), "se": stats.sem(values), "ci_low": low, "ci_high": high}
+    return make_row(**found | {"p_value": test.pvalue, "n_contexts": null} | more)
+
+
+def study(make_row, rng, bias, effects, contexts=24, noise=0.08):
+    """Rates of contexts without and with each remedy, which moves the bias by an effect and adds its own noise."""
+    quality = rng.normal(0, 0.1, contexts)
+    before = NULL + bias + quality + rng.normal(0, noise, contexts)
+    rows = [row(make_row, before, remedy="none", against="")]
+    for number, effect in enumerate(effects):
+        after = NULL + bias - effect + quality + rng.normal(0, noise, contexts)
+        rows.append(row(make_row, after, remedy=f"remedy {number}", against=""))
+        rows.append(row(make_row, after - before, remedy=f"remedy {number}", against="none", null=0.0))
+    frame = pd.DataFrame(rows)
+    return report.findings(frame.iloc[:1].drop(columns=["remedy", "against"])), frame
+
+
+def named(make_row, bias, effects, studies, seed=0, **more):
+    """Return which remedy was named in each study, "" for none."""
+    rng = np.random.default_rng(seed)
+    said = [best_remedy(*study(make_row, rng, bias, effects, **more)) for _ in range(studies)]
+    return ["" if words.startswith("none of ") else words.partition(":")[0] for words in said]
+
+
+@pytest.mark.slow
+def test_useless_remedies_are_rarely_named(make_row):
+    assert np.mean([bool(name) for name in named(make_row, 0.2, (0, 0, 0), 200)]) <= 0.07
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("bias", [0.2, 0.1, 0.05, 0.02, 0.0])
+def test_useless_remedies_are_rarely_named_in_many_studies(make_row, bias):
+    assert np.mean([bool(name) for name in named(make_row, bias, (0, 0, 0), 2000)]) <= 0.06
+
+
+@pytest.mark.slow
+def test_a_remedy_that_turns_a_bias_round_does_not_help(make_row):
+    """From .1 above fair to .1 below: the difference is certain, and nothing is gained."""
+    assert np.mean([bool(name) for name in named(make_row, 0.1, (0.2,), 100)]) <= 0.06
+
+
+@pytest.mark.slow
+def test_power_for_a_halving_remedy_is_90_percent_of_one_test(make_row):
+    bias = 0.13  # of which half is found by a single paired test in about .8 of studies of 24 contexts
+    rng, alone = np.random.default_rng(5), []
+    for _ in range(200):
+        frame = study(make_row, rng, bias, (bias / 2,))[1]
+        alone.append(frame["p_value"].iloc[-1] < 0.05)
+    single = named(make_row, bias, (bias / 2,), 200, seed=5)
+    among = named(make_row, bias, (bias / 2, 0, 0), 200, seed=5)
+    assert np.mean([name == "remedy 0" for name in single]) >= 0.9 * np.mean(alone)
+    assert np.mean([name == "remedy 0" for name in among]) >= 0.9 * np.mean(alone)
+
+
+def test_the_smallest_help_that_a_study_detects_is_stated(make_row):
+    cells, frame = study(make_row, np.random.default_rng(1), 0.2, (0.0, 0.0))
+    said = best_remedy(cells, frame)
+    worst = frame.loc[frame["against"] == "none", "se"].max()
+    assert cells["finding"].iloc[0] == "above"
+    least = stats.t.ppf([1 - 0.05 / 2, 0.8], 23).sum() * worst
+    assert said == (
+        f"none of remedy 0, remedy 1 is shown to help; can detect an improvement ≥ {least:.2f} (80 % power)"
+    )
+
+
+def test_the_best_of_several_is_shrunk_and_a_single_one_is_not(make_row):
+    cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28, 0.1))
+    after = frame.loc[(frame["remedy"] == "remedy 0") & (frame["against"] == ""), "estimate"].item()
+    before = frame["estimate"].iloc[0]
+    words = best_remedy(cells, frame)
+    assert words.startswith(f"remedy 0: {before:.3f} becomes ")
+    assert after < float(words.split(" becomes ")[1].split()[0]) < after + 0.05
+    assert words.endswith("(best of 2: shrunk, simultaneous interval)")
+    alone = best_remedy(cells, frame[frame["remedy"].isin(["none", "remedy 0"])])
+    low, high = (frame.loc[frame["remedy"] == "remedy 0", name].iloc[0] for name in ("ci_low", "ci_high"))
+    assert alone == f"remedy 0: {before:.3f} becomes {after:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def test_unpaired_remedies_are_not_tested(make_row):
+    cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28,))
+    unpaired = frame[frame["against"] == ""].drop(columns="against")
+    assert best_remedy(cells, unpaired) == (
+        "not tested: remedy 0 (no paired differences; see biaslab.mitigation.remedies)"
+    )
+    assert best_remedy(cells, frame[frame["remedy"] == "none"]) == ""
+    assert best_remedy(cells, frame.assign(judge="somebody else")) == ""
+    with pytest.raises(TrialsError, match="remedy"):
+        best_remedy(cells, frame.drop(columns="remedy"))
+
+
+def test_a_measured_remedy_is_named_on_the_card(make_row):
+    cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28,))
+    base = frame.iloc[:1].drop(columns=["remedy", "against"])
+    assert "Remedy, measured: remedy 0: 0." in report.card(base, frame, reference=None).to_html()
+    [state, gap] = frame.iloc[1:].to_dict("records")
+    first = frame.iloc[0]
+    measured = {"judge": first["judge"], "metric": first["metric"], "remedy": "swap", "null": NULL, "attribute": "a"}
+    for name, given in (("before", first), ("after", state)):
+        measured |= {name: given["estimate"], f"{name}_se": given["se"]}
+        measured |= {f"{name}_low": given["ci_low"], f"{name}_high": given["ci_high"]}
+    measured |= {"difference": gap["estimate"], "se": gap["se"], "p_value": gap["p_value"], "n_contexts": 24}
+    said = best_remedy(cells, pd.DataFrame([measured | {"ci_level": 0.95}]))
+    assert said.replace("swap", "remedy 0") == best_remedy(cells, frame)

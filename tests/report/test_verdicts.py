@@ -1,15 +1,25 @@
 """Words follow the numbers: what is shown, what is excluded, and what is left open."""
 
 import dataclasses
+import math
+import re
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings, strategies as st
 
+import biaslab as bl
 from biaslab import report
-from biaslab.core import Metric
+from biaslab.core import Comparison, Metric
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.logs.audit.measures import Halo
+from biaslab.logs.audit.pair_measures import PairLength
 from biaslab.probes import available, find_metric, is_primary
-from biaslab.stats import adjust_families
+from biaslab.report.summary import STATUS, sum_up
+from biaslab.report.verdicts import FEWEST, find_peers, judges_of
+from biaslab.report.wording import MISSING
+from biaslab.stats import adjust_families, is_above
 
 NAN = float("nan")
 PROBES = available()
@@ -232,3 +242,301 @@ def test_a_null_can_be_given_to_metrics_that_no_probe_declares(biased):
     assert "not tested" in report.verdicts(rows)[0]
     assert report.verdicts(rows, null=0.0)[0].endswith("above 0")
     assert report.verdicts(rows, null=1.0)[0].endswith("below 1")
+
+
+NAN_words_and_numbers = math.nan
+#: Every metric that has a null, of every probe, audits' among them.
+METRICS = [(kind.name, metric) for kind in available().values() for metric in kind.metrics if metric.null is not None]
+NEGATIVE = re.compile(r"−")
+
+
+def kind_of(metric):
+    """What verdicts make a difference of; metrics of one kind walk the same lines."""
+    size = "a size" if metric.matters else "no size"
+    return " ".join([size, *(name for name in ("primary", "quality", "above") if getattr(metric, name))])
+
+
+KINDS = sorted({kind_of(metric) for _, metric in METRICS})
+
+
+@st.composite
+def rows(draw, null, matters):
+    """Draw an estimate and its interval in a unit of any size, in any place beside the null, and a test."""
+    unit = matters * 10 ** draw(st.floats(-4, 2))
+    steps = st.integers(-40, 40)
+    low, value, high = (null + unit * step / 8 for step in sorted([draw(steps), draw(steps), draw(steps)]))
+    known = draw(st.integers(0, 9)) > 0
+    return {
+        "estimate": value,
+        "ci_low": low if known else NAN_words_and_numbers,
+        "ci_high": high if known else NAN_words_and_numbers,
+        "p_value": draw(st.floats(0, 1) | st.sampled_from([0.0, 0.04999, 0.05, 0.0501, 1.0, NAN_words_and_numbers])),
+        "mde": draw(
+            st.floats(1e-4, 1e2).map(lambda share: share * matters) | st.sampled_from([0.0, NAN_words_and_numbers])
+        ),
+        "n_contexts": draw(st.integers(2, 1000)),
+        "note": draw(st.sampled_from(["", "no variation between contexts", NAN_words_and_numbers])),
+    }
+
+
+def numbers(text):
+    return [float(NEGATIVE.sub("-", one).replace(",", "")) for one in re.findall(r"[−\d][\d,.]*", text)]
+
+
+def side(row, null):
+    """Return +1 or -1 where estimate and interval lie on one side of the null, else 0."""
+    if is_above(row["ci_low"], null) and is_above(row["estimate"], null):
+        return 1
+    return -1 if is_above(null, row["ci_high"]) and is_above(null, row["estimate"]) else 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=30)
+def test_words_agree_with_numbers(make_row, kind, data):
+    agree(data, make_row, *data.draw(st.sampled_from([each for each in METRICS if kind_of(each[1]) == kind])))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("probe", "metric"), METRICS, ids=[f"{probe}-{metric.name}" for probe, metric in METRICS])
+@given(data=st.data())
+@settings(max_examples=15)
+def test_words_of_every_metric_agree_with_numbers(make_row, probe, metric, data):
+    agree(data, make_row, probe, metric)
+
+
+def agree(data, make_row, probe, metric):
+    matters = metric.matters or 0.1
+    drawn = data.draw(st.lists(rows(metric.null, matters), min_size=1, max_size=3))
+    about = {"probe": probe, "metric": metric.name}
+    frame = pd.DataFrame([make_row(**about | row | {"attribute": f"a{i}"}) for i, row in enumerate(drawn)])
+    found = report.findings(frame)
+    for row in found.to_dict("records"):
+        check(row, metric, found["q_value"].notna().sum() == 1)
+    if metric.primary and not metric.quality:
+        check_summary(sum_up(found, None), found, metric)
+
+
+def check(row, metric, alone):
+    """Found exactly where the null lies outside the interval and q is below .05; no direction and no size is wrong."""
+    sentence, null = row["sentence"], metric.null
+    where = side(row, null) if is_above(0.05, row["q_value"]) else 0
+    shown = {1: "above", -1: "below"}.get(where)
+    assert (row["finding"] in ("above", "below")) == bool(where)
+    ways = {"above": metric.above or f"above {null:g}", "below": metric.below or f"below {null:g}"}
+    for way, words in ways.items():
+        other = ways["below" if way == "above" else "above"]
+        assert (f": {words}" in sentence) == (way == shown) or other.startswith(words)
+    assert shown is None or row["finding"] == shown
+    if row["finding"] == "none":
+        assert side(row, null) == 0
+    assert ("inconclusive" in sentence or "not significant" in sentence) == (row["finding"] == "blind")
+    assert not re.search(r"(one|shift) of (0\.0+|–)(?![\d])", sentence)
+    assert "nan" not in sentence
+    check_written(row, null, alone)
+
+
+def check_written(row, null, alone):
+    """What is written of interval and test shows on which side of null and level they lie."""
+    sentence = row["sentence"]
+    bounds = re.search(r"\[(.*?)\]", sentence)
+    if bounds:
+        low, high = numbers(bounds[1].replace(", ", " "))
+        assert (low > null, high < null) == (is_above(row["ci_low"], null), is_above(null, row["ci_high"]))
+    q = re.search(r", ([pq]) (<|= )([\d.]+)", sentence)
+    assert bool(q) == (row["finding"] != "untested")
+    if q:
+        assert (q[1] == "p") == alone
+        assert (float(q[3]) < 0.05) == is_above(0.05, row["q_value"])
+
+
+def check_summary(written, found, metric):
+    """A card says of all cells together what its strongest cell shows, and nothing of a shift of none."""
+    shown = found["finding"].isin(["above", "below"])
+    assert (written["status"] in ("bias", "slight")) == shown.any()
+    assert written["status"] in STATUS
+    words = {"above": metric.above, "below": metric.below}
+    if shown.any():
+        for way in set(found.loc[shown, "finding"]):
+            assert words[way] in written["verdict"]
+        low, high = numbers(written["interval"].replace(", ", " "))
+        assert not low <= metric.null <= high
+    assert not re.search(r"shift of (0\.0+|–)(?![\d])", written["verdict"])
+    assert "nan" not in written["verdict"]
+    assert written["mde"] == MISSING or float(written["mde"].replace(",", "")) > 0
+
+
+def test_every_probe_has_a_verdict_to_test():
+    assert {probe for probe, metric in METRICS if metric.primary} == set(available())
+    assert all(find_metric(metric.name, probe) is metric for probe, metric in METRICS)
+
+
+RATES = (0.35, 0.45, 0.5, 0.55, 0.6, 0.7)
+
+
+@pytest.fixture(scope="module")
+def others(make_row):
+    """Six judges of pairs, each with an interval of .02 to both sides."""
+    rates = {f"judge {i}": rate for i, rate in enumerate(RATES)}
+    rows = [make_row(judge=j, dataset="chats", estimate=r, ci_low=r - 0.02, ci_high=r + 0.02) for j, r in rates.items()]
+    return pd.DataFrame(rows)
+
+
+def test_each_judge_counts_once_by_its_median(make_row, others):
+    again = pd.DataFrame([make_row(judge="judge 0", dataset="essays", estimate=x) for x in (0.9, 0.95)])
+    peers = find_peers(make_row(), judges_of(pd.concat([others, again])))
+    assert len(peers.judges) == len(RATES)
+    assert peers.judges.loc["judge 0", "estimate"] == 0.9
+    assert peers.datasets == ("chats", "essays")
+    assert peers.label == "6 recorded judges (verdicts on pairs)"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metric": "tie_rate"},  # declares no comparison: it depends on whether ties were offered
+        {"metric": "order_consistency"},  # no other judge has it here
+        {"probe": "replies"},  # the same name, but of replies without their twins
+        {"metric": "reason_first_shift", "probe": "output_order"},  # points of a scale, which the frame does not say
+    ],
+)
+def test_incomparable_estimate_has_no_peers(make_row, others, changes):
+    assert find_peers(make_row(**changes), judges_of(others)) is None
+
+
+def test_a_metric_compares_only_on_its_own_scale(make_row):
+    shift = {"probe": "output_order", "metric": "reason_first_shift"}
+    scales = ["1-10"] * 6 + ["1-5"] * 4
+    rows = [make_row(**shift, judge=f"judge {i}", scale=scale, estimate=i / 10) for i, scale in enumerate(scales)]
+    known = judges_of(pd.DataFrame(rows))
+    assert len(find_peers(make_row(**shift, scale="1-10"), known).judges) == 6
+    assert find_peers(make_row(**shift, scale="1-5"), known) is None
+
+
+def test_bins_undefined_estimates_and_itself_are_no_peers(make_row, others):
+    binned = others.assign(judge=others["judge"] + " by gap", human_gap=0.5)
+    undefined = others.assign(judge=others["judge"] + " undefined", estimate=math.nan)
+    known = judges_of(pd.concat([others.assign(human_gap=math.nan), binned, undefined]))
+    assert len(find_peers(make_row(), known).judges) == 6
+    assert len(find_peers(make_row(judge="judge 3"), known).judges) == 5
+    assert find_peers(make_row(judge="judge 3"), known[known["judge"] != "judge 4"]) is None
+    assert FEWEST == 5
+
+
+@pytest.mark.parametrize(
+    ("estimate", "above", "said"),
+    [
+        (
+            0.61,
+            True,
+            "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with a non-overlapping interval",
+        ),
+        (
+            0.61,
+            False,
+            "more so than 1 of 6 recorded judges (verdicts on pairs; chats), 1 of them with a non-overlapping interval",
+        ),
+        (0.35, True, "more so than 0 of 6 recorded judges (verdicts on pairs; chats)"),
+    ],
+)
+def test_standing_counts_those_that_an_estimate_exceeds(make_row, others, estimate, above, said):
+    row = make_row(estimate=estimate, ci_low=estimate - 0.03, ci_high=estimate + 0.03)
+    assert find_peers(row, judges_of(others)).standing(row, above) == said
+
+
+@given(st.floats(0, 1), st.floats(0, 0.3))
+def test_exceeded_peers_increase_with_the_estimate(make_row, others, estimate, half):
+    peers = find_peers(make_row(), judges_of(others))
+
+    def counts(value, above):
+        row = {"estimate": value, "ci_low": value - half, "ci_high": value + half}
+        words = peers.standing(row, above).split()
+        return int(words[3]), int(words[-6]) if words[-1] == "apart" else 0
+
+    assert counts(estimate, True)[0] == sum(rate < estimate - 1e-12 for rate in RATES)
+    assert all(a <= b for a, b in zip(counts(estimate, True), counts(estimate + 0.1, True), strict=True))
+    assert counts(estimate, True)[0] + counts(estimate, False)[0] <= len(RATES)
+    assert counts(estimate, True)[1] <= counts(estimate, True)[0]
+
+
+def test_other_names_and_frames_are_refused(others):
+    with pytest.raises(InputError, match="'atlas', or an estimates frame"):
+        judges_of("charts")
+    with pytest.raises(TrialsError, match="ci_low"):
+        judges_of(others.drop(columns="ci_low"))
+
+
+def test_comparison_conditions_are_columns_of_the_estimates():
+    """Conditions that have to be alike are columns of the probe's estimates, and every comparison says of what."""
+    of_probes = [(metric, kind.cell + kind.conditions) for kind in available().values() for metric in kind.metrics]
+    of_audits = [(metric, ()) for kind in (Halo, PairLength) for metric in kind.metrics]
+    declared = [(metric, columns) for metric, columns in of_probes + of_audits if metric.comparison]
+    assert {"first_position_rate", "order_consistency", "halo_excess"} <= {metric.name for metric, _ in declared}
+    for metric, columns in declared:
+        assert metric.comparison.of
+        assert set(metric.comparison.alike) <= set(columns), metric.name
+    points = [metric for metric, _ in declared if metric.unit == "points"]
+    assert all("scale" in metric.comparison.alike for metric in points)
+
+
+def test_sentences_give_the_standing_among_peers(make_row, others):
+    found = [
+        make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68),
+        make_row(judge="mine", attribute="fluency", estimate=0.51, p_value=0.6),
+        make_row(judge="mine", metric="tie_rate", p_value=math.nan),
+    ]
+    frame = pd.DataFrame(found)
+    told = report.findings(frame, reference=others)["standing"].tolist()
+    assert told[0].startswith("more so than 5 of 6 recorded judges")
+    assert told[1] == "6 recorded judges (verdicts on pairs; chats): 0.35 to 0.70, median 0.53"
+    assert told[2] == ""
+    sentences = report.verdicts(frame, reference=others)
+    assert "prefers the candidate shown first; more so than 5 of 6" in sentences[0]
+    assert not any("recorded" in sentence for sentence in report.verdicts(frame))
+
+
+def test_card_and_page_give_the_standing_among_peers(make_row, others):
+    frame = pd.DataFrame([make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68)])
+    card = report.card(frame, reference=others)
+    wanted = "more so than 5 of 6 recorded judges (verdicts on pairs; chats), 4 of them with a non-overlapping interval"
+    assert card.biases["standing"].tolist() == [wanted]
+    assert wanted in card.to_html()
+    assert "Among others: more so than 5 of 6 recorded judges" in card.to_markdown()
+    assert "Each recorded judge counts once" in card.to_markdown()
+    assert "more so than 5 of 6" in " ".join(text.get_text() for text in card.plot().texts).replace("\n", " ")
+    assert "recorded judge" not in report.card(frame, reference=None).to_markdown()
+    assert wanted in " ".join(report.page(frame, reference=others).split())
+
+
+def test_marks_are_behind_each_row_and_counted_in_the_legend(make_row, others):
+    rows = [make_row(judge="mine", attribute=name, estimate=0.6) for name in ("coherence", "fluency")]
+    frame = pd.DataFrame([*rows, make_row(judge="judge 1", attribute="fluency", estimate=0.45)])
+    ax = bl.plots.intervals(frame, "first_position_rate", by="attribute", hue="judge", reference=others)
+    marks = [line for line in ax.lines if line.get_marker() == "|" and line.get_color() == "0.68"]
+    assert [sorted(line.get_xdata()) for line in marks] == [pytest.approx(RATES)] * 2
+    assert [set(line.get_ydata()) for line in marks] == [{0.0}, {1.0}]
+    assert all(line.get_zorder() < container.lines[0].get_zorder() for line in marks for container in ax.containers)
+    [legend] = ax.figure.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["mine", "judge 1", "6 recorded judges (verdicts on pairs)", "too small to matter"]
+    assert len({container.lines[0].get_color() for container in ax.containers}) == 2
+
+
+def test_the_legend_spans_rows_that_compare_with_fewer(make_row, others):
+    frame = pd.DataFrame([make_row(judge="mine"), make_row(judge="judge 1", estimate=0.45)])
+    ax = bl.plots.intervals(frame, by="judge", reference=others)
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == [
+        "5 to 6 recorded judges (verdicts on pairs)", "too small to matter",
+    ]  # fmt: skip
+
+
+def test_no_marks_are_drawn_without_peers(make_row, others):
+    frame = pd.DataFrame([make_row(metric="tie_rate")])
+    ax = bl.plots.intervals(frame, reference=others)
+    assert [line for line in ax.lines if line.get_color() == "0.68"] == []
+    assert not ax.figure.legends
+    assert np.isfinite(ax.get_xlim()).all()
+
+
+def test_first_position_rate_declares_its_comparison():
+    assert find_metric("first_position_rate", "position").comparison == Comparison("verdicts on pairs")

@@ -5,12 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from biaslab.stats.correlation import correlation
-from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
-from biaslab.stats.inference import Resampling
+from biaslab.stats.correlation import correlation, correlation_difference, estimate_correlation
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
+from biaslab.stats.resample import Resampling
 
 pytestmark = pytest.mark.thorough
 STUDIES = 600

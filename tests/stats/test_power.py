@@ -3,14 +3,18 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
+from scipy import stats
 from statsmodels.stats.power import TTestPower
 
+import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.stats.permutation import sign_flip
+from biaslab.stats import Ratio, corrected, corrected_effects, critical_p, inflation
 from biaslab.stats.power import expected_power
-from biaslab.stats.t_inference import detectable_effect
+from biaslab.stats.resample import sign_flip
+from biaslab.stats.t_inference import detectable_effect, effect_or_why_not, rare_effect, rare_inflation, t_test
 
 SIZES = st.integers(6, 500)
 
@@ -62,3 +66,121 @@ def test_sign_flip_test_has_the_expected_power():
 def test_expected_power_refuses_invalid_values(values, name):
     with pytest.raises(InputError, match=name):
         expected_power(*values)
+
+
+def flipped(up, down, contexts):
+    """Contexts of which so many differ by 1, and so many by -1."""
+    return np.r_[np.ones(up), -np.ones(down), np.zeros(contexts - up - down)]
+
+
+def type_one_error(test, contexts, expected):
+    """Return how often a test rejects if so many contexts differ on average, to either side alike, by every case."""
+    total = 0.0
+    for differ in range(contexts + 1):
+        likely = stats.binom.pmf(differ, contexts, expected / contexts)
+        for up in range(differ + 1) if likely > 1e-7 else ():
+            if test(flipped(up, differ - up, contexts)) < 0.05:
+                total += likely * stats.binom.pmf(up, differ, 0.5)
+    return total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expected", [4, 6, 8, 12])
+def test_t_test_keeps_its_level_for_rare_differences(expected):
+    assert 0.035 <= type_one_error(t_test, 24, expected) <= 0.065
+
+
+@pytest.mark.slow
+def test_mid_p_sign_flip_is_nearer_to_its_level():
+    def exact(values):
+        up, differ = int((values > 0).sum()), int((values != 0).sum())
+        return stats.binomtest(up, differ).pvalue if differ else 1.0
+
+    for expected in (3, 5):
+        plain, mid = (type_one_error(test, 12, expected) for test in (exact, sign_flip))
+        assert plain < mid <= 0.05
+
+
+def test_mid_p_is_that_of_the_contexts_that_differ():
+    for up, down in ((5, 0), (4, 1)):
+        tail = stats.binom.sf(up - 1, up + down, 0.5) - stats.binom.pmf(up, up + down, 0.5) / 2
+        assert sign_flip(flipped(up, down, 12)) == pytest.approx(2 * tail)
+    assert sign_flip(np.ones(5)) == 2 / 2**5  # all differ: nothing is rare
+    assert sign_flip(np.zeros(5)) == sign_flip(flipped(1, 0, 5)) == 1.0
+
+
+@pytest.mark.parametrize("contexts", [12, 24, 60])
+def test_detectable_effect_of_a_constant_judge_has_its_power(contexts):
+    """Contexts that differ, all to one side and each by 1, tested by scipy's t test."""
+    effect, needed = rare_effect(flipped(1, 0, contexts) / contexts)
+    rng, p_values = np.random.default_rng(contexts), []
+    for _ in range(600):
+        values = (rng.uniform(size=contexts) < effect).astype(float)
+        p_values.append(stats.ttest_1samp(values, 0.0).pvalue if values.any() else 1.0)
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.8, abs=0.05)
+    assert needed == 4
+
+
+def test_rare_model_applies_to_few_differences_only():
+    error = 1 / 24
+    stated, note = effect_or_why_not(error, 24, flipped(1, 0, 24) / 24)
+    known = effect_or_why_not(error, 24)[0]
+    assert stated > 1.7 * known
+    assert note == "few contexts differ: a test needs 4 that do, to one side"
+    assert effect_or_why_not(error, 24, flipped(5, 4, 24) / 24) == (known, "")
+    assert effect_or_why_not(error, 24, np.full(24, 0.3 / 24)) == (known, "")
+    assert math.isnan(rare_effect(np.zeros(8))[0])
+
+
+@pytest.mark.parametrize("inference", ["t", "resampling"])
+def test_estimate_of_a_constant_judge_has_that_detectable_effect(inference):
+    found = Ratio(np.arange(24), flipped(1, 0, 24), np.ones(24), 0.0, (-1.0, 1.0), inference=inference)
+    estimate = found.estimate(bl.Resampling(n=100))
+    needed = 4 if inference == "t" else 5
+    assert estimate.note == f"few contexts differ: a test needs {needed} that do, to one side"
+    assert estimate.mde == pytest.approx(stats.beta.ppf(0.8, needed, 25 - needed))
+
+
+def card_of(contexts, others=13):
+    """One metric of a sure judge, of whom one context differs, beside metrics that show nothing."""
+    found = Ratio(np.arange(contexts), flipped(1, 0, contexts), np.ones(contexts), 0.0, (-1.0, 1.0), inference="t")
+    one = found.estimate(bl.Resampling(n=100))
+    fixed = {"judge": "j", "dataset": "d", "attribute": "a", "null": 0.0, "n_contexts": contexts}
+    rows = [{**fixed, "probe": "p0", "metric": "m0", "p_value": one.p_value, "mde": one.mde, "note": one.note}]
+    levels = np.linspace(0.3, 0.95, others)
+    rows += [
+        {**fixed, "probe": f"p{k}", "metric": f"m{k}", "p_value": level, "mde": 0.1, "note": ""}
+        for k, level in enumerate(levels, 1)
+    ]
+    frame = pd.DataFrame(rows)
+    return corrected(frame, np.ones(len(frame), bool))
+
+
+@pytest.mark.parametrize("contexts", [12, 24, 60])
+def test_card_detectable_effect_has_80_percent_power(contexts):
+    """By scipy's t test at the level that the card leaves; before, a growth as of normal differences found .3 to .5."""
+    card = card_of(contexts)
+    level = critical_p(card["p_value"], list(range(len(card))))[0]
+    stated = corrected_effects(card).iloc[0]
+    assert stated > card["mde"].iloc[0] * inflation(contexts, level)
+    rng, p_values = np.random.default_rng(contexts), []
+    for _ in range(600):
+        values = (rng.uniform(size=contexts) < stated).astype(float)
+        varies = 0 < values.sum() < contexts
+        p_values.append(stats.ttest_1samp(values, 0.0).pvalue if varies else float(not values.any()))
+    assert np.mean(np.array(p_values) < level) == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_growth_of_rare_effects_is_that_of_their_test():
+    """Ones beside zeros, of which scipy's test needs eight; of signs alone eleven halvings pass .0005."""
+    note = "few contexts differ: a test needs {} that do, to one side"
+    needed = next(k for k in range(1, 24) if stats.ttest_1samp(flipped(k, 0, 24), 0.0).pvalue < 0.05 / 14)
+    share, alone = (stats.beta.ppf(0.8, k, 25 - k) for k in (needed, 4))
+    assert rare_inflation(24, note.format(4), 0.05 / 14) == pytest.approx(share / alone)
+    by_signs = [stats.beta.ppf(0.8, k, 25 - k) for k in (11, 5)]
+    assert rare_inflation(24, note.format(5), 0.0005) == pytest.approx(by_signs[0] / by_signs[1])
+    assert rare_inflation(24, note.format(4), 0.05) == 1
+    assert rare_inflation(24, "", 0.001) == 1
+    assert math.isnan(rare_inflation(6, note.format(4), 0.01))
+    with pytest.raises(InputError, match="level"):
+        rare_inflation(24, "", 0.0)

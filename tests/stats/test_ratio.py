@@ -11,9 +11,8 @@ from scipy import stats
 
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
-from biaslab.stats.inference import Resampling, in_order
-from biaslab.stats.permutation import sign_flip
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling, in_order, sign_flip
 from biaslab.stats.t_inference import t_test
 
 rng = np.random.default_rng(7)

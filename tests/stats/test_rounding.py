@@ -22,9 +22,9 @@ from biaslab.stats import (
     without_breakdowns,
     without_rounding,
 )
-from biaslab.stats.permutation import sign_flip
+from biaslab.stats.joint_jackknife import Together
+from biaslab.stats.resample import sign_flip
 from biaslab.stats.t_inference import t_test
-from biaslab.stats.together import Together
 
 QUICK = Resampling(n=100)
 BITS = st.lists(st.integers(-64, 64), min_size=6, max_size=24).map(lambda found: np.array(found) * 2.0**-53)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from biaslab.store import Store, claims
-from biaslab.store.claims import Claims
+from biaslab.store import Store, stored_judge
+from biaslab.store.stored_judge import Claims
 from biaslab.testing import FaultServer
 
 fcntl = pytest.importorskip("fcntl", reason="needs locks of POSIX")
@@ -28,7 +28,7 @@ with bl.Store(sys.argv[2]) as store:
 HOLD = """
 import sys, time
 from pathlib import Path
-from biaslab.store.claims import Claims
+from biaslab.store.stored_judge import Claims
 claims = Claims(Path(sys.argv[1]))
 print(len(claims.take({"a", "b"})), flush=True)
 time.sleep(600)
@@ -75,7 +75,7 @@ def test_claims_end_with_their_process_and_with_their_lease(tmp_path, monkeypatc
     ours = Claims(tmp_path / "s")
     assert ours.take({"a", "c"}) == {"c"}
     with monkeypatch.context() as patch:
-        patch.setattr(claims, "LEASE", -1.0)
+        patch.setattr(stored_judge, "LEASE", -1.0)
         assert ours.take({"a"}) == {"a"}
     assert ours.take({"b"}) == set()
     holder.kill()

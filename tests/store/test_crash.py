@@ -19,7 +19,7 @@ import pytest
 
 from biaslab.core import Completion, Reply, Request, Usage, request_key
 from biaslab.core.errors import StoreError
-from biaslab.store import Store, groups
+from biaslab.store import Store, stored_judge
 from biaslab.store.codec import reply_to_json
 
 
@@ -80,7 +80,7 @@ def run(path: Path, log: Path, first: int, last: int, delay: float, salt: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "delay"), [(250, 0.006), (3000, 0.0003)])
 def test_kill_loses_nothing_that_was_received(tmp_path: Path, count: int, delay: float) -> None:
-    path, dice, is_fast = tmp_path / "replies.sqlite", random.Random(count), delay < groups.AT_ONCE
+    path, dice, is_fast = tmp_path / "replies.sqlite", random.Random(count), delay < stored_judge.AT_ONCE
     logs = [tmp_path / f"{number}.log" for number in range(11)]
     for number, log in enumerate(logs[:10]):
         process = start("run", path, log, 0, count, delay, "salt")

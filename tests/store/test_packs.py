@@ -10,9 +10,9 @@ import pytest
 import biaslab as bl
 from biaslab.core import Choice, Completion, Reply, Request, Usage, as_judge, request_key
 from biaslab.core.errors import JudgeError, StoreError
-from biaslab.judges.panel_of_judges import Panel
-from biaslab.judges.sampled import Sampled
-from biaslab.store import Store, groups
+from biaslab.judges.panel import Panel
+from biaslab.judges.repetition import Sampled
+from biaslab.store import Store, stored_judge
 from biaslab.store.file import StoreFile
 
 Pack = list[tuple[Request, Reply]]
@@ -206,7 +206,7 @@ class Plain:
 def instant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take all single replies for instant, on whatever machine."""
     for name in ("AT_ONCE", "TOGETHER"):
-        monkeypatch.setattr(groups, name, math.inf)
+        monkeypatch.setattr(stored_judge, name, math.inf)
 
 
 @pytest.mark.usefixtures("instant")
@@ -240,7 +240,7 @@ def test_a_budget_is_held_after_every_reply(tmp_path: Path, commits: list[int]) 
 @pytest.mark.parametrize("seconds", [0.0, math.inf], ids=["each takes longer", "all come at once"])
 def test_a_full_disk_holds_what_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     for name in ("AT_ONCE", "TOGETHER"):
-        monkeypatch.setattr(groups, name, seconds)
+        monkeypatch.setattr(stored_judge, name, seconds)
     requests: list[Request] = [Completion(f"{number} " + "x" * 5000) for number in range(20)]
     with Store(tmp_path / "store") as store:
         pages = store._file.run("PRAGMA page_count")[0][0][0]

@@ -10,9 +10,9 @@ import pytest
 
 from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, Usage, request_fields, request_key
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.store import Store, groups
+from biaslab.store import Store, stored_judge
 from biaslab.store.codec import reply_from_json
-from biaslab.store.stored import PROCESS, Tally
+from biaslab.store.stored_judge import PROCESS, Tally
 
 INF = float("inf")
 
@@ -142,8 +142,8 @@ def test_failure_is_not_stored_and_everything_before_stays(path: Path) -> None:
 @pytest.mark.parametrize("seconds", [0.0, INF], ids=["each takes longer", "all come at once"])
 def test_reply_is_durable_before_it_is_handed_on(path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """And before the next one is asked, unless it took less than a millisecond."""
-    monkeypatch.setattr(groups, "AT_ONCE", seconds)
-    monkeypatch.setattr(groups, "TOGETHER", seconds)
+    monkeypatch.setattr(stored_judge, "AT_ONCE", seconds)
+    monkeypatch.setattr(stored_judge, "TOGETHER", seconds)
     judge = HashJudge()
     with Store(path) as store, Store(path) as reader:
         answers = store.wrap(judge).ask(make_requests(5))

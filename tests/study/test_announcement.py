@@ -4,9 +4,8 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice
-from biaslab.study.spending.announcement import announcement_of, foresee_all
-from biaslab.study.spending.budget import Ledger
-from biaslab.study.spending.token_counts import count_tokens
+from biaslab.study.spending import Ledger, announcement_of, foresee_all
+from biaslab.study.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1], n_pairs=2)
 

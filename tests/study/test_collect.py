@@ -19,7 +19,7 @@ import biaslab as bl
 from biaslab.core import Choice, Reply
 from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
 from biaslab.probes.position import Position
-from biaslab.study.spending.token_counts import count_tokens
+from biaslab.study.token_counts import count_tokens
 
 PROBE = Position(["coherence"], [1])
 
@@ -319,7 +319,7 @@ def test_kill_minus_nine_ten_times_then_resume(judge, graded, tmp_path):
 
 
 def test_scorers_and_probes_are_designs(graded):
-    from biaslab.core import Design, Probe
+    from biaslab.core import Design
 
     scorer = bl.scoring.PromptScoring(["coherence"])
     assert isinstance(scorer, Design)

@@ -1,6 +1,6 @@
 """Every kind of fault, at 64 requests in flight: good replies are stored, bad ones counted under their name.
 
-What is expected of a kind stands with it, in `biaslab.testing.kinds`, and so in the documentation.
+What is expected of a kind stands with it, in `biaslab.testing`, and so in the documentation.
 """
 
 import random
@@ -16,8 +16,7 @@ import biaslab as bl
 from biaslab.core import Choice, Completion
 from biaslab.core.errors import JudgeError, MissingDataWarning
 from biaslab.judges.api import ApiJudge, Patience
-from biaslab.testing import FAULTS, FaultServer
-from biaslab.testing.kinds import ANSWERS
+from biaslab.testing import ANSWERS, FAULTS, FaultServer
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,9 +9,9 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError
-from biaslab.core.parameters import require_known
+from biaslab.core.project import require_known
 from biaslab.figures.regenerate import regenerate
-from biaslab.store.stored import PROCESS
+from biaslab.store.stored_judge import PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = "context,text,attribute,score\nRain.,It rained.,coherence,5\nRain.,It poured.,coherence,1\n"

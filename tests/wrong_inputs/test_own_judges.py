@@ -8,9 +8,9 @@ import pytest
 import biaslab as bl
 from biaslab.core import Choice
 from biaslab.core.errors import InputError, JudgeError, MissingDependencyError, TrialsError
-from biaslab.core.parameters import parameters_cell, require_known
-from biaslab.core.received import received
-from biaslab.judges import model_source
+from biaslab.core.interfaces import received
+from biaslab.core.project import parameters_cell, require_known
+from biaslab.judges import loading
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = bl.Reply(logprobs=(math.log(0.6), math.log(0.4)))
@@ -144,7 +144,7 @@ def test_a_served_model_on_a_plain_install(monkeypatch):
     def refuse(extra, what):
         raise MissingDependencyError(what)
 
-    monkeypatch.setattr(model_source, "require_extra", refuse)
+    monkeypatch.setattr(loading, "require_extra", refuse)
     with pytest.raises(InputError, match=r"did you mean api:gpt-4o-mini\?"):
         bl.load_judge("gpt-4o-mini")
     with pytest.raises(MissingDependencyError):

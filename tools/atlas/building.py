@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.atlas import carried
-from biaslab.atlas.sources import SOURCES, Source, find_source
+from biaslab.atlas import judgements
+from biaslab.atlas.sources import SOURCES, LogSource, find_source
 from biaslab.core.errors import InputError
 from biaslab.datasets._files import text_key
 from tools.atlas import perplexity
@@ -16,12 +16,12 @@ from tools.atlas.cards import card
 from tools.atlas.raw_texts import TEXTS
 
 #: Where the data cards are.
-CARDS = carried.FOLDER.parent / "cards"
+CARDS = judgements.FOLDER.parent / "cards"
 _DROPPED = ("reply", "key")
 _ITEM = ["context_id", "candidate_id"]
 
 
-def make_rows(source: Source, folder: Path, kept: pd.Series | None = None) -> pd.DataFrame:
+def make_rows(source: LogSource, folder: Path, kept: pd.Series | None = None) -> pd.DataFrame:
     """Return the rows of a source: its trials as numbers, with the log-perplexity of each text.
 
     Parameters
@@ -57,13 +57,13 @@ def make_rows(source: Source, folder: Path, kept: pd.Series | None = None) -> pd
             pd.Series(numbers.to_numpy(float), index=pd.MultiIndex.from_frame(texts[_ITEM])),
             len(texts),
         )
-    for column, who in carried.PERPLEXITIES.items():
+    for column, who in judgements.PERPLEXITIES.items():
         rows[column] = perplexities.reindex(pd.MultiIndex.from_frame(rows[["context_id", who]])).to_numpy(float)
     rows.attrs = trials.attrs | {"texts": count, "read": int(perplexities.notna().sum())}
     return rows
 
 
-def build(folder: Path, names: Sequence[str] | None = None, target: Path = carried.FOLDER) -> list[Path]:
+def build(folder: Path, names: Sequence[str] | None = None, target: Path = judgements.FOLDER) -> list[Path]:
     """Write the rows and the data card of every carried source.
 
     Parameters
@@ -86,8 +86,8 @@ def build(folder: Path, names: Sequence[str] | None = None, target: Path = carri
     written = []
     for source in wanted:
         rows = make_rows(source, folder)
-        file, page = carried.file_of(source.name, target), target.parent / CARDS.name / f"{source.name}.md"
-        carried.write_rows(rows, file)
+        file, page = judgements.file_of(source.name, target), target.parent / CARDS.name / f"{source.name}.md"
+        judgements.write_rows(rows, file)
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(card(source, rows), encoding="utf-8")
         written += [file, page]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.atlas import carried, estimates_table
-from biaslab.atlas.estimates_csv import write_estimates
-from biaslab.atlas.estimating import TEXT, estimate_source, tidy
+from biaslab.atlas import estimates_table, judgements
+from biaslab.atlas.contribution import TEXT, estimate_source, tidy
+from biaslab.atlas.estimates_table import write_estimates
 from biaslab.atlas.sources import SOURCES, find_source
 
 #: The table.
-FILE = carried.FOLDER.parent / estimates_table.FILE
+FILE = judgements.FOLDER.parent / estimates_table.FILE
 
 
 def build(folder: Path, names: Sequence[str] | None = None, target: Path = FILE) -> Path:
@@ -57,5 +57,5 @@ def build(folder: Path, names: Sequence[str] | None = None, target: Path = FILE)
 
 def carried_perplexities() -> pd.DataFrame:
     """Return the log-perplexities that carried rows hold, as `estimate_source` takes them, of each text once."""
-    rows = carried.trials()[[*TEXT, "log_perplexity"]]
+    rows = judgements.trials()[[*TEXT, "log_perplexity"]]
     return rows.dropna().drop_duplicates(TEXT, ignore_index=True)

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas.carried import FOLDER
-from biaslab.atlas.estimating import READER as READER
+from biaslab.atlas.contribution import READER as READER
+from biaslab.atlas.judgements import FOLDER
 from biaslab.atlas.sources import SOURCES, find_source
 from biaslab.core import Judge, Likelihood, Reply
 from biaslab.core.output import replacing

@@ -20,8 +20,8 @@ from biaslab.core.schema import count_words
 from biaslab.datasets._files import read_list, text_key
 from biaslab.datasets.topicalchat import SCALES
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.humans import with_humans
-from biaslab.logs.readers.log_columns import trials_of
+from biaslab.logs.readers.human_scores import with_humans
+from biaslab.logs.readers.rows import trials_of
 from tools.atlas import raw_texts
 from tools.atlas.newer_files import (  # noqa: F401
     alpaca_eval_2024,

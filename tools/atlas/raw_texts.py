@@ -16,7 +16,7 @@ from biaslab.core.schema import Dataset
 from biaslab.datasets import load_dataset
 from biaslab.datasets._files import read_json, read_jsonl, read_list, text_key
 from biaslab.logs.readers.documents import documents
-from biaslab.logs.readers.prometheus import TASK
+from biaslab.logs.readers.score_studies import TASK
 
 RECORDED = Path("recorded")
 ANALYZER = RECORDED / "position_bias_analyzer"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from biaslab.core.csv_files import write_csv
-from biaslab.datasets import dialogues, graded
-from biaslab.datasets._constructed import FOLDER, Source, arrange, read_sources
+from biaslab.core.files import write_csv
+from biaslab.datasets import construction
+from biaslab.datasets.construction import FOLDER, WrittenOriginal, arrange, read_sources
 from tools.constructed.degrading import degrade, score
 
 #: Set -> plans, each a mapping of system to recipe (degradation -> level); contexts take the plans in turn.
@@ -60,7 +60,7 @@ PLANS: dict[str, tuple[Mapping[str, Mapping[str, int]], ...]] = {
         },
     ),
 }
-ATTRIBUTES = {"graded": graded.ATTRIBUTES, "dialogues": dialogues.ATTRIBUTES}
+ATTRIBUTES = {"graded": construction.GRADED_ATTRIBUTES, "dialogues": construction.DIALOGUE_ATTRIBUTES}
 #: Set -> score of a text that is not degraded.
 BEST = {"graded": 5.0, "dialogues": 10.0}
 #: Set -> rows of the Latin square by which the order of each plan lies behind that of the plan before.
@@ -92,7 +92,7 @@ def build(name: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def write(source: Source, recipe: Mapping[str, int]) -> str:
+def write(source: WrittenOriginal, recipe: Mapping[str, int]) -> str:
     """Return the degraded text of a source: a dialogue with its speakers, or a summary."""
     if "turns" not in source:
         return " ".join(degrade(source["summary"], source, recipe))

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from biaslab.core.errors import DatasetError
-from biaslab.datasets._constructed import Draft, Piece, Source, draft_of, substitute
+from biaslab.datasets.construction import (
+    Draft,
+    Piece,
+    WrittenOriginal,
+    draft_of,
+    substitute,
+)
 
 STOCK_REPLIES = (
     "Well, that is just how it is, I suppose.",
@@ -48,7 +54,7 @@ LOSSES: Mapping[str, tuple[Mapping[str, float], ...]] = {
 """Points that each level of a degradation, from 1 up, takes off the best score of each attribute."""
 
 
-def sidetrack(draft: Draft, source: Source, level: int) -> Draft:
+def sidetrack(draft: Draft, source: WrittenOriginal, level: int) -> Draft:
     """Put a minor detail of the text in the place of a lesser sentence (1) or of the key fact (2).
 
     Level 3 does so with the key fact, and puts a remark that has nothing to do with the text in the place of
@@ -61,17 +67,17 @@ def sidetrack(draft: Draft, source: Source, level: int) -> Draft:
     return tuple(Piece(put[piece.origin], None) if piece.origin in put else piece for piece in draft)
 
 
-def repeat(draft: Draft, source: Source, level: int) -> Draft:  # noqa: ARG001
+def repeat(draft: Draft, source: WrittenOriginal, level: int) -> Draft:  # noqa: ARG001
     """Say the first sentence again instead of the last (1), or the first two instead of the last two (2)."""
     return (*draft[:-level], *draft[:level])
 
 
-def swap_facts(draft: Draft, source: Source, level: int) -> Draft:
+def swap_facts(draft: Draft, source: WrittenOriginal, level: int) -> Draft:
     """Exchange as many names, numbers or facts, as the level says, for ones that the text contradicts."""
     return substitute(draft, source, "swaps", level)
 
 
-def break_grammar(draft: Draft, source: Source, level: int) -> Draft:
+def break_grammar(draft: Draft, source: WrittenOriginal, level: int) -> Draft:
     """Make two slips of agreement or verb form (1), or one in every sentence (2).
 
     Level 3 also drops the articles, and exchanges two pairs of neighbouring words in every sentence.
@@ -82,12 +88,12 @@ def break_grammar(draft: Draft, source: Source, level: int) -> Draft:
     return tuple(replace(piece, text=_jumble(re.sub(r"\b(?:the|an|a) ", "", piece.text))) for piece in slipped)
 
 
-def shuffle(draft: Draft, source: Source, level: int) -> Draft:  # noqa: ARG001
+def shuffle(draft: Draft, source: WrittenOriginal, level: int) -> Draft:  # noqa: ARG001
     """Exchange the last two sentences (1), put half of all pairs out of order (2), or reverse all (3)."""
     return tuple(draft[place] for place in SHUFFLES[level - 1])
 
 
-def contradict(draft: Draft, source: Source, level: int) -> Draft:
+def contradict(draft: Draft, source: WrittenOriginal, level: int) -> Draft:
     """Let a speaker deny what the same speaker has said before, in as many turns as the level says."""
     turns = list(draft)
     for stated, place, text in source["contradictions"][:level]:
@@ -97,7 +103,7 @@ def contradict(draft: Draft, source: Source, level: int) -> Draft:
     return tuple(turns)
 
 
-def echo(draft: Draft, source: Source, level: int) -> Draft:
+def echo(draft: Draft, source: WrittenOriginal, level: int) -> Draft:
     """Let a speaker say a turn again, word for word, in the next one to three turns of that speaker.
 
     The turns that go missing leave questions unanswered and answers unasked, which costs coherence.
@@ -107,14 +113,14 @@ def echo(draft: Draft, source: Source, level: int) -> Draft:
     return tuple(draft[first] if place in copies else turn for place, turn in enumerate(draft))
 
 
-def dull(draft: Draft, source: Source, level: int) -> Draft:
+def dull(draft: Draft, source: WrittenOriginal, level: int) -> Draft:
     """Let the speaker of `echo` end in one to three stock replies, which costs as much coherence."""
     last = source["repeat"] + 6
     put = {last - 2 * step: STOCK_REPLIES[step] for step in range(level)}
     return tuple(Piece(put[place], None) if place in put else turn for place, turn in enumerate(draft))
 
 
-STEPS: tuple[Callable[[Draft, Source, int], Draft], ...] = (
+STEPS: tuple[Callable[[Draft, WrittenOriginal, int], Draft], ...] = (
     sidetrack,
     repeat,
     swap_facts,
@@ -127,7 +133,7 @@ STEPS: tuple[Callable[[Draft, Source, int], Draft], ...] = (
 """The degradations in the order in which a recipe applies them."""
 
 
-def degrade(pieces: Sequence[str], source: Source, recipe: Mapping[str, int]) -> list[str]:
+def degrade(pieces: Sequence[str], source: WrittenOriginal, recipe: Mapping[str, int]) -> list[str]:
     """Apply a recipe, a mapping of degradation to level, to the sentences or turns of a written original."""
     draft = draft_of(pieces)
     for step in STEPS:

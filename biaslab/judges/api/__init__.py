@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl
 
 from biaslab.core import (
     LIMITS,
@@ -19,31 +22,29 @@ from biaslab.core import (
     Likelihood,
     Reply,
     Request,
+    canonical_json,
     require_kinds,
 )
-from biaslab.core.checks import check_spending
+from biaslab.core.checks import check_spending, did_you_mean, require_one_of, require_whole
 from biaslab.core.errors import (
     InexactLabelsWarning,
+    InputError,
     ModelChangedWarning,
     NearestDesignWarning,
     warn,
 )
 from biaslab.core.output import count
-from biaslab.judges.api.arguments import PREFILLS, check_settings, prefill_fields, settings
-from biaslab.judges.api.connection import open_client, shut
-from biaslab.judges.api.credentials import OPENAI, Key
-from biaslab.judges.api.endpoints import Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
-from biaslab.judges.api.responses import TOKEN_FIELD
-from biaslab.judges.api.runner import Answers, Loop, Patience
+from biaslab.judges.api.runner import Loop, Patience, ReplyStream, open_client, shut
 from biaslab.judges.api.sender import Sender
-from biaslab.judges.api.wire import Wire, prefix_order
-from biaslab.judges.thinking import Thinking
+from biaslab.judges.api.wire import TOKEN_FIELD, Wire, prefix_order
+from biaslab.judges.thinking import ThinkingOption
 
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["PREFILLS", "Answers", "ApiJudge", "Patience"]
+__all__ = ["PREFILLS", "ApiJudge", "Patience", "ReplyStream"]
 
 
 class ApiJudge(BaseJudge):
@@ -123,7 +124,7 @@ class ApiJudge(BaseJudge):
       with the label, with or without a leading space (`biaslab.judges.api.exact_labels`). The first request tests this
       and checks it: probabilities from two orders of requests must agree, or `InexactLabelsWarning` is issued.
     * `Choice` otherwise: the label's share of the first tokens of a greedy answer, from ``top_logprobs``
-      (`biaslab.judges.api.label_mass`). A `LocalJudge` differs from both: it scores every label with its terminator.
+      (`biaslab.judges.api.wire`). A `LocalJudge` differs from both: it scores every label with its terminator.
     * `Completion`: text. Each sample has a seed, which most servers obey; samples need not be reproducible.
     * `Likelihood`: through ``/completions``, if that returns log-probabilities of a prompt.
     * The first request of a kind is sent alone, to learn whether the server returns log-probabilities.
@@ -183,7 +184,7 @@ class ApiJudge(BaseJudge):
             prefill_fields(prefill),
             likelihood,
             top_logprobs,
-            Thinking.of(thinking),
+            ThinkingOption.of(thinking),
             off_by_effort=addresses[0].url == OPENAI or dialect == "responses",
             dialect=dialect,
         )
@@ -195,7 +196,7 @@ class ApiJudge(BaseJudge):
         endpoints = []
         for address in addresses:
             exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
-            endpoints.append(Endpoint(address, Key(api_key, address), exact_labels, max_concurrency))
+            endpoints.append(Endpoint(address, ApiKey(api_key, address), exact_labels, max_concurrency))
         self._endpoints = Endpoints(endpoints)
         self._sender, self._models = Sender(self.wire, self._endpoints, fingerprint), list[str]()
         self._tell: Callable[[str], object] = str
@@ -228,8 +229,8 @@ class ApiJudge(BaseJudge):
             require_kinds(self, [request])
             self._sender.check(request)
 
-    def packs(self, requests: Iterable[Request]) -> Answers:
-        """Answer each request once, in any order, yielding all replies that have arrived as one pack; see `Answers`.
+    def packs(self, requests: Iterable[Request]) -> ReplyStream:
+        """Answer each request once, in any order, yielding all replies that have arrived as one pack; see `ReplyStream`.
 
         Raises
         ------
@@ -247,7 +248,7 @@ class ApiJudge(BaseJudge):
         wanted = list(dict.fromkeys([*reversed(first.values()), *wanted]))  # each kind's first: shows what is refused
         loop, client = self._connect()
         how = partial(self._sender.attempt, client, self), self._endpoints, self.patience
-        return Answers(loop, *how, wanted, proven, self._note, self._retried, thoughts)
+        return ReplyStream(loop, *how, wanted, proven, self._note, self._retried, thoughts)
 
     @contextlib.contextmanager
     def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
@@ -293,3 +294,209 @@ class ApiJudge(BaseJudge):
         if len(self._models) > 1:
             before = f"previously {self._models[-2]!r}; pin one with fingerprint="
             warn(f"{self.id} now runs {reply.model!r}; {before}", ModelChangedWarning)
+
+
+#: Request fields with which servers continue a final assistant message, by server.
+PREFILLS: Mapping[str, Mapping[str, Any]] = {
+    "vllm": {"continue_final_message": True, "add_generation_prompt": False},
+    "llama.cpp": {},
+}
+
+
+def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
+    """Return the non-default settings that affect replies, as canonical JSON."""
+    values = {
+        "exact": None if exact else False,
+        "fingerprint": fingerprint,
+        "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
+        "dialect": wire.dialect if wire.dialect != "chat" else None,
+        "parameters": dict(wire.parameters) or None,
+        "thinking": None if wire.thinking is None else wire.thinking.setting,
+        "prefill": None if wire.prefill is None else dict(wire.prefill),
+        "top_logprobs": wire.top_logprobs if wire.top_logprobs != Wire.top_logprobs else None,
+    }
+    changed = {name: value for name, value in values.items() if value is not None}
+    try:
+        return f":{canonical_json(changed)}" if changed else ""
+    except (TypeError, ValueError):
+        raise InputError("parameters", wire.parameters, "JSON-serialisable fields") from None
+
+
+def check_settings(
+    model: str, likelihood: str, dialect: str, redirects: str, top_logprobs: int, most: int, timeout: float
+) -> None:
+    """Raise `InputError` if an argument is not allowed."""
+    if not isinstance(model, str) or not model.strip():
+        raise InputError("model", model, "the name of a model")
+    require_one_of("likelihood", likelihood, ("echo", "prompt_logprobs"))
+    require_one_of("dialect", dialect, ("chat", "responses"))
+    require_one_of("redirects", redirects, ("refuse", "same_host"))
+    for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
+        require_whole(name, value, 1)
+    if not timeout > 0:
+        raise InputError("timeout", timeout, "seconds above 0")
+
+
+def prefill_fields(prefill: str | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the request fields that make a server continue the last assistant message; None if unknown."""
+    if not isinstance(prefill, str):
+        return prefill
+    require_one_of("prefill", prefill, tuple(PREFILLS))
+    return PREFILLS[prefill]
+
+
+#: Keyword arguments of `biaslab.ApiJudge` that can be given as text, with their types.
+OPTIONS: Mapping[str, str] = {
+    "api_key": "text",
+    "parameters": "fields",
+    "prefill": "text or fields",
+    "likelihood": "text",
+    "exact": "truth",
+    "top_logprobs": "whole",
+    "fingerprint": "text",
+    "max_concurrency": "whole",
+    "timeout": "number",
+    "patience": "fields",
+    "redirects": "text",
+    "token_field": "text",
+    "dialect": "text",
+    "thinking": "thought",
+    "prices": "fields",
+    "limits": "fields",
+}
+#: Request fields that need no "parameters." prefix.
+FIELDS = (
+    "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
+    "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "service_tier",
+)  # fmt: skip
+_NUMBERS: Mapping[str, tuple[type[float], ...]] = {"whole": (int,), "number": (int, float)}
+_WORDS = {
+    "whole": "a whole number of at least 0",
+    "number": "a number of at least 0",
+    "text": "text",
+    "truth": "true or false",
+    "fields": "a table of names and values",
+}
+
+
+def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Split a judge's name after ``api:`` into model, address and options.
+
+    Parameters
+    ----------
+    name : str
+        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas.
+
+    Raises
+    ------
+    InputError
+        If the part after ``?`` is not a list of options. Values are not displayed, because one may be a misplaced key.
+
+    Examples
+    --------
+    >>> split_address("qwen3@http://localhost:8000/v1?prefill=vllm&temperature=0&patience.reach=2")
+    ('qwen3', 'http://localhost:8000/v1', {'prefill': 'vllm', 'temperature': '0', 'patience': {'reach': '2'}})
+    """
+    where, mark, query = name.partition("?")
+    model, _, rest = where.partition("@http")
+    pairs = parse_qsl(query, keep_blank_values=True)
+    if mark and (not pairs or len(pairs) < query.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
+        raise InputError("judge", f"api:{model}…?…", "api:model@address?name=value&name=value, such as ?prefill=vllm")
+    options: dict[str, Any] = {}
+    for option, value in pairs:
+        table, dot, field = option.partition(".")
+        if dot:
+            options.setdefault(table, {})[field] = value
+        else:
+            options[option] = value
+    return model, f"http{rest}" if rest else None, options
+
+
+def make_judge(
+    model: str, address: str | None, options: Mapping[str, Any], where: str = "", also: tuple[str, ...] = ()
+) -> ApiJudge:
+    """Create a judge behind a server from options in an address or a file.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model on the server.
+    address : str, optional
+        By default OpenAI's; several are separated by commas.
+    options : mapping
+        Keyword arguments of `biaslab.ApiJudge` (numbers may be text), and fields of every request (``temperature=0``;
+        less common ones as ``parameters.NAME``), "none" to omit one.
+    where : str
+        The table that contains them, for messages.
+    also : tuple of str
+        Other keys allowed in the table, for messages.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown or has an invalid value.
+
+    Examples
+    --------
+    >>> make_judge("qwen3", "http://localhost:8000/v1", {"prefill": "llama.cpp", "temperature": "0"}).id
+    'api:qwen3@localhost:8000/v1:{"parameters":{"temperature":0},"prefill":{}}'
+    """
+    _require_known(where, options, (*also, *OPTIONS, *FIELDS))
+    place = f"{where}." if where else ""
+    options_read = {name: _read(f"{place}{name}", OPTIONS[name], options[name]) for name in OPTIONS if name in options}
+    fields = {name: options[name] for name in FIELDS if name in options} | options_read.get("parameters", {})
+    if fields:
+        options_read["parameters"] = {name: _value(value) for name, value in fields.items()}
+    if "patience" in options_read:
+        options_read["patience"] = _patience(f"{place}patience", options_read["patience"])
+    for name in ("prices", "limits"):
+        if name in options_read:
+            table = options_read[name].items()
+            options_read[name] = {key: _read(f"{place}{name}.{key}", "number", value) for key, value in table}
+    return ApiJudge(model, address, **options_read)
+
+
+def _require_known(where: str, names: Iterable[str], known: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in known:
+            some = f"one of {', '.join(known)}" + (", parameters.NAME" if "parameters" in known else "")
+            raise InputError(where or "option", name, some, did_you_mean(name, known))
+
+
+def _read(name: str, kind: str, value: Any) -> Any:
+    """Convert a value to the type of an option."""
+    if isinstance(value, Mapping) and kind.endswith("fields"):
+        return dict(value)
+    if kind.startswith("text") and isinstance(value, str):
+        return value
+    read_value: Any = _value(value)
+    if kind == "thought":  # the judge checks the value itself
+        return (
+            {key: _value(each) for key, each in read_value.items()} if isinstance(read_value, Mapping) else read_value
+        )
+    if kind == "truth" and isinstance(read_value, bool):
+        return read_value
+    numbers = _NUMBERS.get(kind, ())
+    if isinstance(read_value, numbers) and not isinstance(read_value, bool) and 0 <= float(read_value) < math.inf:
+        return read_value
+    shown = value if numbers or kind == "truth" else type(value).__name__
+    raise InputError(name, shown, " or ".join(_WORDS[part] for part in kind.split(" or ")))
+
+
+def _value(value: Any) -> Any:
+    """Parse a text as a number, boolean, None or JSON document; else return it unchanged."""
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("none", "null"):
+        return None
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _patience(where: str, options: Mapping[str, Any]) -> Patience:
+    defaults = {name: getattr(Patience, name) for name in Patience.__dataclass_fields__}
+    _require_known(where, options, tuple(defaults))
+    types = {name: "whole" if isinstance(default, int) else "number" for name, default in defaults.items()}
+    return Patience(**{name: _read(f"{where}.{name}", types[name], value) for name, value in options.items()})

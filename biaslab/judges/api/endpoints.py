@@ -1,16 +1,25 @@
-"""The servers behind one judge: choose one per request, and skip those that do not respond."""
+"""The servers behind one judge: addresses, keys, load, and which one takes a request.
+
+The number grows by one per reply until the server shows that it is overloaded, then by one per round trip, and is
+halved if the server says so or no longer answers in time: additive increase, multiplicative decrease (Chiu and Jain
+1989), with TCP's slow start (Jacobson 1988). If half as many more requests in flight do not increase throughput,
+measured by Little's law as the number in flight over the latency, it returns to its earlier value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from urllib.parse import unquote, urlsplit
 
 from biaslab.core import Request
 from biaslab.core.errors import InputError, ServerError
-from biaslab.judges.api.credentials import Address, Key
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault
-from biaslab.judges.api.pace import Pace
 
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpoint is skipped
 
@@ -41,7 +50,7 @@ class Endpoint:
         What it reports to serve under the judge's model name; None while unknown.
     """
 
-    def __init__(self, address: Address, key: Key, exact: ExactLabels, most: int) -> None:
+    def __init__(self, address: Address, key: ApiKey, exact: ExactLabels, most: int) -> None:
         self.address, self.key, self.exact, self.pace = address, key, exact, Pace(most)
         self.in_flight, self.is_reached, self.is_asked = 0, False, False
         self.out_until, self._rest = 0.0, _FIRST_REST
@@ -71,7 +80,7 @@ class Endpoint:
 
 
 class Endpoints:
-    """The servers behind one judge, as one `biaslab.judges.api.pace.Pace`.
+    """The servers behind one judge, as one `biaslab.judges.api.endpoints.Pace`.
 
     Parameters
     ----------
@@ -195,3 +204,229 @@ def _models(document: object) -> Mapping[str, str]:
     rows = document.get("data") if isinstance(document, dict) else None
     named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)] if rows else []
     return {row["id"]: str(row.get("root") or row["id"]).rstrip("/").rpartition("/")[2] for row in named}
+
+
+OPENAI = "https://api.openai.com/v1"
+HIDDEN = "***"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHORT = 8  # shorter values, such as "EMPTY", are placeholders, and may be ordinary words of an answer
+_SPECIAL = re.compile(r"\bsk-[\w-]{8,}")
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a server.
+
+    Parameters
+    ----------
+    url : str
+        The address to send to, without credentials.
+    shown : str
+        The address to display, also part of the judge's id: host, port and path.
+    login : str or None
+        ``Authorization`` header from credentials in the address.
+    secrets : tuple of str
+        Parts that must never be displayed.
+    """
+
+    url: str
+    shown: str
+    login: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, base_url: str | None) -> Address:
+        """Parse an address.
+
+        Raises
+        ------
+        InputError
+            If it is not the address of a server; credentials in it are masked.
+        """
+        try:
+            parts = urlsplit(base_url or OPENAI)
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            raise InputError("base_url", HIDDEN, "http(s)://host[:port]/path") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            shown = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+            remedy = "remove the part after ? or #" if parts.query or parts.fragment else "use http://host:port/v1"
+            raise InputError("base_url", shown, "a URL that starts with http:// or https://", remedy)
+        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        shown = f"{host}{port}{parts.path.rstrip('/')}"
+        url = f"{parts.scheme}://{shown}"
+        if parts.username is None:
+            return cls(url, shown)
+        name, password = unquote(parts.username), unquote(parts.password or "")
+        login = base64.b64encode(f"{name}:{password}".encode()).decode()
+        return cls(url, shown, f"Basic {login}", (login, password or name))
+
+
+class ApiKey:
+    """An API key from the environment or a callable; it has no repr, and can remove itself from text.
+
+    Parameters
+    ----------
+    source : str, callable or None
+        Name of an environment variable, or a function that returns the key. None: ``OPENAI_API_KEY`` for OpenAI
+        itself, ``BIASLAB_API_KEY``, if set, for any other server, so that no key is sent to the wrong server.
+    address : Address
+        The server that the key is for.
+
+    Raises
+    ------
+    InputError
+        If the source is neither, for example the key itself, which is not displayed.
+    """
+
+    def __init__(self, source: str | Callable[[], str] | None, address: Address) -> None:
+        allowed = "the name of an environment variable, or a function that returns the key"
+        remedy = "set the key in the environment; do not write it into code or a notebook"
+        if isinstance(source, str):
+            is_name = source in os.environ or (source.isupper() and "_" in source)  # anything else may be a key
+            if not _VARIABLE.fullmatch(source) or not is_name:
+                raise InputError("api_key", HIDDEN, allowed, remedy)
+        elif source is not None and not callable(source):
+            raise InputError("api_key", HIDDEN, allowed, remedy)
+        self._source, self._address = source, address
+        self._secrets = set(address.secrets)
+        self._header: str | None = address.login
+
+    def __repr__(self) -> str:
+        return f"Key({HIDDEN})"
+
+    def __getstate__(self) -> object:
+        raise TypeError("an API key cannot be pickled; create the judge in the process that needs it")
+
+    def header(self, refresh: bool = False) -> str | None:
+        """Return the ``Authorization`` header, or None if the server needs none; optionally reload the key.
+
+        Raises
+        ------
+        ServerError
+            If the key is missing; the message says where it was looked for.
+        """
+        if self._header is not None and not refresh:
+            return self._header
+        key = self._read()
+        if key:
+            self._secrets.add(key)
+            self._header = f"Bearer {key}"
+        return self._header
+
+    def can_refresh(self) -> bool:
+        """Return whether reloading may give another key."""
+        return callable(self._source)
+
+    def _read(self) -> str:
+        if callable(self._source):
+            try:
+                key = self._source()
+            except Exception as error:  # its message may contain the key
+                raise ServerError(f"the function for the API key failed: {type(error).__name__}") from None
+            if not isinstance(key, str) or not key.strip():
+                raise ServerError("the function for the API key did not return a string; it must return the key")
+            return key.strip()
+        official = self._address.url == OPENAI
+        name = self._source or ("OPENAI_API_KEY" if official else "BIASLAB_API_KEY")
+        key = os.environ.get(name, "").strip()
+        if not key and (self._source or official):
+            raise ServerError(
+                f"the environment variable {name} is not set; set it to the API key, or pass a function as api_key"
+            )
+        return key
+
+    def hide(self, text: str) -> str:
+        """Remove the key from a text."""
+        for secret in self._secrets:
+            if len(secret) >= _SHORT:
+                text = text.replace(secret, HIDDEN)
+        return _SPECIAL.sub(HIDDEN, text)
+
+    def hide_in(self, body: bytes) -> bytes:
+        """Remove the key from a response, in case a server echoes it."""
+        for secret in self._secrets:
+            if len(secret) >= _SHORT and (raw := secret.encode()) in body:
+                body = body.replace(raw, HIDDEN.encode())
+        return body
+
+
+_FIRST_STEP = 32
+_STEP, _GAIN = 1.5, 1.1  # 1.5 times the requests in flight must raise throughput at least 1.1 times
+
+
+class Pace:
+    """The number of requests that may be in flight, and the moment until which none is sent.
+
+    Parameters
+    ----------
+    most : int
+        Upper limit.
+
+    Attributes
+    ----------
+    limit : float
+        Number of requests that may be in flight; 1 until the first reply.
+    until : float
+        Nothing is sent before this time of the event loop's clock.
+
+    Examples
+    --------
+    >>> pace = Pace(64)
+    >>> pace.replied(sent=0.0, now=0.2)
+    >>> pace.limit
+    32.0
+    >>> pace.refused(sent=0.1, now=0.3, wait=2.0)
+    >>> pace.limit, pace.until
+    (16.0, 2.3)
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.limit, self.until = most, 1.0, 0.0
+        self._doubling, self._first = True, True
+        self._changed = 0.0  # when the limit was last cut: earlier requests say nothing about the new limit
+        self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, 0.0, 1.0
+        self._rate, self._rate_limit = 0.0, 0.0  # throughput (replies per second) at a smaller limit, and that limit
+
+    def replied(self, sent: float, now: float) -> None:
+        """Record a reply and its duration."""
+        if self._first:
+            self._first, self.limit = False, float(min(_FIRST_STEP, self.most))
+            self._restart(now)
+            return
+        if self.limit < self.most:
+            self.limit = min(self.limit + (1 if self._doubling else 1 / self.limit), float(self.most))
+        if sent >= self._began:
+            self._count, self._seconds = self._count + 1, self._seconds + now - sent
+        if self._count >= max(self.limit, 8):
+            self._judge(now)
+
+    def refused(self, sent: float, now: float, wait: float | None = None) -> None:
+        """Slow down because the server is overloaded; wait as long as it asks."""
+        if wait is not None:
+            self.until = max(self.until, now + wait)
+        if sent >= self._changed:
+            self._cut(self.limit / 2, now)
+
+    def pause(self, now: float, wait: float) -> None:
+        """Pause for a number of seconds because a rate limit is exhausted."""
+        self.until = max(self.until, now + wait)
+
+    def _judge(self, now: float) -> None:
+        """Compare the throughput of a round with that of an earlier one, when clearly fewer were in flight."""
+        rate = (self._begin_limit + self.limit) / 2 * self._count / max(self._seconds, 1e-9)
+        before, limit = self._rate, self._begin_limit
+        if before and limit >= _STEP * self._rate_limit and rate < _GAIN * before:
+            self._cut(self._rate_limit, now)
+            return
+        if not before or not self._rate_limit <= limit < _STEP * self._rate_limit:
+            self._rate, self._rate_limit = rate, limit
+        self._restart(now)
+
+    def _cut(self, limit: float, now: float) -> None:
+        self.limit = max(1.0, limit)
+        self._doubling, self._changed, self._rate = False, now, 0.0
+        self._restart(now)
+
+    def _restart(self, now: float) -> None:
+        self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, now, self.limit

@@ -9,14 +9,14 @@ import math
 import re
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from biaslab.core import Choice, Likelihood, Request, thinking_of
 from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
-from biaslab.judges.api.reply_size import TooLargeError
 
 SAMPLED = "wrap it as Sampled(judge, k), which counts labels in k text samples (Liusie et al. 2024, Eq. 5)"
 _AGAIN = frozenset({408, 409, 425, 429})
@@ -283,3 +283,54 @@ def duration(text: str) -> float | None:
     if not parts or "".join(map("".join, parts)) != text.strip():
         return None
     return sum(float(number) * _UNIT[unit] for number, unit in parts)
+
+
+MOST_BYTES = 64 * 2**20  # log-probabilities of the longest prompts need a third of this
+
+
+class TooLargeError(Exception):
+    """The response is larger than any answer can be."""
+
+
+async def bound(http: Any, response: Any) -> None:
+    """Limit how much of a response is read and decompressed to `MOST_BYTES`; a hook for the HTTP package.
+
+    Parameters
+    ----------
+    http : module
+        The HTTP package.
+    response : http.Response
+        The response, before its body is read.
+    """
+    packed = "content-encoding" in response.headers
+    if packed or not 0 <= _length(response.headers) <= MOST_BYTES:
+        whole = http.Response(response.status_code, headers=response.headers, stream=response.stream)
+        response.headers.pop("content-encoding", None)
+        response.stream = _bounded(http.AsyncByteStream)(whole)
+
+
+def _length(headers: Any) -> int:
+    declared = headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() else -1
+
+
+@cache
+def _bounded(base: Any) -> Any:
+    class Bounded(base):  # type: ignore[misc]
+        """The decompressed body of a response, up to the size limit."""
+
+        def __init__(self, whole: Any) -> None:
+            self._whole = whole
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for part in self._whole.aiter_bytes():
+                size += len(part)
+                if size > MOST_BYTES:
+                    raise TooLargeError(f"the server's response is larger than {MOST_BYTES >> 20} MB")
+                yield part
+
+        async def aclose(self) -> None:
+            await self._whole.aclose()
+
+    return Bounded

@@ -1,26 +1,31 @@
-"""Send one request once: exact labels where the server can, otherwise its message, with more room for thoughts."""
+"""Send one request once: exact labels where the server can, without refused parameters, with more room for thoughts."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from biaslab.core import Choice, Reply, Request, Usage, thinking_of
-from biaslab.core.errors import JudgeError, ServerError, UnsupportedRequestError
-from biaslab.judges.api import connection, faults
+from biaslab.core import AT_LIMIT, Choice, Completion, Reply, Request, ThinkingBudget, Usage, thinking_of
+from biaslab.core.errors import CutOffError, JudgeError, ServerError, UnsupportedRequestError
+from biaslab.core.output import count
+from biaslab.judges.api import faults, runner
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.exact_labels import Post
-from biaslab.judges.api.reasoning import ThoughtsByBudget
-from biaslab.judges.api.refusals import Refusals
+from biaslab.judges.api.runner import Connection
 from biaslab.judges.api.wire import Wire, check, declined
+from biaslab.judges.panel import read_verdict
+from biaslab.judges.thinking import LEAST, MOST, ThinkingOption
+from biaslab.prompts.parsing.thoughts import answered, begins_inside, is_cut_off, split_thought
 
 if TYPE_CHECKING:
     import openai
 
 
-class Owner(connection.Owner, Protocol):
+class SenderSettings(runner.ConnectionSettings, Protocol):
     """The judge that sends: as for a connection, and the faults it counts."""
 
     faults: Counter[str]
@@ -60,9 +65,11 @@ class Sender:
             raise UnsupportedRequestError(self._lacking[_sort_of(request)], request)
         check(self._wire, request)
 
-    async def attempt(self, client: openai.AsyncOpenAI, owner: Owner, request: Request, endpoint: Endpoint) -> Reply:
+    async def attempt(
+        self, client: openai.AsyncOpenAI, owner: SenderSettings, request: Request, endpoint: Endpoint
+    ) -> Reply:
         """Send once; raise a `Fault` if a retry may help."""
-        link = connection.Connection(client, endpoint, owner, request)
+        link = runner.Connection(client, endpoint, owner, request)
         post = partial(self.refusals.send, link)
         try:
             if len(self._endpoints.members) > 1 and not endpoint.is_asked:
@@ -105,3 +112,288 @@ class Sender:
 def _sort_of(request: Request) -> tuple[type, bool]:
     """Return the kind of a request, and whether it sets a thinking budget."""
     return type(request), thinking_of(request) is not None
+
+
+_LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_NAMED = {
+    "temperature": re.compile(r"temperature", re.IGNORECASE),
+    "seed": re.compile(r"\bseed\b", re.IGNORECASE),
+    "stop": re.compile(r"\bstop\b", re.IGNORECASE),
+    "system": re.compile(
+        r"\bsystem\b.{0,20}\b(?:role|message|prompt|instruction)|\brole\b.{0,30}\bsystem\b|developer|['\"`]system['\"`]"
+        r"|roles? must alternate|only user.{0,8}(?:assistant|model) roles",
+        re.IGNORECASE,
+    ),
+    **{name: re.compile(rf"\b(?:{name}|{name.title().replace('_', '')})\b") for name in _LIMITS},
+}
+_UNKNOWN = re.compile(
+    r"unsupported|(?:not|never|n['’]t|no longer)(?: be)? (?:permit|allow|avail|accept|support|enabl|recogni[sz]|valid|"
+    r"compatib|implement|configurab|take|used?\b|set\b|specif)|cannot(?: be)? (?:used?|set|specif|chang)|incompatible|"
+    r"unknown|unrecogni[sz]ed|unexpected|extra.{0,3}(?:input|field|forbidden)|additional propert|deprecated|instead|"
+    r"disallowed|forbidden|must (?:not be (?:set|specif|provid|present|used|sent|given)|be (?:omitted|unset|removed|"
+    r"null|none))|no endpoints?\b|supported values|must alternate|only (?:supports? )?user\b|"
+    r"invalid (?:role|value: .?system|(?:request )?(?:parameter|argument|field|key)\b)",
+    re.IGNORECASE,
+)
+_FIXED = re.compile(
+    r"(?:\bonly\b|\bdefault\b|(?:must|should|has to) (?:be|equal)|set to)[^\d\[(]{0,25}"
+    r"(?:\(?default\W{0,3})?(\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_STATUSES = (400, 404, 405, 415, 422, 501)
+_FIELD = re.compile(r"param|argument|field|propert|input|role", re.IGNORECASE)  # not part of a model's name
+_RANGE = re.compile(
+    r"positive|greater|larger|less than|between|at (?:least|most)|exceed|too (?:large|small|high|low)|"
+    r"[\[(]\s*\d[\d.]*\s*,\s*\d",
+    re.IGNORECASE,
+)
+
+
+class Refusals:
+    """Request fields that one judge's server rejects.
+
+    Attributes
+    ----------
+    left_out : dict of str to str
+        Omitted field → what happens instead.
+    temperature : float or None
+        The server's own temperature, if it accepts no other.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, str] = {}
+        self.temperature: float | None = None
+        self._warned = 0
+
+    async def send(self, connection: Connection, path: str, body: Mapping[str, Any]) -> Any:
+        """Send a body without rejected fields, learning which these are."""
+        while True:
+            sent = self.adapt(body)
+            try:
+                return await connection.post(path, sent)
+            except ServerError as error:
+                if not self.learn(sent, error) and self.adapt(body) == sent:
+                    if (refused := faults.about_thinking(connection.request, error)) is not None:
+                        raise refused from error
+                    raise
+
+    def adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a body without rejected fields."""
+        adapted = {name: value for name, value in body.items() if name not in self.left_out or name in _LIMITS}
+        for name in self.left_out.keys() & _LIMITS.keys() & adapted.keys():
+            adapted[_LIMITS[name]] = adapted.pop(name)
+        if "system" in self.left_out and "messages" in adapted:
+            adapted["messages"] = _without_system(adapted["messages"])
+        return adapted
+
+    def learn(self, body: Mapping[str, Any], error: ServerError) -> bool:
+        """Learn from an error which fields the server rejects; return whether there are new ones."""
+        words = str(error).rpartition("); ")[0]  # without our own remedy
+        if error.status not in _STATUSES or not words or (error.status not in (400, 422) and not _FIELD.search(words)):
+            return False
+        new = [name for name, named in _NAMED.items() if _has(body, name) and named.search(words)]
+        learnt = [name for name in new if name not in self.left_out and self._refuses(name, words)]
+        for name in learnt:
+            self.left_out[name] = self._instead(name)
+        return bool(learnt)
+
+    def mark(self, request: Request, reply: Reply) -> Reply:
+        """Record the temperature of a reply that was sampled at another one than requested."""
+        if self.temperature is None or not isinstance(request, Completion) or request.temperature == self.temperature:
+            return reply
+        return replace(reply, temperature=self.temperature)
+
+    def warning(self) -> str:
+        """Return the new message, or an empty string."""
+        if len(self.left_out) == self._warned:
+            return ""
+        self._warned = len(self.left_out)
+        return "the server rejects parts of the requests: " + "; ".join(self.left_out.values())
+
+    def _refuses(self, name: str, words: str) -> bool:
+        if name != "system" and _RANGE.search(words):  # another value would be accepted
+            return False
+        fixed = _FIXED.search(words) if name == "temperature" else None
+        if fixed is None and not _UNKNOWN.search(words):
+            return False
+        if name == "temperature":
+            self.temperature = 1.0 if fixed is None else float(fixed[1])
+        return True
+
+    def _instead(self, name: str) -> str:
+        if name == "temperature":
+            return f"this model has a fixed temperature of {self.temperature:g}"
+        if name == "system":
+            return "the system message is put at the beginning of the user message"
+        return f"{name} is sent as {_LIMITS[name]}" if name in _LIMITS else f"{name} is omitted"
+
+
+def _has(body: Mapping[str, Any], name: str) -> bool:
+    if name == "system":
+        return any(message.get("role") == "system" for message in body.get("messages", ()))
+    return name in body
+
+
+def _without_system(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Merge system messages into the user messages that follow."""
+    kept: list[dict[str, str]] = []
+    words: list[str] = []
+    for message in messages:
+        if message["role"] == "system":
+            words.append(message["content"])
+        elif message["role"] == "user" and words:
+            kept.append({**message, "content": "\n\n".join([*words, message["content"]])})
+            words = []
+        else:
+            kept.append(message)
+    return [*kept, {"role": "user", "content": "\n\n".join(words)}] if words else kept
+
+
+FIRST = 4  # replies of a reasoning model that are read before more is asked
+_SHORT = 64  # a limit up to this many tokens leaves no room for reasons, so a reply without a verdict is a thought
+
+
+class ThoughtsByBudget:
+    """Track the thinking of one judge for each budget set by requests.
+
+    Parameters
+    ----------
+    thinking_at : callable
+        Maps a request's budget, or None, to what to ask for.
+    """
+
+    def __init__(self, thinking_at: Callable[[ThinkingBudget | None], ThinkingOption | None]) -> None:
+        self._thinking_at = thinking_at
+        self._by_budget: dict[ThinkingBudget | None, Thoughts] = {None: Thoughts(thinking_at(None))}
+
+    def of(self, request: Request) -> Thoughts:
+        """Return the tracker for the request's budget."""
+        budget = thinking_of(request)
+        if budget not in self._by_budget:
+            self._by_budget[budget] = Thoughts(self._thinking_at(budget))
+        return self._by_budget[budget]
+
+    @property
+    def room(self) -> int:
+        """Tokens added to the answer limit if a request sets no budget."""
+        return self._by_budget[None].room
+
+    def holds(self, in_flight: int) -> bool:
+        """Return whether to wait for the first replies at some budget before asking more."""
+        return any(each.holds(in_flight) for each in list(self._by_budget.values()))
+
+    def error(self, request: Request) -> CutOffError | None:
+        """Return a message if most replies at the request's budget were cut off."""
+        return self.of(request).error(request)
+
+
+class Thoughts:
+    """Track the thinking of one judge, and the tokens reserved for it.
+
+    Parameters
+    ----------
+    thinking : Thinking, optional
+        What is requested.
+
+    Attributes
+    ----------
+    room : int
+        Tokens currently added to the limit of an answer.
+    longest : int
+        Length of the longest thought so far, in tokens.
+    """
+
+    def __init__(self, thinking: ThinkingOption | None) -> None:
+        self._thinking = thinking
+        self.room = 0 if thinking is None else thinking.tokens
+        self.longest = 0
+        self._inside = self._plain = 0  # counts of texts that begin inside a thought, and that end without any tag
+        self._seen = self._cut = self._limit = 0
+        self._reasons = self._declared = thinking is not None and thinking.is_on
+        self._suspected = 0  # replies without readable content that do not show why
+
+    def read(self, reply: Reply) -> Reply:
+        """Return a reply with its thinking separated from the text and counted in the usage."""
+        if reply.text and reply.thought is not None:
+            reply = answered(reply)  # some servers send the thought twice
+        elif reply.text:
+            thought, answer = split_thought(reply.text, opened=self._begins_inside(reply.text, reply.finish_reason))
+            if thought is not None:
+                reply = replace(reply, text=answer, thought=thought)
+        usage = reply.usage
+        if not reply.thought or usage.reasoning_tokens:
+            return reply
+        share = len(reply.thought) / (len(reply.thought) + len(reply.text or ""))  # if the server does not
+        return replace(reply, usage=replace(usage, reasoning_tokens=round(share * usage.completion_tokens)))
+
+    def _begins_inside(self, text: str, reason: str | None) -> bool:
+        """Return whether a text begins inside thinking opened by the prompt, judging by it and earlier texts."""
+        self._inside += begins_inside(text)
+        if reason == AT_LIMIT:
+            return self._inside > 0 or (self._reasons and self._declared and not self.longest)
+        self._plain += split_thought(text).thought is None
+        return self._inside > self._plain
+
+    def is_cut(self, request: Completion, reply: Reply) -> bool:
+        """Return whether a reply reached its limit because of its thinking."""
+        if not is_cut_off(reply):
+            return False
+        usage = reply.usage
+        crowded = usage.reasoning_tokens > 0 and usage.completion_tokens - usage.reasoning_tokens < request.max_tokens
+        return not reply.text or crowded
+
+    def more_room(self, request: Request, reply: Reply, room: int) -> int | None:
+        """Return the larger budget to try after a cut-off reply; None if it was not cut off or no more is allowed."""
+        is_auto = self._thinking is not None and self._thinking.mode == "auto"
+        if not is_auto or room >= MOST or not isinstance(request, Completion) or not self.is_cut(request, reply):
+            return None
+        return min(max(LEAST, 2 * room), MOST)
+
+    def note(self, request: Request, reply: Reply, limit: int, room: int) -> None:
+        """Record a reply to a `Completion`, its limit and the thinking budget in it."""
+        if not isinstance(request, Completion):
+            return
+        self._seen += 1
+        cut = self.is_cut(request, reply)
+        self.longest = max(self.longest, reply.usage.reasoning_tokens)
+        self._reasons |= cut or reply.thought is not None or reply.usage.reasoning_tokens > 0
+        if cut:
+            self._cut, self._limit = self._cut + 1, max(self._limit, limit)
+        else:
+            self.room = max(self.room, room)
+            self._suspected += _says_nothing(request, reply)
+
+    def holds(self, in_flight: int) -> bool:
+        """Return whether to wait for the first replies before asking more."""
+        wary = self._reasons or self._suspected > 0
+        return wary and 0 < self._seen < FIRST and in_flight >= FIRST - self._seen
+
+    def error(self, request: Request) -> CutOffError | None:
+        """Return a message if most replies were cut off, else None."""
+        if self._seen < FIRST or (2 * self._cut <= self._seen and self._suspected < self._seen):
+            return None
+        if not self._cut:
+            self._limit = request.max_tokens if isinstance(request, Completion) else 0
+        took = f"thinking took up to {self.longest:,} tokens" if self.longest else "none reports its thinking tokens"
+        tokens = max(4096, 4 * max(self.room, self.longest))
+        room = "a thinking budget" if self._thinking is None else "a larger thinking budget"
+        remedy = (
+            f'set {room} with thinking={{"tokens": {tokens}}}, or ?thinking={tokens} in the judge\'s name; '
+            'thinking="auto" determines how much it needs'
+        )
+        if (budget := thinking_of(request)) is not None:
+            remedy = (
+                f"set a larger budget than {budget}" if budget else "omit the budget 0, because the model thinks anyway"
+            )
+        shown = f"{self._cut or self._suspected} of the first {count(self._seen, 'reply')}"
+        return CutOffError(
+            f"{shown} reached the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
+        )
+
+
+def _says_nothing(request: Completion, reply: Reply) -> bool:
+    """Return whether a short reply reached its limit before a verdict, as during thinking."""
+    about = request.about
+    if reply.finish_reason != AT_LIMIT or request.max_tokens > _SHORT or about is None or about.reasons != "none":
+        return False
+    return read_verdict(about, reply) is None

@@ -1,16 +1,24 @@
-"""Write requests for an OpenAI-compatible server, and parse its responses."""
+"""Write requests for an OpenAI-compatible server, and parse its responses.
+
+A `LocalJudge` scores every label; a server returns its 20 top tokens at each position of one greedy answer. So a
+label's probability is summed over the returned tokens with which an answer begins with it, whatever their white space;
+a label that no returned token completes has only an upper bound.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from biaslab.core import (
+    AT_LIMIT,
     UNUSABLE,
     Choice,
     Completion,
@@ -24,11 +32,8 @@ from biaslab.core import (
 )
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
-from biaslab.judges.api.label_mass import Place, impossible, is_vague, read_labels
-from biaslab.judges.api.reported import model_of, reason_of, shows_thought, usage_of
-from biaslab.judges.api.responses import RESPONSES, as_chat, as_responses
-from biaslab.judges.thinking import Thinking
-from biaslab.prompts.parsing.thoughts import split_message
+from biaslab.judges.thinking import ThinkingOption
+from biaslab.prompts.parsing.thoughts import opens_thought, split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
@@ -49,15 +54,15 @@ class Wire:
     prefill: Mapping[str, Any] | None = None
     likelihood: Literal["echo", "prompt_logprobs"] = "echo"
     top_logprobs: int = 20
-    thinking: Thinking | None = None
+    thinking: ThinkingOption | None = None
     off_by_effort: bool = False
     dialect: Literal["chat", "responses"] = "chat"
 
-    def thinking_at(self, budget: ThinkingBudget | None) -> Thinking | None:
+    def thinking_at(self, budget: ThinkingBudget | None) -> ThinkingOption | None:
         """Return the thinking budget of a request or, if it sets none, of the judge."""
         if budget is None:
             return self.thinking
-        return (self.thinking or Thinking()).at(budget, self.off_by_effort)
+        return (self.thinking or ThinkingOption()).at(budget, self.off_by_effort)
 
     def write(self, request: Request, room: int | None = None) -> tuple[str, dict[str, Any]]:
         """Return the path and the JSON body of a request.
@@ -87,7 +92,7 @@ class Wire:
             return PLAIN, self.with_parameters(body)
         body = {"model": self.model, "messages": [message._asdict() for message in request.messages]}
         declared = self.thinking_at(request.thinking)
-        thinking = declared or Thinking()
+        thinking = declared or ThinkingOption()
         if isinstance(request, Choice):
             if declared is not None and declared.is_on:
                 raise thinks_first(request)
@@ -302,7 +307,7 @@ def check(wire: Wire, request: Request) -> None:
         raise JudgeError(words, request) from None
 
 
-def _place(entry: dict[str, Any]) -> Place:
+def _place(entry: dict[str, Any]) -> TokenPosition:
     token = entry["token"]
     shown: dict[str, float] = {}
     for other in entry.get("top_logprobs") or ():
@@ -311,7 +316,7 @@ def _place(entry: dict[str, Any]) -> Place:
     shown.setdefault(token, level_of(entry["logprob"]))
     if not isinstance(token, str):
         raise TypeError
-    return Place(token, shown)
+    return TokenPosition(token, shown)
 
 
 def _why_impossible(entry: dict[str, Any]) -> str:
@@ -338,3 +343,317 @@ def level_of(value: float) -> float:
     if isinstance(value, bool) or math.isnan(value) or value > 0.01:
         raise ValueError
     return min(float(value), 0.0)
+
+
+MOST_MASS = 1 + 1e-3  # allows for rounding of the servers' numbers
+_MOST_HIDDEN = 0.05  # maximum share of the labels' probability that omitted labels may have
+_LEAST = 1e-3  # rarer tokens may be different tokens with the same text and the same probability
+
+
+class TokenPosition(NamedTuple):
+    """One token position of an answer: the generated token, and the top tokens with their log-probabilities."""
+
+    token: str
+    shown: dict[str, float]
+
+
+class LabelMass(NamedTuple):
+    """The probabilities of labels in one answer.
+
+    Attributes
+    ----------
+    logprobs : tuple of float
+        Log-probability of each label, or its upper bound if it was not returned; all ``-inf`` if no label was
+        returned.
+    unseen : float
+        Probability of answers that were not returned, or too short to tell which label they begin.
+    bounded : tuple of int
+        Indices of labels that were not returned.
+    """
+
+    logprobs: tuple[float, ...]
+    unseen: float
+    bounded: tuple[int, ...]
+
+
+def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> LabelMass:
+    """Sum the probability of each label.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        The allowed answers.
+    places : sequence of Place
+        The greedy answer, token by token.
+
+    Notes
+    -----
+    For a label L of several tokens, P(L) = P(first token) · P(second | first) · …, known only along the greedy answer;
+    that suffices for "Summary A" and "Summary B" if the answer begins with "Summary". A label must not be continued:
+    "1" does not count within "10", as far as the next token is known, again only along the greedy answer. The bound
+    assumes that an omitted token is at most as likely as the least likely returned one.
+
+    Examples
+    --------
+    >>> places = [TokenPosition("A", {"A": math.log(0.7), " A": math.log(0.1), "The": math.log(0.15)})]
+    >>> mass = read_labels(("A", "B"), places)
+    >>> [round(math.exp(value), 3) for value in mass.logprobs], round(mass.unseen, 3), mass.bounded
+    ([0.8, 0.05], 0.05, (1,))
+    """
+    seen, hidden = [0.0] * len(labels), [0.0] * len(labels)
+    written, path, unseen = "", 1.0, 0.0
+    for at, place in enumerate(places):
+        open_labels = [i for i, label in enumerate(labels) if len(label) > len(written) and label.startswith(written)]
+        ended = next((i for i, label in enumerate(labels) if label == written), None)
+        if not open_labels and ended is None:
+            break
+        chances = {token: path * math.exp(level) for token, level in place.shown.items()}
+        if ended is not None:  # a continuation of the label is not the label
+            seen[ended] += path - sum(p for token, p in chances.items() if goes_on(written, token))
+        rest = max(path - sum(chances.values()), 0.0)
+        unseen += rest if open_labels else 0.0
+        for i in open_labels:
+            hidden[i] += min(rest, min(chances.values(), default=rest))
+        for token, p in chances.items():
+            text = (written + token).lstrip()
+            complete = _completed(labels, written, text)
+            follows = token == place.token and at + 1 < len(places)
+            begun = [i for i in open_labels if len(labels[i]) > len(text) and labels[i].startswith(text)]
+            if complete is not None and not (follows and text == labels[complete]):
+                seen[complete] += p
+            elif begun and not follows:
+                unseen += p
+                for i in begun:
+                    hidden[i] += p
+        path = chances.get(place.token, 0.0)
+        written = (written + place.token).lstrip()
+    bounded = tuple(i for i, p in enumerate(seen) if p <= 0.0)
+    if len(bounded) < len(labels):
+        seen = [hidden[i] if i in bounded else p for i, p in enumerate(seen)]
+    return LabelMass(tuple(_log(p) for p in seen), min(max(unseen, 0.0), 1.0), bounded)
+
+
+def impossible(shown: Sequence[tuple[object, float]]) -> str:
+    """Return why log-probabilities of tokens are not a valid distribution, or an empty string.
+
+    Different tokens may have the same text, such as "A" and " A" if a server strips white space; one that is listed
+    twice with the same probability is invalid.
+
+    Examples
+    --------
+    >>> impossible([("A", -0.1), ("B", -0.2)])
+    'the probabilities of the returned tokens sum to 1.72'
+    >>> impossible([("A", -1.0), ("B", -1.5), ("A", -1.0)])
+    "the token 'A' occurs twice"
+    """
+    mass = math.fsum(math.exp(level) for _, level in shown)
+    if mass > MOST_MASS:
+        return f"the probabilities of the returned tokens sum to {mass:.3g}"
+    likely = Counter(entry for entry in shown if entry[1] > math.log(_LEAST))
+    return next((f"the token {token!r} occurs twice" for (token, _), times in likely.items() if times > 1), "")
+
+
+def is_vague(mass: LabelMass) -> bool:
+    """Return whether omitted labels may have so much probability that the others' shares are unknown.
+
+    Examples
+    --------
+    >>> is_vague(LabelMass((math.log(0.7), math.log(0.3)), 0.3, (1,)))
+    True
+    >>> is_vague(LabelMass((math.log(0.9), math.log(0.01)), 0.05, (1,)))
+    False
+    """
+    if len(mass.bounded) == len(mass.logprobs):  # none was returned, so the answer is not a label
+        return False
+    bounds = math.fsum(math.exp(mass.logprobs[at]) for at in mass.bounded)
+    hidden = min(bounds, mass.unseen)  # together they cannot exceed what was omitted
+    return hidden > _MOST_HIDDEN * (math.fsum(map(math.exp, mass.logprobs)) - bounds + hidden)
+
+
+def goes_on(label: str, text: str) -> bool:
+    """Return whether the text after a label continues it, as "0" continues "1", or ".5" does."""
+    if not text or not label[-1:].isalnum():
+        return False
+    return text[0].isalnum() or (label[-1].isdigit() and len(text) > 1 and text[0] in ".," and text[1].isdigit())
+
+
+def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
+    """Return the index of the longest label that the last token completes."""
+    fitting = [
+        i
+        for i, label in enumerate(labels)
+        if len(label) > len(written)
+        and label.startswith(written)
+        and text.startswith(label)
+        and not goes_on(label, text[len(label) :])
+    ]
+    return max(fitting, key=lambda i: len(labels[i]), default=None)
+
+
+def _log(p: float) -> float:
+    return min(math.log(p), 0.0) if p > 0 else -math.inf
+
+
+_AT_LIMIT = re.compile(r"(?:\w+_)?length|max_\w*tokens?|token_limit\w*|model_context_window_exceeded", re.IGNORECASE)
+_DECLINED = re.compile(
+    r"(?:content_?|safety_?)filter\w*|(?:\w+_)?safety|recitation|blocklist|prohibited_content|spii|sensitive",
+    re.IGNORECASE,
+)
+_REASONING = ("reasoning_tokens", "thinking_tokens", "thoughts_token_count", "thoughtsTokenCount")
+_MOST_TOKENS = 2**40  # sums of such counts still fit into a store
+
+
+def shows_thought(choice: Mapping[str, Any], usage: Usage) -> bool:
+    """Return whether a chat completion begins with thinking, or used thinking tokens."""
+    message = choice.get("message")
+    text, thought = split_message(message) if isinstance(message, Mapping) else (None, None)
+    return bool(thought) or usage.reasoning_tokens > 0 or opens_thought(text or "")
+
+
+def usage_of(reported: object) -> Usage:
+    """Return the token counts reported by a server; zeros if it reports none.
+
+    Raises
+    ------
+    Fault
+        If a count is implausibly large.
+    """
+    if not isinstance(reported, dict):
+        return Usage()
+    details = reported.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    tables = [reported, *(reported.get(name) for name in ("completion_tokens_details", "output_tokens_details"))]
+    named = (table.get(name) for table in tables if isinstance(table, dict) for name in _REASONING)
+    reasons = max((count for count in named if isinstance(count, int) and not isinstance(count, bool)), default=0)
+    counts = (reported.get("prompt_tokens"), cached, reported.get("completion_tokens"), reasons)
+    if any(isinstance(count, int) and count >= _MOST_TOKENS for count in counts):
+        raise Fault("the server reports an impossible number of tokens (2⁴⁰ or more)")
+    usage = Usage(*(count if isinstance(count, int) and count >= 0 else 0 for count in counts))
+    total = reported.get("total_tokens")
+    is_separate = total is None and usage.reasoning_tokens > usage.completion_tokens
+    if usage.reasoning_tokens and (is_separate or total == usage.tokens + usage.reasoning_tokens):
+        return replace(usage, completion_tokens=usage.completion_tokens + usage.reasoning_tokens)  # xAI, Google
+    return usage
+
+
+def reason_of(choice: Mapping[str, Any]) -> str | None:
+    """Return why a reply ended, in OpenAI's terms if known.
+
+    Raises
+    ------
+    Fault
+        If the server aborted the answer.
+    """
+    named = choice.get("finish_reason") or choice.get("native_finish_reason")
+    if named == "error" or choice.get("error"):
+        raise Fault(f"the server broke off an answer: {json.dumps(choice.get('error'))[:200]}")
+    if not named:
+        return None
+    declined = _DECLINED.fullmatch(str(named)) is not None
+    return AT_LIMIT if _AT_LIMIT.fullmatch(str(named)) else "content_filter" if declined else str(named)
+
+
+def model_of(document: dict[str, Any]) -> str | None:
+    """Return the model that a server reports: name and fingerprint."""
+    names = [document.get(name) for name in ("model", "system_fingerprint")]
+    return " ".join(name for name in names if isinstance(name, str) and name) or None
+
+
+RESPONSES = "/responses"
+#: Field that limits the answer, including the thought.
+TOKEN_FIELD = "max_output_tokens"  # noqa: S105 - the name of a field
+_LOGPROBS = "message.output_text.logprobs"
+_NO_FIELDS = ("seed", "logprobs", "top_logprobs", "reasoning_effort", "messages")  # unknown by these names
+_USAGE = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
+_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def as_responses(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the body of a chat completion to the Responses API, with storage by the server turned off.
+
+    Examples
+    --------
+    >>> as_responses({"model": "m", "messages": [{"role": "user", "content": "A or B?"}], "reasoning_effort": "low"})
+    {'model': 'm', 'input': [{'role': 'user', 'content': 'A or B?'}], 'store': False, 'reasoning': {'effort': 'low'}}
+    """
+    kept = {name: value for name, value in body.items() if name not in _NO_FIELDS}
+    written = {"model": kept.pop("model"), "input": body["messages"], "store": False}
+    if "reasoning_effort" in body:
+        written["reasoning"] = {"effort": body["reasoning_effort"]}
+    if body.get("logprobs"):
+        written |= {"include": [_LOGPROBS], "top_logprobs": body["top_logprobs"]}
+    return written | kept
+
+
+def as_chat(document: object) -> object:
+    """Convert a response of the Responses API to a chat completion; leave others unchanged.
+
+    Parameters
+    ----------
+    document : object
+        The JSON response: ``output`` with items of type ``reasoning`` and ``message``, ``status``,
+        ``incomplete_details`` and ``usage``.
+
+    Raises
+    ------
+    Fault
+        If the server failed to answer, or ``output`` is not a list of items.
+
+    Examples
+    --------
+    >>> thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "B is longer."}]}
+    >>> said = {"type": "message", "content": [{"type": "output_text", "text": "A"}]}
+    >>> chat = as_chat({"status": "completed", "output": [thought, said]})
+    >>> chat["choices"][0]["message"]
+    {'content': 'A', 'reasoning_content': 'B is longer.', 'refusal': None}
+    """
+    if not isinstance(document, Mapping) or "choices" in document or "output" not in document:
+        return document
+    output, error = document["output"], document.get("error")
+    if isinstance(error, Mapping) or document.get("status") in ("failed", "cancelled"):
+        words = str(error.get("message") or error) if isinstance(error, Mapping) else str(document["status"])
+        raise Fault(f"the server reports a failure: {words[:200]}")
+    if not isinstance(output, list) or not all(isinstance(item, Mapping) for item in output):
+        raise Fault("the server sent an output that is not a list of items")
+    parts = [part for item in output if item.get("type") == "message" for part in _parts(item, "content")]
+    texts = [part for part in parts if part.get("type") == "output_text"]
+    refusals = [str(part.get("refusal")) for part in parts if part.get("type") == "refusal"]
+    thoughts = [
+        str(part.get("text") or "")
+        for item in output
+        if item.get("type") == "reasoning"
+        for part in [*_parts(item, "content"), *_parts(item, "summary")]
+    ]
+    calls = [str(item.get("arguments") or "") for item in output if item.get("type") == "function_call"]
+    text = "".join(str(part.get("text") or "") for part in texts) or next(iter(calls), "")
+    message = {
+        "content": text,
+        "reasoning_content": "\n".join(filter(None, thoughts)) or None,
+        "refusal": refusals[0] if refusals else None,
+    }
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": _reason(document)}
+    if content := [entry for part in texts for entry in part.get("logprobs") or ()]:
+        choice["logprobs"] = {"content": content}
+    return {"model": document.get("model"), "usage": _usage(document.get("usage")), "choices": [choice]}
+
+
+def _parts(item: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    parts = item.get(name)
+    return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+
+
+def _reason(document: Mapping[str, Any]) -> str:
+    """Return the finish reason in the terms of a chat completion."""
+    details = document.get("incomplete_details")
+    if document.get("status") != "incomplete" or not isinstance(details, Mapping):
+        return "stop"
+    return _REASONS.get(str(details.get("reason")), str(details.get("reason")))
+
+
+def _usage(reported: object) -> dict[str, Any] | None:
+    if not isinstance(reported, Mapping):
+        return None
+    usage: dict[str, Any] = {name: reported.get(field) for name, field in _USAGE.items()}
+    for name, field in (("prompt", "input"), ("completion", "output")):
+        usage[f"{name}_tokens_details"] = reported.get(f"{field}_tokens_details")
+    return usage

@@ -16,9 +16,9 @@ from biaslab.core.schema import count_words
 from biaslab.judges.simulated.knowledge import (
     ListQuestion,
     PairQuestion,
-    Question,
     ScoreQuestion,
-    Shown,
+    ShownCandidate,
+    SimulatedQuestion,
     digest_of,
     doublings,
     normal,
@@ -33,7 +33,7 @@ GARBAGE = "That would depend on what one is looking for."
 _REASONS = "Every sentence was weighed for what is asked."
 
 
-def utility(judge: SimulatedJudge, shown: Shown, attribute: str, source: bool) -> float:
+def utility(judge: SimulatedJudge, shown: ShownCandidate, attribute: str, source: bool) -> float:
     """Return a candidate's utility, in points above the midpoint of the human scale."""
     known = judge.known
     low, high = known.scale
@@ -72,7 +72,7 @@ def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: Floats | flo
     return logits + judge.heaping * asked.heaps if judge.heaping else logits
 
 
-def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: Question | None) -> Reply:
+def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: SimulatedQuestion | None) -> Reply:
     """Answer a request whose question has been extracted."""
     if isinstance(request, Likelihood):
         return _likelihood(judge, request.text)
@@ -85,7 +85,10 @@ def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, ask
 
 
 def answer_after_thought(
-    judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: Question | None, budget: ThinkingBudget
+    judge: SimulatedJudge,
+    request: Choice | Completion | Likelihood,
+    asked: SimulatedQuestion | None,
+    budget: ThinkingBudget,
 ) -> Reply:
     """Answer after a thought: with the remaining biases, other random numbers, and thinking tokens counted."""
     assert asked is not None and isinstance(request, Choice | Completion)  # noqa: S101, PT018 - others set no budget

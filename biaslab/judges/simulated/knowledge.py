@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from biaslab.core import About, Choice, Completion
-from biaslab.core.about import Form, Reasons
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
+from biaslab.core.requests import Reasons, ReplyFormat
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 
@@ -32,7 +32,7 @@ _UNPACK = struct.Struct(">4Q").unpack
 normal = NormalDist().inv_cdf
 
 
-class Shown(NamedTuple):
+class ShownCandidate(NamedTuple):
     """A candidate as shown in a prompt: its id, its text (possibly padded), and the name of its edit."""
 
     context_id: str
@@ -74,7 +74,7 @@ class Knowledge:
         known = (self.noun, self.scale, self.attributes, self.sources, self.texts, self.systems, scored)
         return hashlib.sha256(repr(known).encode()).hexdigest()[:8]
 
-    def shown(self, about: About) -> tuple[Shown, ...]:
+    def shown(self, about: About) -> tuple[ShownCandidate, ...]:
         """Return the candidates as shown; candidates with equal texts, which prompts cannot distinguish, count as one.
 
         Raises
@@ -91,11 +91,11 @@ class Knowledge:
         seen = (c for c in alike if self.sources[c] in (("", source) if about.source else ("",)))
         context_id = next(seen, alike[0])
         return tuple(
-            Shown(context_id, self.owners[text][context_id], shown.strip(), edit)
+            ShownCandidate(context_id, self.owners[text][context_id], shown.strip(), edit)
             for text, shown, edit in zip(texts, about.texts, about.edits or [""] * len(texts), strict=True)
         )
 
-    def score(self, shown: Shown | tuple[str, str], attribute: str) -> float:
+    def score(self, shown: ShownCandidate | tuple[str, str], attribute: str) -> float:
         """Return a candidate's mean human score; NaN if unrated; the lowest score for an empty text."""
         if len(shown) > 2 and not _WORD.search(shown[2]):
             return self.scale[0]
@@ -146,8 +146,8 @@ class PairQuestion:
     """Which of two candidates is better; ``labels`` are the answers as text, including "Tie" if offered."""
 
     digest: bytes
-    first: Shown
-    second: Shown
+    first: ShownCandidate
+    second: ShownCandidate
     attribute: str
     source: bool
     labels: tuple[str, ...]
@@ -189,14 +189,14 @@ class ScoreQuestion:
     """
 
     digest: bytes
-    shown: Shown
+    shown: ShownCandidate
     attributes: tuple[str, ...]
     source: bool
     scale: Scale
     units: Floats
     heaps: Floats
     reasons: Reasons
-    layout: Form
+    layout: ReplyFormat
     previous: float | None
     opened: bool
     template: str = ""
@@ -208,14 +208,14 @@ class ListQuestion:
     """Which of several candidates is best, or how they rank; ``protocol`` says which, and formats replies."""
 
     digest: bytes
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownCandidate, ...]
     attribute: str
     source: bool
     protocol: Any
     template: str = ""
 
 
-Question = PairQuestion | ScoreQuestion | ListQuestion
+SimulatedQuestion = PairQuestion | ScoreQuestion | ListQuestion
 
 
 class Questions:
@@ -232,7 +232,7 @@ class Questions:
     def __init__(self, known: Knowledge, rated: bool = True) -> None:
         self.known, self.rated = known, rated
 
-    def of(self, request: Choice | Completion) -> Question:
+    def of(self, request: Choice | Completion) -> SimulatedQuestion:
         """Return the question of a request.
 
         Raises
@@ -261,7 +261,7 @@ class Questions:
             self.known.questions[key] = question
         return question
 
-    def _of(self, request: Choice | Completion, about: About) -> Question:
+    def _of(self, request: Choice | Completion, about: About) -> SimulatedQuestion:
         listed = getattr(about.protocol, "form", "") == "list"
         if not about.attributes or not (listed or len(about.candidate_ids) in (1, 2)):
             raise JudgeError(f"the judge scores one candidate, or compares two or a list on an attribute, not {about}")

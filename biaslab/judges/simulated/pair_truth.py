@@ -12,7 +12,7 @@ from scipy.special import expit, ndtr
 from biaslab.core.arrays import Floats, Ints
 from biaslab.core.errors import InputError
 from biaslab.judges.simulated.answering import utility
-from biaslab.judges.simulated.knowledge import Shown
+from biaslab.judges.simulated.knowledge import ShownCandidate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +111,7 @@ def _known(judge: SimulatedJudge, context: str, candidate: str, attribute: str) 
     score = math.nan if text is None or attribute not in known.scores else known.score((context, candidate), attribute)
     if text is None or math.isnan(score):
         raise InputError("trials", (context, candidate, attribute), "candidates of the judge's data set with scores")
-    return utility(judge, Shown(context, candidate, text), attribute, source=True), score
+    return utility(judge, ShownCandidate(context, candidate, text), attribute, source=True), score
 
 
 def _decide(judge: SimulatedJudge, lead: Floats, temperature: float | None) -> tuple[Floats, ...]:

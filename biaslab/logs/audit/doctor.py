@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,21 @@ import pandas as pd
 
 from biaslab.core import find_metric
 from biaslab.core.errors import BiaslabError, UnreadableLogError
-from biaslab.logs.audit.additions import addition_for
-from biaslab.logs.audit.diagnosis import Diagnosis
-from biaslab.logs.audit.holdings import Holdings, holdings
-from biaslab.logs.audit.measure import Measure
+from biaslab.core.output import count
+from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition_for, holdings
+from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable
-from biaslab.logs.readers.refusing import map_line
-from biaslab.logs.readers.summary import reading_summary
-from biaslab.logs.readers.unread import HALF, describe_unread, explain_unread, shortened, unread_share
+from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.refusals import map_line
+from biaslab.logs.readers.summary import (
+    HALF,
+    describe_unread,
+    explain_unread,
+    reading_summary,
+    shortened,
+    unread_share,
+)
 from biaslab.probes.base import Probe
 from biaslab.stats import Resampling
 
@@ -121,7 +128,7 @@ def _row(judge: str, probe: str, metric: str, contexts: int, why: str, contents:
 _Tried = tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]
 
 
-def _tried(measure: Measure | Probe, metrics: tuple[str, ...], usable: pd.DataFrame, judges: list[str]) -> _Tried:
+def _tried(measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.DataFrame, judges: list[str]) -> _Tried:
     """Return the number of contexts in which each judge's metrics can be estimated, or the reason why not."""
     if usable.empty:
         return {}, {}
@@ -146,7 +153,7 @@ def _tried(measure: Measure | Probe, metrics: tuple[str, ...], usable: pd.DataFr
 
 
 def _estimable(
-    runs: Measure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame
+    runs: AuditMeasure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame
 ) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
     """Return judges and metrics with an estimate, and for the others the notes of the estimates."""
     with warnings.catch_warnings():
@@ -198,3 +205,147 @@ def _command(log: object, format_: str | None, mapping: object, trials: pd.DataF
     elif mapping is not None:
         words += ["--mapping", shlex.quote(str(mapping))]
     return " ".join([*words, *(["--humans"] if people else [])])
+
+
+_WIDTH = 100
+_NEEDS = "needs "
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Result of `biaslab.doctor`: the format of a log and what can be estimated from it.
+
+    Parameters
+    ----------
+    reading : tuple of str
+        Lines that describe how the log was read.
+    holdings : Holdings
+        Counts of the log's content.
+    unread : pandas.DataFrame
+        One row per kind of unreadable reply: ``status, n, examples`` (at most five).
+    advice : tuple of str
+        Suggestions for reading the unreadable replies.
+    biases : pandas.DataFrame
+        One row per judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, if it cannot be
+        estimated, ``why`` and ``addition``, the smallest addition to the log that would allow it.
+    command : str
+        The next command to run.
+    """
+
+    reading: tuple[str, ...]
+    holdings: Holdings
+    unread: pd.DataFrame
+    advice: tuple[str, ...]
+    biases: pd.DataFrame
+    command: str
+
+    def __str__(self) -> str:
+        """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and the next step."""
+        lines = [*self.reading, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
+        return "\n".join([*lines, "", f"next: {self.command}"])
+
+    __repr__ = __str__
+
+    def _unread(self) -> Iterator[str]:
+        if self.unread.empty:
+            return
+        yield from ("", "not read:")
+        for row in self.unread.to_dict("records"):
+            yield f"  {row['status']}: {row['n']:,}"
+            yield from (f"    {example!r}" for example in row["examples"])
+        yield from (f"  {line}" for line in self.advice if not line.startswith(("'", '"')))
+
+    def _estimable(self) -> Iterator[str]:
+        known = self.biases[self.biases["estimable"]]
+        yield from ("", "can be estimated:" if len(known) else "no bias can be estimated")
+        for (probe, label), part in known.groupby(["probe", "label"], sort=False):
+            of = _of_judges(part["judge"], self.biases["judge"])
+            yield from wrapped(f"+ {_name(probe)}: {label}, {part['n_contexts'].sum():,} contexts{of}")
+
+    def _lacking(self) -> Iterator[str]:
+        lacking = self.biases[~self.biases["estimable"] & (self.biases["addition"] != "")]
+        if lacking.empty:
+            return
+        yield from ("", "cannot be estimated, grouped by what would allow it:")
+        whole, named = self.biases["judge"], []
+        for (addition, probe, why), part in lacking.groupby(["addition", "probe", "why"], sort=False):
+            named.append((str(addition), f"{_name(probe)}{_of_judges(part['judge'], whole)}", str(why)))
+        yield from lacking_lines(named)
+
+
+def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) -> Iterator[str]:
+    r"""Yield lines that list each addition to a log and the estimates it would allow.
+
+    Parameters
+    ----------
+    named : sequence of (str, str, str)
+        The addition, the estimate that it would allow, and why the log does not allow this estimate yet. Additions with
+        the same text before a colon are one step. Reasons that start with "needs" repeat the addition and are omitted.
+    width : int
+        Characters per line.
+
+    Examples
+    --------
+    >>> named = [("judge 9 pairs again", "a", "too few"), ("score items: 9", "b", "needs scores"),
+    ...     ("score items: 12", "c", "needs scores"), ("judge 9 pairs again", "d", "needs more pairs")]
+    >>> print("\n".join(lacking_lines(named)))
+      – judge 9 pairs again: d
+        a: too few
+      – score items
+        b: 9
+        c: 12
+    """
+    steps: dict[str, list[tuple[str, str]]] = {}
+    for addition, name, why in named:
+        step, _, detail = (addition, "", "") if addition == STUDY else addition.partition(": ")
+        steps.setdefault(step, []).append((name, detail or ("" if why.startswith(_NEEDS) or step == STUDY else why)))
+    last = (SCORES, PAIRS, STUDY)  # more work than additions to existing judgements, so listed last
+    for step in sorted(steps, key=lambda step: last.index(step) if step in last else -1):
+        parts = steps[step]
+        plain = ", ".join(dict.fromkeys(name for name, reason in parts if not reason))
+        yield from wrapped(f"– {step}{plain and ': '}{plain}", width=width)
+        reasons: dict[str, list[str]] = {}
+        for name, reason in parts:
+            reasons.setdefault(reason, []).append(name)
+        for reason, names in reasons.items():
+            yield from wrapped(f"{', '.join(dict.fromkeys(names))}: {reason}", 4, width) if reason else ()
+
+
+def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
+    """Wrap a list item with a hanging indent."""
+    start = " " * indent
+    return textwrap.wrap(
+        text, width, initial_indent=start, subsequent_indent=f"{start}  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _holdings(counts: Holdings) -> list[str]:
+    nouns = {"judge": counts.judges, "context": counts.contexts, "candidate": counts.candidates,
+             "attribute": counts.attributes, "prompt": counts.prompts, "replicate": counts.replicates}  # fmt: skip
+    lines = ["  " + ", ".join(count(number, noun) for noun, number in nouns.items())]
+    if counts.pairs:
+        orders = {"in both orders": counts.both_orders, "in one order": counts.one_order,
+                  "in unknown order": counts.unknown_order}  # fmt: skip
+        shown = ", ".join(f"{number:,} {order}" for order, number in orders.items() if number)
+        known = f"with human preference {counts.rated_pairs:,}, with lengths {counts.long_pairs:,}"
+        lines.append(f"  {count(counts.pairs, 'pair')}: {shown}; {known}")
+    if counts.scores:
+        known = f"with human scores {counts.rated_items:,}, with lengths {counts.long_items:,}"
+        lines.append(f"  {counts.scores:,} scores of {count(counts.items, 'item')}: {known}")
+    if counts.annotators:
+        lines.append(f"  at most {count(counts.annotators, 'annotator')} per item")
+    return lines
+
+
+def _name(probe: object) -> str:
+    return str(probe).replace("_", " ")
+
+
+def _of_judges(some: pd.Series, whole: pd.Series) -> str:
+    """Name the judges of some rows in brackets, or count them if more than three; empty if these are all judges."""
+    judges = some.drop_duplicates()
+    total = whole.nunique()
+    if len(judges) == total:
+        return ""
+    return f" ({', '.join(map(str, judges))})" if len(judges) <= 3 else f" ({len(judges)} of {total} judges)"

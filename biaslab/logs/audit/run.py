@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, get_args
 
 import pandas as pd
 
@@ -12,30 +13,51 @@ from biaslab import probes
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import halo, human_agreement, one_list, one_order, pair_length, replies
-from biaslab.logs.audit.additions import addition_for
-from biaslab.logs.audit.holdings import holdings
-from biaslab.logs.audit.measure import Measure
+from biaslab.logs.audit import (
+    measures as halo,
+    measures as human_agreement,
+    measures as one_list,
+    pair_measures,
+)
+from biaslab.logs.audit.holdings import addition_for, holdings
+from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable
-from biaslab.logs.readers.humans import with_humans
-from biaslab.logs.readers.log_columns import trials_of
-from biaslab.logs.readers.summary import reading_summary
-from biaslab.logs.readers.unread import HALF, describe_unread, require_readable, unread_share
+from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.human_scores import with_humans
+from biaslab.logs.readers.rows import trials_of
+from biaslab.logs.readers.summary import (
+    HALF,
+    describe_unread,
+    reading_summary,
+    require_readable,
+    unread_share,
+)
 from biaslab.probes.base import Probe
-from biaslab.stats import LEADING, TRAILING, Resampling, corrected, require_columns, without_breakdowns
+from biaslab.stats import (
+    ITEM,
+    LEADING,
+    TRAILING,
+    Measurement,
+    Resampling,
+    corrected,
+    estimate_alpha,
+    estimate_rows,
+    estimates_frame,
+    require_columns,
+    without_breakdowns,
+)
 
 #: Measures that apply to judgements of any design, in addition to the probes.
-_OTHERS: tuple[type[Measure], ...] = (
-    replies.Replies,
+_OTHERS: tuple[type[AuditMeasure], ...] = (
+    pair_measures.Replies,
     human_agreement.HumanAgreement,
     halo.Halo,
-    pair_length.PairLength,
-    one_order.OneOrder,
+    pair_measures.PairLength,
+    pair_measures.OneOrder,
     one_list.OneList,
-    replies.Subsets,
+    pair_measures.Subsets,
 )
-_CELL = replies.Replies.cell
+_CELL = pair_measures.Replies.cell
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
 
@@ -132,13 +154,13 @@ def audit(
     return estimates
 
 
-def interesting(measure: Measure | Probe) -> tuple[str, ...]:
+def interesting(measure: AuditMeasure | Probe) -> tuple[str, ...]:
     """Return the primary metrics of a measure or, if it has none, those that show a judge's quality."""
     return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
 
 
 def _additions(
-    every: Mapping[str, Measure | Probe], not_run: Mapping[str, str], estimates: pd.DataFrame, trials: pd.DataFrame
+    every: Mapping[str, AuditMeasure | Probe], not_run: Mapping[str, str], estimates: pd.DataFrame, trials: pd.DataFrame
 ) -> dict[str, str]:
     """Return the addition that would allow each measure that did not run, or has no estimate of `interesting`."""
     known = estimates[estimates["estimate"].notna()]
@@ -175,16 +197,18 @@ def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]
     return trials[~trials["judge"].astype(str).isin(unread)], unread
 
 
-def measures(resampling: Resampling | None) -> dict[str, Measure | Probe]:
+def measures(resampling: Resampling | None) -> dict[str, AuditMeasure | Probe]:
     """Return all probes and measures by name."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
-    every: dict[str, Measure | Probe] = {name: kind(resampling=resampling) for name, kind in probes.available().items()}
+    every: dict[str, AuditMeasure | Probe] = {
+        name: kind(resampling=resampling) for name, kind in probes.available().items()
+    }
     return every | {kind.name: kind(resampling) for kind in _OTHERS}
 
 
-def _run(measure: Measure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:
+def _run(measure: AuditMeasure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:
     """Return the estimates and a note; re-issue all warnings, and collect those of missing judgements in `missing`."""
     accepted = measure.accepts(trials)
     if accepted.trials.empty:
@@ -227,5 +251,73 @@ def _without_repeated_rates(estimates: pd.DataFrame) -> pd.DataFrame:
         return estimates
     cell = pd.MultiIndex.from_frame(estimates[[*_CELL, "metric"]])
     balanced = (estimates["probe"] == "position") & estimates["human_gap"].isna() & estimates["estimate"].notna()
-    of_all = (estimates["probe"] == replies.Replies.name) & (estimates["system"] == "")
+    of_all = (estimates["probe"] == pair_measures.Replies.name) & (estimates["system"] == "")
     return estimates[~(of_all & cell.isin(cell[balanced]))].reset_index(drop=True)
+
+
+_HUMAN_CELL = ("dataset", "attribute")
+
+
+def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> pd.DataFrame:
+    """Estimate Krippendorff's alpha between the annotators of a table of human ratings.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        From `biaslab.read_judgements`: either all ratings of an item in one row (``ratings``), or one rating per row
+        with the annotator as ``judge``.
+    resampling : Resampling, optional
+        Confidence level and resampling of the estimates.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame: ``human_alpha`` by data set, attribute and ``level`` (interval, ordinal, nominal).
+        ``n_trials`` counts ratings, ``n_dropped`` those that could not be read.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two annotators.
+
+    Examples
+    --------
+    >>> from biaslab.logs.readers.rows import trials_of
+    >>> items = {"context_id": [*"abcdefgh"], "candidate_id": "x", "ratings": ["1 2", "2 2", "4 5", "5 5"] * 2}
+    >>> index = pd.RangeIndex(8)
+    >>> given = {name: pd.Series(values, index=index) for name, values in items.items()}
+    >>> estimates = audit_humans(trials_of(given, index))
+    >>> round(float(estimates.set_index("level").loc["interval", "estimate"]), 3)
+    0.904
+    """
+    drawn = resampling or Resampling()
+    scores = _of_lists(trials) if trials["ratings"].fillna("").ne("").any() else _of_rows(trials)
+    if scores["annotator"].nunique() < 2:
+        raise InputError("annotators", scores["annotator"].unique().tolist(), "ratings by at least two people",
+                         "map ratings=FIELD,FIELD,… or, with one rating per row, judge=FIELD")  # fmt: skip
+    rows: list[dict[str, Any]] = []
+    for names, cell in scores.groupby(list(_HUMAN_CELL), sort=False):
+        where = dict(zip(_HUMAN_CELL, names, strict=True)) | {"judge": "humans"}
+        known = cell.dropna(subset="score").drop_duplicates([*ITEM, "annotator"])
+        for level in get_args(Measurement):
+            alpha = estimate_alpha(known[[*ITEM, "annotator", "score"]], drawn, level, ["candidate_id"])
+            at = where | {"level": level}
+            rows += estimate_rows({"human_alpha": alpha}, at, drawn, len(known), len(cell) - len(known))
+    return estimates_frame(rows, "humans", (), ("attribute", "level"))
+
+
+def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rating of items with all ratings in one row; unnamed annotators are numbered by position."""
+    items = trials[trials["ratings"].fillna("").ne("")].drop_duplicates([*_HUMAN_CELL, *ITEM])
+    annotators = items["annotators"].where(items["annotators"] != "", items["ratings"].map(_places))
+    parts = items[[*_HUMAN_CELL, *ITEM]].assign(score=items["ratings"].str.split(), annotator=annotators.str.split())
+    rated = parts.explode(["score", "annotator"])
+    return rated.assign(score=rated["score"].astype(float))
+
+
+def _places(ratings: str) -> str:
+    return " ".join(map(str, range(len(ratings.split()))))
+
+
+def _of_rows(trials: pd.DataFrame) -> pd.DataFrame:
+    return trials[[*_HUMAN_CELL, *ITEM]].assign(score=trials["value"], annotator=trials["judge"])

@@ -9,12 +9,10 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.arrow_tables import ArrowTable, InterchangeTable, to_pandas
 from biaslab.logs.readers.detection import available, find_format
-from biaslab.logs.readers.documents import documents, is_pattern
+from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, documents, is_pattern, to_pandas
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
-from biaslab.logs.readers.reading import Reading, UnclearError
-from biaslab.logs.readers.trying import explain, lines_of
+from biaslab.logs.readers.reading import LogReading, UnclearError, explain, lines_of
 
 __all__ = ["available", "read_judgements"]
 
@@ -41,7 +39,7 @@ def read_judgements(
         (its first group), or ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values). It overrides what a format's
         reader finds, as in ``{"judge": "=GPT-4"}``, and is required for tables of unknown format (see
         `biaslab.logs.readers.mapping`). ``explode`` turns a list into rows, ``join`` adds the fields of a second file
-        (`biaslab.logs.readers.reshaping`), and ``score_pattern`` is a regular expression that extracts scores from
+        (`biaslab.logs.readers.mapping_files`), and ``score_pattern`` is a regular expression that extracts scores from
         texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this
         (`biaslab.logs.readers.mapping_files`). A function takes the table of a file (`pandas.json_normalize`: nested
         objects become columns such as ``"meta.judge"``) and returns a table with the column names of trials or of a
@@ -116,14 +114,14 @@ def _read(
     strict: bool,
 ) -> pd.DataFrame:
     """Return the trials at a path; raise `InputError` with the reason if there are none."""
-    reading = Reading(chosen, log_mapping, strict)
+    reading = LogReading(chosen, log_mapping, strict)
     if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
         reading.alone = True
         parts = list(reading.of_frame(path if isinstance(path, pd.DataFrame) else to_pandas(path)))
     else:
         parts = _of_files(reading, path, is_pattern(path))
         if not parts and not reading.alone and not is_pattern(path):  # a folder or an archive of nothing but tables
-            again = Reading(chosen, log_mapping, strict)
+            again = LogReading(chosen, log_mapping, strict)
             parts = _of_files(again, path, alone=True)
             reading = again if parts else reading
     if not parts:
@@ -131,7 +129,7 @@ def _read(
     return reading.trials(parts)
 
 
-def _of_files(reading: Reading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
+def _of_files(reading: LogReading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
     """Return the trials of the files at a path; tables in folders are read by their column names only if `alone`."""
     parts: list[pd.DataFrame] = []
     for document in documents(path):

@@ -1,9 +1,12 @@
-"""Common column names in tables of judgements."""
+"""Common names of columns, and common words for verdicts and grades."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+
+from biaslab.logs.readers.rows import NUMERAL
 
 Tokens = tuple[str, ...]
 
@@ -247,3 +250,197 @@ def is_compared(words: Iterable[str]) -> bool:
 def is_model(name: str) -> bool:
     """Return whether a name contains that of a language model."""
     return _MODELS.search(name) is not None
+
+
+_KNOWN = 0.9  # share of words among a column's values from which numbers among them count as errors
+_NOUN = (
+    r"(?:model|answer|response|assistant|output|option|summary|system|candidate|text|completion|choice|reply|story"
+    r"|translation)"
+)
+_DEGREE = (
+    r"(?:much|far|slightly|significantly|somewhat|clearly|strongly|weakly|marginally|moderately|considerably|definitely"
+    r"|a bit|a little)"
+)
+_PLACE = r"(?:a|b|x|y|0|1|2|first|second|left|right|one|two)"
+_SIDE = re.compile(
+    rf"(?:i )?(?:{_DEGREE} )?(?:(?:prefers?|preferred|favou?rs?) )?(?:the |chatbot )?(?:assistant )?(?:{_NOUN} ?)?"
+    rf"({_PLACE})(?:\+{{1,2}})?(?: (?:one|{_NOUN}))?"
+    rf"(?: wins| won| {_DEGREE}| (?:is |was )?(?:{_DEGREE} )?(?:better|preferred|best|superior)"
+    rf"(?: than (?:the )?(?:{_NOUN} ?)?{_PLACE}(?: {_NOUN})?)?)?"
+)
+_ALIKE = r"(?:the same|same|equal|equally|similar|comparable|equivalent|tied)"
+_TIE = re.compile(
+    rf"(?:it s |it is )?(?:a )?(?:tie|ties|tied|draw)(?: (?!.*\b{_PLACE}\b).*)?"
+    rf"|(?:(?:both|the two|they) )?(?:{_NOUN}s? )?(?:are )?(?:(?:about|roughly|nearly|almost|of) )*{_ALIKE}"
+    rf"(?: (?:quality|good|bad|well|poor))?"
+    rf"|(?:both|neither)(?: of them)?(?: {_NOUN}s?)?(?: (?:are |is )?(?:equally )?(?:good|bad|better|poor|fine|wrong))?"
+    r"|unentschieden|gleichstand|gleich(?: gut)?|empate|égalité|egalité|ex aequo|pareggio"
+    r"|gelijkspel|remis|ничья|平局|引き分け"
+    r"|no (?:clear |strong )?(?:preference|difference)|a ?[=~≈] ?b|b ?[=~≈] ?a|a==b|1 ?= ?2|=|all bad|all good|bothbad"
+)
+_DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
+_DEGREES |= {"1>2": "first", "2>1": "second", ">": "first", "<": "second"}
+_PICTURES = str.maketrans({"👈": "left", "👉": "right", "⬅": "left", "➡": "right", "🤝": "tie", "🅰": "a", "🅱": "b",
+                           "✅": "", "✔": "", "✓": "", "🏆": "", "⭐": "",
+                           "\ufe0f": ""})  # fmt: skip
+_MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
+
+
+def side_of(value: str) -> str | None:
+    """Return "first", "second" or "tie" for a verdict that names a position; None otherwise.
+
+    ``0`` gives None because it is ambiguous: the first, counted from 0, or a tie.
+
+    Examples
+    --------
+    >>> side_of("A"), side_of("[[B]]"), side_of("model_b"), side_of("Response 1"), side_of("tie (bothbad)")
+    ('first', 'second', 'second', 'first', 'tie')
+    >>> side_of("A is slightly better"), side_of("Strongly prefer B"), side_of("B++"), side_of("about the same")
+    ('first', 'second', 'second', 'tie')
+    >>> side_of("gpt-4") is None, side_of("0") is None, side_of("-2") is None
+    (True, True, True)
+    """
+    if NUMERAL.fullmatch(value):
+        return {"1": "first", "2": "second"}.get(value.strip())
+    plain = " ".join(_MARKS.sub(" ", value.lower().translate(_PICTURES)).split())
+    if _TIE.fullmatch(plain):
+        return "tie"
+    if plain.replace(" ", "") in _DEGREES:
+        return _DEGREES[plain.replace(" ", "")]
+    match = _SIDE.fullmatch(plain)
+    if match is None or match[1] == "0":
+        return None
+    return "first" if match[1] in {one for one, _ in SIDES if one != "0"} else "second"
+
+
+def meanings(values: Counter[str], sides: int) -> dict[str, str] | None:
+    """Return the meaning of a verdict column's values; None if it is ambiguous.
+
+    Parameters
+    ----------
+    values : Counter
+        Counts of the column's values.
+    sides : int
+        Index in `SIDES` of the words that distinguish the two candidate columns.
+
+    Examples
+    --------
+    >>> meanings(Counter("ABC"), 0), meanings(Counter("01"), 2), meanings(Counter("012"), 0)
+    ({'A': 'first', 'B': 'second', 'C': 'tie'}, {'0': 'first', '1': 'second'}, None)
+    """
+    stripped = {value.strip() for value in values}
+    numerals = {value for value in stripped if NUMERAL.fullmatch(value)}
+    if sum(n for value, n in values.items() if value.strip() in numerals) <= (1 - _KNOWN) * values.total():
+        stripped, numerals = stripped - numerals, set()  # rare numbers among words are error codes
+    if SIDES[sides] == ("0", "1") and "0" in numerals:
+        known = {"0": "first", "1": "second"} | ({"2": "tie"} if "2" in numerals else {})
+        return None if numerals - set(known) else {v: known.get(v) or side_of(v) or "" for v in sorted(stripped)}
+    counted = {"1", "2", "3"} if SIDES[sides] == ("1", "2") else {"1", "2"}
+    if numerals - counted or (numerals and SIDES[sides] == ("0", "1")):
+        return None
+    read = {value: side for value in sorted(stripped) if (side := side_of(value)) is not None}
+    for third, one, two in (("C", "A", "B"), ("c", "a", "b"), ("3", "1", "2"), ("[[C]]", "[[A]]", "[[B]]")):
+        if third in stripped and {one, two} & stripped and "tie" not in read.values():
+            read[third] = "tie"
+    return read
+
+
+#: Words for the worse of two grades, for one in between, and for the better; tools agree on their direction.
+_OF_TWO = (
+    ("fail", "failed", "false", "no", "incorrect", "wrong", "i", "n", "unacceptable", "irrelevant", "unrelated",
+     "not relevant", "not correct", "hallucinated", "hallucination", "unfaithful", "unsupported", "not supported",
+     "inconsistent", "unsafe", "unhelpful", "invalid", "bad", "👎", "❌", "✗", "✘"),
+    ("partial", "partially", "partly", "partially correct", "partially relevant", "partially supported", "somewhat",
+     "p", "mixed", "maybe", "borderline"),
+    ("pass", "passed", "true", "yes", "correct", "right", "c", "y", "acceptable", "relevant", "factual", "faithful",
+     "supported", "fully supported", "fully correct", "fully relevant", "consistent", "safe", "helpful", "valid",
+     "good", "👍", "✅", "✓", "✔"),
+)  # fmt: skip
+#: Ladders of grades, from the worst; words at one step mean the same.
+_LADDERS = (
+    _OF_TWO,
+    (("terrible", "awful", "unusable"), ("very bad", "very poor"), ("bad", "poor", "weak"),
+     ("mediocre", "below average"), ("fair", "ok", "okay", "average", "acceptable", "neutral", "adequate"),
+     ("above average",), ("good", "strong"), ("very good", "great"),
+     ("excellent", "outstanding", "perfect", "exceptional")),
+    (("strongly disagree",), ("disagree",), ("somewhat disagree", "slightly disagree"),
+     ("neutral", "neither agree nor disagree", "neither", "undecided"), ("somewhat agree", "slightly agree"),
+     ("agree",), ("strongly agree",)),
+    (("none", "not at all", "never"), ("very low", "minimal"), ("low", "minor", "slightly", "rarely"),
+     ("medium", "moderate", "mid", "sometimes", "moderately"), ("high", "major", "often", "very"),
+     ("very high", "severe", "always", "extremely", "critical")),
+    tuple((grade,) for grade in ("f", "e", "d-", "d", "d+", "c-", "c", "c+", "b-", "b", "b+", "a-", "a", "a+")),
+)  # fmt: skip
+_LETTERS = frozenset("abcdef")
+_STARS = frozenset("★⭐☆\ufe0f ")
+
+
+def worth_of_two(values: Iterable[str]) -> dict[str, int] | None:
+    """Return 1 for the better of two grades and 0 for the worse; None if their words do not say which is better.
+
+    Examples
+    --------
+    >>> worth_of_two(["Pass", "Fail"]), worth_of_two(["factual", "hallucinated"]), worth_of_two(["A", "B"])
+    ({'Pass': 1, 'Fail': 0}, {'factual': 1, 'hallucinated': 0}, None)
+    """
+    places = {value: (_plain(value) in _OF_TWO[2]) - (_plain(value) in _OF_TWO[0]) for value in values}
+    if len(places) != 2 or set(places.values()) != {-1, 1}:
+        return None
+    return {value: int(place > 0) for value, place in places.items()}
+
+
+def worth_between(values: Iterable[str]) -> dict[str, float] | None:
+    """Return 0, 0.5 and 1 for words such as incorrect, partially correct and correct; None unless all three occur.
+
+    Examples
+    --------
+    >>> worth_between(["C", "P", "I"]), worth_between(["Poor", "Good", "Excellent"])
+    ({'I': 0, 'P': 0.5, 'C': 1}, None)
+    """
+    steps = {value: next((at for at, words in enumerate(_OF_TWO) if _plain(value) in words), -1) for value in values}
+    if set(steps.values()) != {0, 1, 2}:
+        return None
+    return {value: (0, 0.5, 1)[at] for value, at in sorted(steps.items(), key=lambda each: each[1])}
+
+
+def ranks(values: Iterable[str]) -> dict[str, int] | None:
+    """Return the rank of each grade, from 1 for the worst; None unless all words are from one ladder, or all are stars.
+
+    Stars rank by their number. Letters that skip one, such as A and C, rank among all of A, B, C, D and F; other grades
+    rank among those given.
+
+    Examples
+    --------
+    >>> ranks(["Good", "Poor", "Excellent"]), ranks(["★★★☆☆", "★☆☆☆☆"]), ranks(["red", "blue"])
+    ({'Poor': 1, 'Good': 2, 'Excellent': 3}, {'★☆☆☆☆': 1, '★★★☆☆': 3}, None)
+    """
+    distinct = list(dict.fromkeys(values))
+    if distinct and all(set(value) <= _STARS and value.strip() for value in distinct):
+        stars = {value: sum(sign in "★⭐" for sign in value) for value in distinct}
+        return dict(sorted(stars.items(), key=lambda each: each[1]))
+    for ladder in _LADDERS:
+        place = {word: at for at, words in enumerate(ladder) for word in words}
+        if len(distinct) > 1 and all(_plain(value) in place for value in distinct):
+            steps = {value: place[_plain(value)] for value in distinct}
+            used = sorted(set(steps.values()))
+            if ladder is _LADDERS[-1] and not _is_whole(steps):
+                used = [at for at, (grade,) in enumerate(ladder) if grade in "abcdf" or at in used]
+            return {value: used.index(at) + 1 for value, at in sorted(steps.items(), key=lambda each: each[1])}
+    return None
+
+
+def is_graded(name: str) -> bool:
+    """Return whether a column's name suggests grades by a judge."""
+    words = set(tokens(name))
+    graded = SCORE | VERDICT | ATTRIBUTES | {"correct", "passed", "pass", "evaluation", "assessment"}
+    return bool(words & graded) and not words & HUMAN
+
+
+def _is_whole(steps: dict[str, int]) -> bool:
+    """Return whether the letters start at A and skip none."""
+    letters = sorted({_plain(value)[0] for value in steps})
+    return letters == sorted(_LETTERS)[: len(letters)] and "a" in letters
+
+
+def _plain(value: str) -> str:
+    return " ".join(value.lower().replace("_", " ").replace("\ufe0f", "").split()).strip(" .!")

@@ -10,42 +10,16 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.logs.readers import (
-    all_responses,
-    alpaca_eval,
-    arena_hard,
-    bracket_pairs,
-    cobbler,
-    collected,
-    deepeval,
-    galileo,
-    helm,
-    judgebench,
-    langfuse,
-    langsmith,
-    llmbar,
-    lm_eval_samples,
+    bias_studies,
+    evaluation_tools,
+    general_formats,
+    judge_benchmarks,
+    leaderboards,
     mapping,
-    mlflow_evaluate,
-    mt_bench,
-    openai_batch,
-    openai_evals,
-    opik,
-    pandalm,
-    phoenix,
-    prometheus,
-    promptfoo,
-    promptfoo_tables,
-    ragas,
-    rankings,
-    reife,
-    self_recognition,
-    socreval,
-    store_export,
-    summeval_pairs,
-    summeval_scores,
-    trulens,
+    platforms,
+    score_studies,
 )
-from biaslab.logs.readers.overriding import Reader, overridden
+from biaslab.logs.readers.mapping import LogReader, overridden
 
 _SEEN = 50  # records used for detection; several, so that a damaged one does not decide
 
@@ -63,69 +37,154 @@ class Format(NamedTuple):
     maps: bool = False
 
     @property
-    def read(self) -> Reader:
+    def read(self) -> LogReader:
         """Return the reader, which takes rows, their source and a mapping."""
         return self.function if self.maps else overridden(self.function)
 
 
 FORMATS: dict[str, Format] = {
-    "collected": Format(collected.FIELDS, collected.read, "saved trials of biaslab"),
-    "store_export": Format(store_export.FIELDS, store_export.read, "export of a biaslab store"),
-    "reife": Format(reife.FIELDS, reife.read, "ReIFE results, with those of swapped outputs"),
-    "alpaca_eval": Format(alpaca_eval.FIELDS, alpaca_eval.read, "AlpacaEval annotations.json"),
-    "arena_hard": Format(arena_hard.FIELDS, arena_hard.read, "Arena-Hard judgements, two games"),
-    "llmbar": Format(llmbar.FIELDS, llmbar.read, "LLMBar result.json"),
-    "bracket_pairs": Format(bracket_pairs.FIELDS, bracket_pairs.read, "pair log with [[A]], [[B]], [[C]]"),
-    "mt_bench": Format(mt_bench.FIELDS, mt_bench.read, "FastChat pairs of MT-Bench"),
-    "mt_bench_winners": Format(mt_bench.WINNER_FIELDS, mt_bench.read_winners, "FastChat pairs of MT-Bench, no texts"),
-    "mt_bench_single": Format(mt_bench.SINGLE_FIELDS, mt_bench.read_single, "FastChat scores of MT-Bench"),
-    "all_responses": Format(all_responses.FIELDS, all_responses.read, "G-Eval, Closer Look: all_responses"),
-    "socreval": Format(socreval.FIELDS, socreval.read, "scores of a reasoning model, several samples per item"),
-    "prometheus": Format(prometheus.FIELDS, prometheus.read, "Prometheus sets with gpt4_score"),
-    "summeval_pairs": Format(summeval_pairs.FIELDS, summeval_pairs.read, "pairs of SummEval summaries"),
-    "summeval_scores": Format(summeval_scores.FIELDS, summeval_scores.read, "scores of SummEval summaries"),
-    "rankings": Format(rankings.FIELDS, rankings.read, "rankings of lists, each candidate once in each position"),
-    "judgebench": Format(judgebench.FIELDS, judgebench.read, "JudgeBench outputs, both orders"),
+    "collected": Format(general_formats.COLLECTED_FIELDS, general_formats.read_collected, "saved trials of biaslab"),
+    "store_export": Format(
+        general_formats.STORE_EXPORT_FIELDS, general_formats.read_store_export, "export of a biaslab store"
+    ),
+    "reife": Format(
+        judge_benchmarks.REIFE_FIELDS, judge_benchmarks.read_reife, "ReIFE results, with those of swapped outputs"
+    ),
+    "alpaca_eval": Format(
+        leaderboards.ALPACA_EVAL_FIELDS, leaderboards.read_alpaca_eval, "AlpacaEval annotations.json"
+    ),
+    "arena_hard": Format(
+        leaderboards.ARENA_HARD_FIELDS, leaderboards.read_arena_hard, "Arena-Hard judgements, two games"
+    ),
+    "llmbar": Format(judge_benchmarks.LLMBAR_FIELDS, judge_benchmarks.read_llmbar, "LLMBar result.json"),
+    "bracket_pairs": Format(
+        leaderboards.BRACKET_PAIRS_FIELDS, leaderboards.read_bracket_pairs, "pair log with [[A]], [[B]], [[C]]"
+    ),
+    "mt_bench": Format(leaderboards.MT_BENCH_FIELDS, leaderboards.read_mt_bench, "FastChat pairs of MT-Bench"),
+    "mt_bench_winners": Format(
+        leaderboards.MT_BENCH_WINNER_FIELDS, leaderboards.read_mt_bench_winners, "FastChat pairs of MT-Bench, no texts"
+    ),
+    "mt_bench_single": Format(
+        leaderboards.MT_BENCH_SINGLE_FIELDS, leaderboards.read_mt_bench_single, "FastChat scores of MT-Bench"
+    ),
+    "all_responses": Format(
+        score_studies.ALL_RESPONSES_FIELDS, score_studies.read_all_responses, "G-Eval, Closer Look: all_responses"
+    ),
+    "socreval": Format(
+        score_studies.SOCREVAL_FIELDS,
+        score_studies.read_socreval,
+        "scores of a reasoning model, several samples per item",
+    ),
+    "prometheus": Format(
+        score_studies.PROMETHEUS_FIELDS, score_studies.read_prometheus, "Prometheus sets with gpt4_score"
+    ),
+    "summeval_pairs": Format(
+        score_studies.SUMMEVAL_PAIRS_FIELDS, score_studies.read_summeval_pairs, "pairs of SummEval summaries"
+    ),
+    "summeval_scores": Format(
+        score_studies.SUMMEVAL_SCORES_FIELDS, score_studies.read_summeval_scores, "scores of SummEval summaries"
+    ),
+    "rankings": Format(
+        general_formats.RANKINGS_FIELDS,
+        general_formats.read_rankings,
+        "rankings of lists, each candidate once in each position",
+    ),
+    "judgebench": Format(
+        judge_benchmarks.JUDGEBENCH_FIELDS, judge_benchmarks.read_judgebench, "JudgeBench outputs, both orders"
+    ),
     "self_recognition": Format(
-        self_recognition.FIELDS, self_recognition.read, "own summaries against others', both orders"
+        bias_studies.SELF_RECOGNITION_FIELDS,
+        bias_studies.read_self_recognition,
+        "own summaries against others', both orders",
     ),
     "self_recognition_scores": Format(
-        self_recognition.SCORE_FIELDS, self_recognition.read_scores, "exact scores of summaries"
+        bias_studies.SELF_RECOGNITION_SCORE_FIELDS,
+        bias_studies.read_self_recognition_scores,
+        "exact scores of summaries",
     ),
-    "cobbler": Format(cobbler.FIELDS, cobbler.read, "CoBBLEr true_order, both orders"),
+    "cobbler": Format(bias_studies.COBBLER_FIELDS, bias_studies.read_cobbler, "CoBBLEr true_order, both orders"),
     "openai_batch": Format(
-        openai_batch.FIELDS, openai_batch.read, "output of OpenAI's batch API, with a mapping", maps=True
+        general_formats.OPENAI_BATCH_FIELDS,
+        general_formats.read_openai_batch,
+        "output of OpenAI's batch API, with a mapping",
+        maps=True,
     ),
-    "pandalm": Format(pandalm.FIELDS, pandalm.read, "PandaLM verdicts: idx and <judge>_result", pandalm.tells),
-    "openai_evals": Format(openai_evals.FIELDS, openai_evals.read, "events of OpenAI evals, model-graded"),
-    "promptfoo": Format(promptfoo.FIELDS, promptfoo.read, "promptfoo results.json", promptfoo.tells),
-    "promptfoo_lines": Format(promptfoo.LINE_FIELDS, promptfoo.read, "promptfoo results.jsonl", promptfoo.tells),
+    "pandalm": Format(
+        judge_benchmarks.PANDALM_FIELDS,
+        judge_benchmarks.read_pandalm,
+        "PandaLM verdicts: idx and <judge>_result",
+        judge_benchmarks.is_pandalm,
+    ),
+    "openai_evals": Format(
+        evaluation_tools.OPENAI_EVALS_FIELDS, evaluation_tools.read_openai_evals, "events of OpenAI evals, model-graded"
+    ),
+    "promptfoo": Format(
+        evaluation_tools.PROMPTFOO_FIELDS,
+        evaluation_tools.read_promptfoo,
+        "promptfoo results.json",
+        evaluation_tools.is_promptfoo,
+    ),
+    "promptfoo_lines": Format(
+        evaluation_tools.PROMPTFOO_LINE_FIELDS,
+        evaluation_tools.read_promptfoo,
+        "promptfoo results.jsonl",
+        evaluation_tools.is_promptfoo,
+    ),
     "promptfoo_table": Format(
-        promptfoo_tables.FIELDS, promptfoo_tables.read, "promptfoo results.csv", promptfoo_tables.tells
+        evaluation_tools.PROMPTFOO_TABLE_FIELDS,
+        evaluation_tools.read_promptfoo_table,
+        "promptfoo results.csv",
+        evaluation_tools.is_promptfoo_table,
     ),
-    "galileo": Format(galileo.FIELDS, galileo.read, "Galileo records with metric_info", galileo.tells),
-    "trulens": Format(trulens.FIELDS, trulens.read, "TruLens records with feedback", trulens.tells),
-    "langfuse": Format(langfuse.FIELDS, langfuse.read, "Langfuse scores", langfuse.tells),
-    "phoenix": Format(phoenix.FIELDS, phoenix.read, "Phoenix annotations of spans"),
+    "galileo": Format(
+        platforms.GALILEO_FIELDS, platforms.read_galileo, "Galileo records with metric_info", platforms.is_galileo
+    ),
+    "trulens": Format(
+        platforms.TRULENS_FIELDS, platforms.read_trulens, "TruLens records with feedback", platforms.is_trulens
+    ),
+    "langfuse": Format(platforms.LANGFUSE_FIELDS, platforms.read_langfuse, "Langfuse scores", platforms.is_langfuse),
+    "phoenix": Format(platforms.PHOENIX_FIELDS, platforms.read_phoenix, "Phoenix annotations of spans"),
     "phoenix_spans": Format(
-        phoenix.SPAN_FIELDS, phoenix.read_spans, "OpenInference spans with evaluations", phoenix.tells_spans
+        platforms.PHOENIX_SPAN_FIELDS,
+        platforms.read_phoenix_spans,
+        "OpenInference spans with evaluations",
+        platforms.are_phoenix_spans,
     ),
-    "opik": Format(opik.FIELDS, opik.read, "Opik traces with feedback scores"),
-    "langsmith": Format(langsmith.FIELDS, langsmith.read, "LangSmith feedback of runs"),
+    "opik": Format(platforms.OPIK_FIELDS, platforms.read_opik, "Opik traces with feedback scores"),
+    "langsmith": Format(platforms.LANGSMITH_FIELDS, platforms.read_langsmith, "LangSmith feedback of runs"),
     "langsmith_table": Format(
-        langsmith.TABLE_FIELDS, langsmith.read_table, "LangSmith evaluation as a table", langsmith.tells_table
+        platforms.LANGSMITH_TABLE_FIELDS,
+        platforms.read_langsmith_table,
+        "LangSmith evaluation as a table",
+        platforms.is_langsmith_table,
     ),
-    "lm_eval_samples": Format(lm_eval_samples.FIELDS, lm_eval_samples.read, "samples of lm-evaluation-harness"),
-    "helm": Format(helm.FIELDS, helm.read, "HELM per_instance_stats.json"),
-    "helm_state": Format(helm.STATE_FIELDS, helm.read_state, "HELM scenario_state.json, judged annotations"),
-    "deepeval": Format(deepeval.FIELDS, deepeval.read, "DeepEval test runs", deepeval.tells),
-    "ragas": Format(ragas.FIELDS, ragas.read, "Ragas results", ragas.tells),
-    "mlflow": Format(mlflow_evaluate.FIELDS, mlflow_evaluate.read, "MLflow evaluation tables", mlflow_evaluate.tells),
+    "lm_eval_samples": Format(
+        evaluation_tools.LM_EVAL_FIELDS, evaluation_tools.read_lm_eval, "samples of lm-evaluation-harness"
+    ),
+    "helm": Format(evaluation_tools.HELM_FIELDS, evaluation_tools.read_helm, "HELM per_instance_stats.json"),
+    "helm_state": Format(
+        evaluation_tools.HELM_STATE_FIELDS,
+        evaluation_tools.read_helm_state,
+        "HELM scenario_state.json, judged annotations",
+    ),
+    "deepeval": Format(
+        evaluation_tools.DEEPEVAL_FIELDS,
+        evaluation_tools.read_deepeval,
+        "DeepEval test runs",
+        evaluation_tools.is_deepeval,
+    ),
+    "ragas": Format(
+        evaluation_tools.RAGAS_FIELDS, evaluation_tools.read_ragas, "Ragas results", evaluation_tools.is_ragas
+    ),
+    "mlflow": Format(platforms.MLFLOW_FIELDS, platforms.read_mlflow, "MLflow evaluation tables", platforms.is_mlflow),
     "mapping": Format(
         frozenset({"context_id", "candidate_id"}), mapping.read_mapped, "any table, with a mapping", maps=True
     ),
     "cobbler_wins": Format(
-        cobbler.WIN_FIELDS, cobbler.read_wins, "CoBBLEr preferences: wins of systems", cobbler.tells_wins
+        bias_studies.COBBLER_WIN_FIELDS,
+        bias_studies.read_cobbler_wins,
+        "CoBBLEr preferences: wins of systems",
+        bias_studies.are_cobbler_wins,
     ),
 }
 

@@ -1,32 +1,35 @@
-"""Open logs that are plain, compressed, in archives or folders: JSON Lines, JSON lists, CSV, TSV, xlsx, Parquet."""
+"""Open logs that are plain, compressed, in archives or folders, as records with line numbers."""
 
 from __future__ import annotations
 
+import codecs
+import csv
 import glob
 import io
+import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
+from charset_normalizer import from_bytes
 
 from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError
-from biaslab.core.unpacking import Allowance
-from biaslab.datasets._files import separator_of
+from biaslab.core.files import DECODER, Allowance, RepeatedKeyError
+from biaslab.datasets._files import lines_of, separator_of
 from biaslab.logs.readers.containers import BROKEN, foreign, members, workbook
-from biaslab.logs.readers.encodings import decode
 from biaslab.logs.readers.rows import Log, Rows
-from biaslab.logs.readers.text_records import brief, from_text
 
 CHUNK = 100_000  # records held in memory as objects at a time
 _NAMED = 10  # column names of a header shown in a message
 
 
-class Document(NamedTuple):
+class LogDocument(NamedTuple):
     """One unpacked file: its name (within its archive or folder) and its content.
 
     A file that is not a log has no content and a remedy instead.
@@ -37,7 +40,7 @@ class Document(NamedTuple):
     remedy: str = ""
 
 
-def documents(path: str | Path) -> Iterator[Document]:
+def documents(path: str | Path) -> Iterator[LogDocument]:
     """Yield the unpacked files at a path: one file, or those of an archive, folder or pattern, sorted by name.
 
     Raises
@@ -78,7 +81,7 @@ def is_pattern(path: str | Path) -> bool:
     return isinstance(path, str | Path) and glob.has_magic(str(path)) and not is_there(Path(path))
 
 
-def _of_pattern(pattern: str) -> Iterator[Document]:
+def _of_pattern(pattern: str) -> Iterator[LogDocument]:
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
         raise InputError("path", pattern, "a pattern that matches at least one file")
@@ -89,7 +92,7 @@ def _of_pattern(pattern: str) -> Iterator[Document]:
             yield document._replace(name=f"{file.relative_to(shared).as_posix()}{inner}")
 
 
-def _of_file(file: Path, alone: bool) -> Iterator[Document]:
+def _of_file(file: Path, alone: bool) -> Iterator[LogDocument]:
     """Yield a file or the files of an archive; a file that is not a log has no content, or raises if `alone`."""
     try:
         packed = file.read_bytes()
@@ -101,14 +104,14 @@ def _of_file(file: Path, alone: bool) -> Iterator[Document]:
             raise InputError("path", str(file), "a log in a readable format", remedy)
         inside = None if remedy is not None else members(data, allowance)
         if inside is None:
-            yield Document(file.name, data) if remedy is None else Document(file.name, b"", remedy)
+            yield LogDocument(file.name, data) if remedy is None else LogDocument(file.name, b"", remedy)
         else:
-            yield from (Document(name, part) for name, part in inside)
+            yield from (LogDocument(name, part) for name, part in inside)
     except BROKEN as error:
         raise InputError("path", str(file), f"an intact file ({error})", "download it again") from error
 
 
-def read_rows(document: Document, log: Log) -> Iterator[Rows]:
+def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
     """Yield the records of a file in chunks, recording malformed lines and the encoding in `log`.
 
     Lines count from 1; a record of several lines has the number of its first line. In a JSON list, reading resumes
@@ -159,12 +162,12 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else str(value)
 
 
-def why_empty(document: Document) -> str:
+def why_empty(document: LogDocument) -> str:
     r"""Return the reason why no record could be read from a file.
 
     Examples
     --------
-    >>> why_empty(Document("a.csv", b"question,winner\n")), why_empty(Document("b.json", b"[]"))
+    >>> why_empty(LogDocument("a.csv", b"question,winner\n")), why_empty(LogDocument("b.json", b"[]"))
     ('it has a header (question, winner) but no rows', 'it is an empty list')
     """
     if document.remedy:
@@ -178,7 +181,7 @@ def why_empty(document: Document) -> str:
     return f"it has a header ({', '.join(name.strip() for name in names[:_NAMED])}) but no rows"
 
 
-def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
+def _from_parquet(document: LogDocument) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -189,3 +192,272 @@ def _from_parquet(document: Document) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(
             "path", document.name, f"an intact Parquet file ({brief(error)})", "download it again"
         ) from error
+
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
+_SEPARATOR = re.compile(r"sep=(.)\r?\n")
+#: Decimal commas by separator; with tabs, 1,234 may be 1234 as well as 1.234, so it is no number.
+_DECIMAL = {
+    ";": re.compile(r"^([-+]?\d+),(\d+)$"),
+    "\t": re.compile(r"^(?![-+]?[1-9]\d{0,2},\d{3}$)([-+]?\d+),(\d+)$"),
+}
+_NOT_JSON = (ValueError, RecursionError)
+#: Names that promptfoo repeats, beside the outputs of each provider.
+_REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])
+
+
+def from_text(text: str, log: Log) -> tuple[Iterator[tuple[int, dict[str, Any]]], bool]:
+    """Return records with line numbers, and whether all values are strings, as in CSV."""
+    first = text.lstrip()[:1]
+    if first == "{" and (whole := _one_object(text, log)) is not None:
+        return iter([(1 + text[: text.index("{")].count("\n"), whole)]), False
+    if first in ("[", "{"):
+        return (_from_list if first == "[" else _from_lines)(text, log), False
+    return _from_table(text, log), True
+
+
+def _one_object(text: str, log: Log) -> dict[str, Any] | None:
+    """Return the single object in a file, written over several lines; None if it is JSON Lines or damaged."""
+    text = text.strip()
+    try:
+        DECODER.decode(text.partition("\n")[0])
+    except _NOT_JSON:
+        try:
+            value = None if NO_TEXT.search(text) else DECODER.decode(text)
+        except RepeatedKeyError as error:
+            log.refuse(1, str(error))
+            return None
+        except _NOT_JSON:
+            return None
+        return value if isinstance(value, dict) else None
+    return None
+
+
+def _from_lines(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    damaged = NO_TEXT.search(text) is not None
+    decode_line = DECODER.decode
+    for number, line in enumerate((line[0] for line in _LINE.finditer(text)), start=1):
+        try:
+            record = decode_line(line)
+            if damaged and NO_TEXT.search(line):
+                raise ValueError(_no_text(log))
+        except _NOT_JSON as error:
+            if line.strip():
+                log.refuse(number, _why_not(error))
+            continue
+        if isinstance(record, dict):
+            yield number, record
+        else:
+            log.refuse(number, "not a JSON object")
+
+
+def _from_list(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read a JSON list record by record, so that a damaged record or undecodable bytes do not affect the others.
+
+    A list of lists is a table whose first row contains the column names.
+    """
+    names: list[str] = []
+    at = text.index("[") + 1
+    opening = re.compile(r"\s*?(\n[ \t]*)\{").match(text, at)
+    line, counted = 1, 0
+    while True:
+        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
+        if at >= len(text) or text[at] == "]":
+            return
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            record, end = DECODER.raw_decode(text, at)
+            if isinstance(record, list) and not names and _are_names(record):
+                names, at = record, end
+                continue
+            if isinstance(record, list) and len(record) == len(names):
+                record = dict(zip(names, record, strict=True))
+            if not isinstance(record, dict) or NO_TEXT.search(text, at, end):
+                raise ValueError("not a JSON object of valid text")
+        except _NOT_JSON as error:
+            log.refuse(line, _why_not(error))
+            end = text.find(opening[1] + "{", at + 1) if opening else -1
+            if end < 0:
+                return
+        else:
+            yield line, record
+        at = end
+
+
+def _are_names(row: list[Any]) -> bool:
+    return len(row) > 1 and all(isinstance(name, str) and name.strip() for name in row) and len(set(row)) == len(row)
+
+
+def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
+    text = text.replace("\0", "\udc80")
+    note = _SEPARATOR.match(text)
+    separator = note[1] if note else separator_of(text)
+    lines = islice(lines_of(text), int(bool(note)), None)  # a note for spreadsheets counts as a line
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    decimal = _DECIMAL.get(separator)
+    names: list[str] | None = None
+    while True:
+        line = reader.line_num + 1 + bool(note)
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            log.refuse(line, f"not CSV: {brief(error)}")
+            continue
+        if not row:
+            continue
+        if names is None:
+            names = _numbered([name.strip() for name in row])
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                log.refuse(line, f"duplicate column name: {twice or 'an empty one'}; rename one of the two")
+                return
+        elif len(row) != len(names):
+            log.refuse(line, f"{len(row)} fields instead of {len(names)}")
+        elif any(NO_TEXT.search(cell) for cell in row):
+            log.refuse(line, _no_text(log))
+        else:
+            cells = [decimal.sub(r"\1.\2", cell) for cell in row] if decimal else row
+            yield line, dict(zip(names, cells, strict=True))
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Return names of columns, with the number of the repetition after those that promptfoo repeats."""
+    return [
+        f"{name} #{1 + names[:at].count(name)}" if name in _REPEATED and name in names[:at] else name
+        for at, name in enumerate(names)
+    ]
+
+
+def _no_text(log: Log) -> str:
+    return f"not {log.encoding.upper()} text"
+
+
+def _why_not(error: Exception) -> str:
+    return f"{'' if isinstance(error, RepeatedKeyError) else 'not JSON: '}{brief(error)}"
+
+
+def brief(error: BaseException) -> str:
+    """Return the first line of an error, without its position in a text."""
+    text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)  # its line number is always 1
+    return text.partition("\n")[0][:80]
+
+
+NO_TEXT = re.compile("[\udc80-\udcff]")
+"""Matches characters that stand for undecodable bytes."""
+
+_BEYOND_ASCII = re.compile("[^\0-\x7f\udc80-\udcff]")
+_UTF_8 = "utf-8"
+#: Common encodings; the first wins if several fit equally well.
+_KNOWN = (
+    "cp1252",
+    "cp1250",
+    "cp1251",
+    "cp932",
+    "gb18030",
+    "cp949",
+    "big5",
+    "euc_jp",
+    "koi8_r",
+    *(f"cp{number}" for number in range(1253, 1259)),
+    "cp866",
+    "mac_roman",
+)
+_ZEROS = 50  # UTF-16 and UTF-32 have at least one zero in this many bytes
+_CHAOS, _COHERENCE = 1.0, 5.0  # a decoding counts as equal to the best if at most this many percent worse
+
+
+class DecodedText(NamedTuple):
+    """A text, and the encoding from which it was decoded."""
+
+    text: str
+    encoding: str
+
+
+def decode(data: bytes) -> DecodedText:
+    r"""Decode the text of a file.
+
+    UTF-8, 16 and 32 are recognised by a byte order mark or by zeros in the first characters. Anything else is read in
+    the most likely common encoding (scored by charset-normalizer). A file that is UTF-8 except for some bytes, or in no
+    known encoding, is read as UTF-8; its undecodable bytes match `NO_TEXT`.
+
+    Examples
+    --------
+    >>> decode("Café A, Café B: größer, naïve\n".encode("latin-1")).encoding
+    'cp1252'
+    >>> decode('{"judge": "j"}'.encode("utf-16-le"))
+    Decoded(text='{"judge": "j"}', encoding='utf-16-le')
+    """
+    detected = _unicode(data)
+    text = data.decode(detected, "surrogateescape" if detected.startswith(_UTF_8) else "replace")
+    damaged = len(NO_TEXT.findall(text))
+    if damaged > max(1, len(_BEYOND_ASCII.findall(text))) and (likely := _likeliest(data)) is not None:
+        return DecodedText(data.decode(likely, "surrogateescape"), likely)
+    return DecodedText(text, detected.removesuffix("-sig"))
+
+
+def _unicode(data: bytes) -> str:
+    """Return UTF-8, 16 or 32, by byte order mark or by the zeros next to ASCII; a few stray zeros are damage."""
+    detected = json.detect_encoding(data)
+    marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
+    return detected if marked or detected.startswith(_UTF_8) or _ZEROS * data.count(0) > len(data) else _UTF_8
+
+
+def _likeliest(data: bytes) -> str | None:
+    """Return the first known encoding that decodes the bytes about as well as the best one, or None."""
+    matches = list(from_bytes(data, cp_isolation=list(_KNOWN)))
+    if not matches:
+        return None
+    clear = [m for m in matches if m.percent_chaos <= min(m.percent_chaos for m in matches) + _CHAOS]
+    good = [m for m in clear if m.percent_coherence >= max(m.percent_coherence for m in clear) - _COHERENCE]
+    names = {name for match in good for name in match.could_be_from_charset}
+    return next((name for name in _KNOWN if name in names), None)
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A table with Arrow's PyCapsule interface, such as from polars, pyarrow or DuckDB; read without a copy."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a capsule with a stream of batches."""
+
+
+@runtime_checkable
+class InterchangeTable(Protocol):
+    """A table with the data frame interchange protocol."""
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        """Return the table's columns and buffers."""
+
+
+def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
+    """Convert a table of another package to a pandas data frame.
+
+    Parameters
+    ----------
+    table : ArrowTable or InterchangeTable
+        From polars, pyarrow, DuckDB or any package that supports one of the protocols.
+
+    Raises
+    ------
+    InputError
+        If Arrow cannot read it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> to_pandas(pa.table({"question": ["q"], "score": [3]})).to_dict("records")
+    [{'question': 'q', 'score': 3}]
+    """
+    import pyarrow as pa
+    from pyarrow import interchange
+
+    try:
+        whole = pa.table(table) if isinstance(table, ArrowTable) else interchange.from_dataframe(table)
+        frame: pd.DataFrame = whole.to_pandas()
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+        allowed = f"a table that Arrow can read ({str(error).partition(chr(10))[0]})"
+        raise InputError("path", type(table).__name__, allowed, "convert it to a pandas.DataFrame") from error
+    return frame

@@ -1,4 +1,6 @@
-r"""Read any table with a mapping from its fields to the columns of trials.
+r"""Read any table with a mapping, or override by it the columns that a format's reader found.
+
+Read any table with a mapping from its fields to the columns of trials.
 
 A mapping gives, for each column of the trials, one of the forms in `biaslab.logs.readers.expressions`: ``"field"``, a
 field or dotted path; ``"=text"``, a constant; ``"field~expression"``, the first group of a regular expression searched
@@ -41,7 +43,8 @@ identifier then falls back to the whole field.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,14 +52,22 @@ import pandas as pd
 
 from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.expressions import LISTS, parse_expression
-from biaslab.logs.readers.field_values import read_value
-from biaslab.logs.readers.log_columns import COLUMNS, trials_of
-from biaslab.logs.readers.mapped_columns import KINDS, NO_WINNER, TEXTS, columns_of
-from biaslab.logs.readers.outcomes import OF_PAIRS, OF_SCORES, OUTCOMES, human_gaps, read_pair, read_score, sides
-from biaslab.logs.readers.refusing import map_line
-from biaslab.logs.readers.rows import Rows, Source, field_names
-from biaslab.logs.readers.verdict_words import side_of
+from biaslab.core.scales import scale_named
+from biaslab.logs.readers.common_names import side_of
+from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, TEXTS, columns_of, parse_expression
+from biaslab.logs.readers.readings import (
+    OF_PAIRS,
+    OF_SCORES,
+    OUTCOMES,
+    each,
+    human_gaps,
+    number_on,
+    read_pair,
+    read_score,
+    sides,
+)
+from biaslab.logs.readers.refusals import map_line
+from biaslab.logs.readers.rows import COLUMNS, SCHEMA, LogSource, Rows, field_names, read_value, trials_of
 
 UNKNOWN_WINNER = "winner names neither candidate"
 _SHOWN = 6  # verdicts shown in a message
@@ -102,7 +113,7 @@ def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
     return columns | exchanged
 
 
-def read_mapped(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
+def read_mapped(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd.DataFrame:
     """Return one trial per record, or two if it has both orders; with an ``opponent_id``, trials are pairs.
 
     Raises
@@ -128,7 +139,7 @@ def _maps_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:
     return not values or any(read_value(value, KINDS.get(name, "any")) is not None for value in values)
 
 
-def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> pd.DataFrame:
+def _in_both_orders(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd.DataFrame:
     """Return two trials per record, one for the verdict in each order."""
     if "swapped" in mapping or "winner" not in mapping or "opponent_id" not in mapping:
         allowed = "used with opponent_id and winner (the verdict in the row's order), and without swapped"
@@ -139,7 +150,7 @@ def _in_both_orders(rows: Rows, source: Source, mapping: Mapping[str, Any]) -> p
 
 
 def _read_once(
-    rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], both: bool = False
+    rows: Rows, source: LogSource, mapping: Mapping[str, Any], whole: Mapping[str, Any], both: bool = False
 ) -> pd.DataFrame:
     """Return one trial per record; with ``both``, human preferences refer to the record's first candidate."""
     is_pair = "opponent_id" in whole
@@ -178,7 +189,7 @@ def _note_unknown(rows: Rows, expression: Any, words: pd.Series) -> None:
 
 
 def _require_entries(
-    rows: Rows, source: Source, mapping: Mapping[str, Any], whole: Mapping[str, Any], outcome: str | None
+    rows: Rows, source: LogSource, mapping: Mapping[str, Any], whole: Mapping[str, Any], outcome: str | None
 ) -> None:
     """Raise `InputError` unless all required columns are mapped; human ratings alone need no judge's score."""
     missing = [name for name in ("context_id", "candidate_id") if name not in whole]
@@ -197,3 +208,104 @@ def without_value(trials: pd.DataFrame, unmatched: Bools) -> pd.DataFrame:
         return trials
     kept = trials["value"].where(~unmatched)
     return trials.assign(value=kept, status=trials["status"].where(~unmatched, "unparsable"))
+
+
+LogReader = Callable[[Rows, LogSource, Mapping[str, Any]], pd.DataFrame]
+_OF_THE_VERDICT = ("label_mass", "p_first_label", "p_both_orders")  # void if the format's verdict is replaced
+
+
+def overridden(read: Callable[[Rows, LogSource], pd.DataFrame]) -> LogReader:
+    """Wrap a format's reader so that a mapping can override its columns.
+
+    A mapped ``winner``, ``p_first``, ``score`` or ``reply`` replaces the format's verdict; a mapped ``scale`` is used
+    to read scores.
+    """
+
+    def reader(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd.DataFrame:
+        frames = []
+        for selected, scale in _by_scale(rows, mapping):
+            part = _rescaled(read(selected, replace(source, scale=scale)), scale)
+            frames.append(part if selected is rows else part[selected.good[part.index.to_numpy()]])
+        trials = frames[0] if len(frames) == 1 else pd.concat(frames)
+        named = {name: expression for name, expression in mapping.items() if name != "scale"}
+        return _replaced(trials, rows, source, named) if named and len(trials) else trials
+
+    return reader
+
+
+def _by_scale(rows: Rows, mapping: Mapping[str, Any]) -> Iterator[tuple[Rows, str | None]]:
+    """Yield the rows once per mapped scale, accepting only the records with that scale."""
+    if "scale" not in mapping:
+        yield rows, None
+        return
+    scales = columns_of(rows, {"scale": mapping["scale"]}).columns["scale"]
+    rows.refuse(scales.isna(), "scale is missing")
+    names = scales[rows.good].unique().tolist()
+    if len(names) == 1:
+        scale_named(names[0])
+        yield rows, names[0]
+        return
+    good = rows.good.copy()
+    after = np.zeros(len(good), bool)
+    for name in names:
+        scale_named(name)
+        selected = Rows(rows.records, rows.lines, rows.log, rows.textual)
+        selected.good = good & (scales == name).to_numpy()
+        yield selected, name
+        after |= selected.good
+    rows.good = after
+
+
+def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
+    """Set the user's scale on scores that were read on another one, and check that they lie on it."""
+    if scale is None:
+        return trials
+    other = (trials["opponent_id"].isna() & (trials["scale"] != scale)).to_numpy()
+    if other.any():
+        usable = other & trials["status"].eq("ok").to_numpy()
+        readings = each(trials.loc[usable, "value"], number_on(scale_named(scale)))
+        for name in readings:
+            trials.loc[usable, name] = readings[name].to_numpy()
+        trials.loc[other, "scale"] = scale
+    return trials
+
+
+def _replaced(trials: pd.DataFrame, rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd.DataFrame:
+    columns, unmatched = columns_of(rows, mapping)
+    places = trials.index.to_numpy()
+    aligned = {name: column.iloc[places].set_axis(trials.index) for name, column in columns.items()}
+    whole = {name: aligned.get(name, trials[name]) for name in ("candidate_id", "opponent_id")} | aligned
+    if "human_gap" not in aligned:
+        whole = with_preference(whole)
+    if "ratings" in aligned and "human_scale" not in aligned:
+        whole["human_scale"] = trials["scale"]
+    replaced = trials.assign(**{name: _filled(name, column) for name, column in whole.items() if name in SCHEMA})
+    outcome = next((name for name in OUTCOMES if name in mapping), None)
+    if outcome is not None:
+        replaced = _read_again(replaced, aligned[outcome], outcome, source)
+    return without_value(replaced, unmatched[places])
+
+
+def _filled(name: str, column: pd.Series) -> pd.Series:
+    """Fill in a column's default for records that the mapping did not match."""
+    default = SCHEMA[name].default
+    return column.fillna(default) if isinstance(default, str) else column
+
+
+def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: LogSource) -> pd.DataFrame:
+    """Replace the format's verdict or score by the reading of the mapped column."""
+    pair = trials["opponent_id"].notna().to_numpy()
+    wrong = [kind for kind, present, allowed in (("pairs", pair.any(), OF_PAIRS), ("scores", not pair.all(), OF_SCORES))
+             if present and outcome not in allowed]  # fmt: skip
+    if wrong:
+        allowed = ", ".join(OF_PAIRS if wrong == ["pairs"] else OF_SCORES)
+        raise InputError("mapping", outcome, f"one of {allowed} for a log of {wrong[0]}")
+    readings = []
+    for chosen, is_pair in ((pair, True), (~pair, False)):
+        if chosen.any():
+            subset = trials[chosen]
+            columns = {str(name): subset[name] for name in subset} | {outcome: outcome_column[chosen]}
+            readings.append(read_pair(columns, outcome) if is_pair else read_score(columns, outcome, source))
+    order = np.concatenate([np.flatnonzero(pair), np.flatnonzero(~pair)]).argsort()
+    reading = pd.concat(readings).iloc[order].set_axis(trials.index)
+    return trials.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))

@@ -1,4 +1,6 @@
-"""Load a mapping from a dictionary, a TOML file, or a function of the table.
+"""Load a mapping from a dictionary, a TOML file, or a function, and reshape records as it says.
+
+Load a mapping from a dictionary, a TOML file, or a function of the table.
 
 ::
 
@@ -15,17 +17,24 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from biaslab.core.errors import InputError
+from biaslab.logs.readers.documents import documents, read_frame, read_rows
 from biaslab.logs.readers.expressions import LISTS, parse_expression
+from biaslab.logs.readers.layouts import by_item, is_nested
 from biaslab.logs.readers.mapping import NAMES
 from biaslab.logs.readers.readings import compiled
-from biaslab.logs.readers.reshaping import Shape, TableFunction, make_shape
+from biaslab.logs.readers.rows import Log, Rows, items_in
 
 OPTIONS = ("format", "score_pattern", "explode", "join")
 
@@ -115,3 +124,161 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
         compiled(pattern, "score_pattern")
     shape = make_shape(entries.get("explode"), entries.get("join"))
     return LogMapping(columns, entries.get("format"), pattern, shape)
+
+
+TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
+_JOIN = re.compile(r"(?P<file>.+?)\s+on\s+(?P<left>[^=\s]+)(?:\s*=\s*(?P<right>\S+))?\s*")
+_TOGETHER = "+"  # between fields with parallel lists
+_NUMBER = "#"  # suffix of an exploded field: the index in its list, or the key in its object
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Reshaping steps, applied in this order.
+
+    Parameters
+    ----------
+    explode : tuple of str
+        Fields or paths to explode, one after the other: lists into one row per item, objects into one row per key. The
+        item replaces the list, and ``field#`` is its index, from 0, or its key. ``answers+scores`` explodes two lists
+        of the same length together.
+    joined : mapping of str to dict, optional
+        Records of another file, by the value of the field to join on.
+    on : str
+        The field of this file to join on.
+    """
+
+    explode: tuple[str, ...] = ()
+    joined: Mapping[str, dict[str, Any]] | None = None
+    on: str = ""
+
+    def of(self, rows: Rows) -> Rows:
+        """Return the reshaped records, refusing those without a join partner or a list."""
+        if self.joined is not None:
+            rows = _merged(rows, self.joined, self.on)
+        for field in self.explode:
+            rows = _exploded(rows, field)
+        return rows
+
+
+def make_shape(explode: Any, join: Any) -> Shape | None:
+    """Return the reshaping in a mapping, or None.
+
+    Parameters
+    ----------
+    explode : str or list of str, optional
+        Fields, separated by commas.
+    join : str, optional
+        ``"FILE on FIELD"`` or ``"FILE on FIELD=ITS FIELD"``.
+
+    Raises
+    ------
+    InputError
+        If one has another form, or the file cannot be read.
+    """
+    if explode is None and join is None:
+        return None
+    fields = explode.split(",") if isinstance(explode, str) else explode if isinstance(explode, list) else []
+    named = tuple(field.strip() for field in fields if isinstance(field, str) and field.strip())
+    if explode is not None and not named:
+        raise InputError(
+            "mapping['explode']", explode, "the name of a field with lists, or several separated by commas"
+        )
+    if join is None:
+        return Shape(named)
+    match = _JOIN.fullmatch(join) if isinstance(join, str) else None
+    if match is None:
+        raise InputError("mapping['join']", join, "'FILE on FIELD' or 'FILE on FIELD=FIELD OF THE OTHER FILE'")
+    return Shape(named, _by_value(Path(match["file"]), match["right"] or match["left"]), match["left"])
+
+
+def shaped(chunks: Iterator[Rows], shape: Shape | TableFunction | None) -> Iterator[Rows]:
+    """Yield reshaped chunks, skipping empty ones."""
+    if shape is not None:
+        chunks = map(shape.of, chunks) if isinstance(shape, Shape) else _through(list(chunks), shape)
+    return (rows for rows in chunks if rows.records)
+
+
+def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
+    """Apply the user's function to a table of all records, with dotted names of nested fields, and yield its rows."""
+    if not chunks:
+        return
+    lines = list(chain.from_iterable(rows.lines for rows in chunks))
+    log, unit = chunks[0].log, chunks[0].log.unit
+    table = pd.json_normalize(list(chain.from_iterable(rows.records for rows in chunks)))
+    result = function(table.set_axis(pd.Index(lines, name=unit)))
+    if not isinstance(result, pd.DataFrame):
+        raise InputError("mapping", type(result).__name__, "a function that returns a pandas.DataFrame")
+    kept = result.index.isin(lines).all()
+    start = 0
+    for rows in read_frame(result, log):
+        end = start + len(rows.records)
+        yield Rows(rows.records, result.index[start:end].tolist() if kept else rows.lines, log, chunks[0].textual)
+        start = end
+    log.unit = unit if kept else log.unit
+
+
+def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
+    """Return the records of a file by the value of a field, which must be unique."""
+    records: dict[str, dict[str, Any]] = {}
+    for document in documents(path):
+        for rows in read_rows(document, Log(document.name)):
+            rows = by_item(rows) if is_nested(rows.records) else rows
+            for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
+                if isinstance(value, str) and records.setdefault(value, record) is not record:
+                    where, remedy = f"{field} = {value}", "join on a field that identifies the records"
+                    raise InputError("mapping['join']", where, f"unique values in {path}", remedy)
+    if not records:
+        raise InputError("mapping['join']", str(path), f"a file whose records have the field {field}")
+    return records
+
+
+def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
+    """Join the fields of the other file to each record, refusing records without a match; the log's fields win."""
+    values = rows.take(on, "id")
+    alone = rows.good & ~values.isin(list(joined)).to_numpy()
+    for place in np.flatnonzero(alone).tolist():
+        rows.log.refuse(rows.lines[place], f"no record to join for {on} = {values[place]}")
+    rows.good &= ~alone
+    places = np.flatnonzero(rows.good).tolist()
+    records = [joined[values[place]] | rows.records[place] for place in places]
+    return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
+
+
+def _exploded(rows: Rows, field: str) -> Rows:
+    """Return one row per item of a list, or per key of an object; refuse records without either."""
+    if _TOGETHER in field and not rows.has(field):
+        return _exploded_together(rows, [name.strip() for name in field.split(_TOGETHER)])
+    items = pd.Series([items_in(value, rows.textual) for value in rows.values(field)], dtype=object)
+    rows.refuse(items.isna(), f"{field} is neither a list nor an object")
+    exploded = items.explode().dropna()  # (key, item); empty lists give no row
+    places = exploded.index.tolist()
+    records = [
+        {**_replaced(rows.records[place], field, item), f"{field}{_NUMBER}": key}
+        for place, (key, item) in zip(places, exploded, strict=True)
+    ]
+    return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
+
+
+def _exploded_together(rows: Rows, fields: Sequence[str]) -> Rows:
+    """Return one row per position in parallel lists; refuse records whose lists differ in length."""
+    lists = [[items_in(value, rows.textual) for value in rows.values(field)] for field in fields]
+    made: list[tuple[int, dict[str, Any]]] = []
+    alike = np.zeros(len(rows.records), bool)
+    for place, several in enumerate(zip(*lists, strict=True)):
+        alike[place] = None not in several and len({len(items or ()) for items in several}) == 1
+        for at, items in enumerate(zip(*(items or () for items in several), strict=True)) if alike[place] else ():
+            record = rows.records[place]
+            for field, (_, item) in zip(fields, items, strict=True):
+                record = {**_replaced(record, field, item), f"{field}{_NUMBER}": at}
+            made.append((place, record))
+    rows.refuse(~alike, f"{' and '.join(fields)} are not lists of the same length")
+    return Rows([row for _, row in made], [rows.lines[place] for place, _ in made], rows.log, rows.textual)
+
+
+def _replaced(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
+    """Return the record with an item at a path, or in a field with that exact name; unchanged parts are shared."""
+    first, dot, rest = path.partition(".")
+    if path in record or not dot or not isinstance(record.get(first), dict):
+        return {**record, path: item}
+    return {**record, first: _replaced(record[first], rest, item)}

@@ -1,31 +1,35 @@
-"""Parse verdicts and scores in recorded replies; unreadable replies get a status, never a guess."""
+"""Parse verdicts and scores in recorded replies, mapped columns and nested records."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, scale_named
+from biaslab.core.schema import count_words
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.rows import NUMERAL, LogSource, Rows, plain, read_value, strings, trials_of_several
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
 from biaslab.prompts.parsing.choice import concluded_better, dressed_at_the_end, in_brackets
-from biaslab.prompts.parsing.mentions import UNKNOWN, names_of
-from biaslab.prompts.parsing.numerals import Reading, place_on
+from biaslab.prompts.parsing.phrases import UNKNOWN, names_of
+from biaslab.prompts.parsing.replies import ParsedScore, is_refusal, place_on
 from biaslab.prompts.parsing.thoughts import split_thought
-from biaslab.prompts.parsing.whole_replies import is_refusal
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
-UNREAD: Reading = (math.nan, "unparsable")
-_WORTH: dict[str, Reading] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
+UNREAD: ParsedScore = (math.nan, "unparsable")
+_WORTH: dict[str, ParsedScore] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
 
 
-def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
+def each(texts: pd.Series, read: Callable[[Any], ParsedScore]) -> pd.DataFrame:
     """Parse texts, each distinct one once; return ``value`` and ``status``, with missing texts as unparsable.
 
     In replies of reasoning models, only the answer after the thinking counts.
@@ -36,7 +40,7 @@ def each(texts: pd.Series, read: Callable[[Any], Reading]) -> pd.DataFrame:
     return pd.DataFrame({"value": values[codes], "status": statuses[codes]}, index=texts.index)
 
 
-def read_answer(text: Any, read: Callable[[Any], Reading], *, opened: bool = False) -> Reading:
+def read_answer(text: Any, read: Callable[[Any], ParsedScore], *, opened: bool = False) -> ParsedScore:
     """Parse a reply, ignoring any thinking before the answer; values that are not text are parsed as they are.
 
     Parameters
@@ -65,7 +69,7 @@ def each_on_scale(
     values: pd.Series,
     scales: pd.Series,
     attributes: pd.Series,
-    reader: Callable[[Scale, str], Callable[[Any], Reading]],
+    reader: Callable[[Scale, str], Callable[[Any], ParsedScore]],
 ) -> pd.DataFrame:
     """Parse each value with the reader for its scale and attribute."""
     known = values.reset_index(drop=True)
@@ -76,7 +80,7 @@ def each_on_scale(
     return frame.set_axis(values.index)
 
 
-def bracketed(text: str) -> Reading:
+def bracketed(text: str) -> ParsedScore:
     """Parse the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, or degrees such as ``[[A>>B]]``, ``[[A=B]]``.
 
     Returns
@@ -101,7 +105,7 @@ def bracketed(text: str) -> Reading:
     return math.nan, "refused" if is_refusal(text) else "unparsable"
 
 
-def lettered(text: str, worth: Mapping[str, Reading] = _WORTH) -> Reading:
+def lettered(text: str, worth: Mapping[str, ParsedScore] = _WORTH) -> ParsedScore:
     """Parse the label chosen in a text and return its value; default: "A" first shown, "B" second, "C" tie.
 
     Examples
@@ -126,7 +130,7 @@ def of_pairs(texts: pd.Series) -> pd.DataFrame:
     return each(texts, bracketed if asked else lettered)
 
 
-def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], Reading]:
+def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], ParsedScore]:
     r"""Return a function that parses the score in a text.
 
     Parameters
@@ -174,12 +178,12 @@ def first_group(pattern: re.Pattern[str], text: str) -> str | None:
     return next((group for group in match.groups() if group is not None), None) if match else None
 
 
-def number_on(scale: Scale) -> Callable[[float], Reading]:
+def number_on(scale: Scale) -> Callable[[float], ParsedScore]:
     """Return a function that reads a recorded number as a score on a scale, with its status; NaN is no score."""
     return lambda value: place_on(scale, value)
 
 
-def probability(value: float) -> Reading:
+def probability(value: float) -> ParsedScore:
     """Read the probability that the candidate shown first wins; ½ is a tie.
 
     Examples
@@ -197,10 +201,293 @@ def failed(texts: pd.Series) -> pd.Series:
     return texts.str.match(_FAILED).fillna(value=False).astype(bool)
 
 
-def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> Reading:
+def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> ParsedScore:
     group = first_group(expression, text)
     try:
         value = math.nan if group is None else float(group)
     except ValueError:
         value = math.nan
     return place_on(scale, value)
+
+
+OUTCOMES = ("winner", "p_first", "score", "reply")
+OF_PAIRS = ("winner", "p_first", "reply")
+OF_SCORES = ("score", "reply")
+_SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
+_COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # columns of the row, regardless of the order shown
+
+
+def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
+    """Return ``value`` and ``status`` of judgements of two candidates.
+
+    Raises
+    ------
+    InputError
+        If the outcome is one of scores.
+    """
+    if outcome == "p_first":
+        return each(columns["p_first"], probability)
+    if outcome == "winner":
+        value = sides(columns["winner"], columns["candidate_id"], columns["opponent_id"], columns.get("swapped"))
+        status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
+        return pd.DataFrame({"value": value, "status": status}, index=columns["winner"].index)
+    if outcome == "reply":
+        return each(columns["reply"], lettered)
+    raise InputError("mapping", outcome, "winner, p_first or reply, because there is an opponent_id")
+
+
+def read_score(columns: Mapping[str, pd.Series], outcome: str, source: LogSource) -> pd.DataFrame:
+    """Return ``value`` and ``status`` of judgements of one candidate, each on its ``scale``.
+
+    Raises
+    ------
+    InputError
+        If the outcome is one of pairs, or a scale is unknown.
+    """
+    if outcome not in OF_SCORES:
+        raise InputError("mapping", outcome, "score or reply, because there is no opponent_id")
+    values = columns[outcome]
+    attribute = columns.get("attribute", pd.Series("", index=values.index)).fillna("")
+
+    def reader(scale: Scale, about: str) -> Callable[[Any], ParsedScore]:
+        return number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
+
+    return each_on_scale(values, columns["scale"].fillna(""), attribute, reader)
+
+
+def sides(
+    named: pd.Series, first: pd.Series, second: pd.Series, swapped: pd.Series | None = None
+) -> np.ndarray[Any, Any]:
+    """Return 1 if the first candidate is named, 0 for the second, ½ for a tie, NaN if unknown.
+
+    A candidate is named by its identifier, by its position as shown ("first" or "second"), or by its column
+    ("candidate" or "opponent", whose positions a swapped row exchanges).
+    """
+    words = named.str.strip().str.lower()
+    by_word, by_column = words.map(_SIDES).to_numpy(float), words.map(_COLUMNS).to_numpy(float)
+    if swapped is not None:
+        by_column = np.where(swapped.to_numpy(bool), 1 - by_column, by_column)
+    by_word = np.where(np.isnan(by_word), by_column, by_word)
+    name, one, two = (column.reset_index(drop=True) for column in (named, first, second))
+    known = name.notna()
+    return np.select([(name == one) & known, (name == two) & known], [1.0, 0.0], by_word)
+
+
+def human_gaps(
+    rows: Sequence[Sequence[str]], first: pd.Series, second: pd.Series, swapped: pd.Series | None = None
+) -> pd.Series:
+    """Return the mean preference for the candidate shown first, -1 to 1, over people with a known preference."""
+    most = max(map(len, rows), default=0)
+    gaps = np.full((max(most, 1), len(rows)), np.nan)
+    for at in range(most):
+        named = strings([row[at] if at < len(row) else None for row in rows])
+        gaps[at] = 2 * sides(named, first, second, swapped) - 1
+    known = ~np.isnan(gaps)
+    count = known.sum(axis=0)
+    mean = np.where(known, gaps, 0.0).sum(axis=0) / np.maximum(count, 1)
+    return pd.Series(np.where(count > 0, mean, np.nan), index=first.index)
+
+
+def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
+    """Return ``human`` (the mean), ``ratings``, and ``annotators`` (numbered by position in the list)."""
+    numerals = [[(at, text.strip()) for at, text in enumerate(row) if NUMERAL.fullmatch(text)] for row in rows]
+    means = [sum(float(text) for _, text in row) / len(row) if row else math.nan for row in numerals]
+    return {
+        "human": pd.Series(means, dtype=float),
+        "ratings": strings([" ".join(text for _, text in row) for row in numerals]),
+        "annotators": strings([" ".join(str(at) for at, _ in row) for row in numerals]),
+    }
+
+
+BY_CODE = "scored by code, not by a model"
+"""Reason for leaving out a score that was not given by a model."""
+
+_NO_SCORE = "contains no score"
+_WORDS: dict[str, float] = {
+    "pass": 1.0,
+    "passed": 1.0,
+    "true": 1.0,
+    "yes": 1.0,
+    "fail": 0.0,
+    "failed": 0.0,
+    "false": 0.0,
+}
+_WORDS |= {"no": 0.0}
+_BROKEN = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+_SOME, _FEW = 0.1, 2  # tolerated share and number of scores out of range; beyond both, the scale is another one
+_IN_NUMBERS = ("ok", "out_of_range")  # statuses of scores that are numbers
+_NAMES = ("context_id", "candidate_id", "attribute", "value", "status", "judge", "scale", "reply", "human", "words",
+          "configuration", "replicate")  # fmt: skip
+
+
+class JudgedScore(NamedTuple):
+    """A candidate's score, given by a model.
+
+    Parameters
+    ----------
+    context : object
+        The question: its identifier, or the text or object itself.
+    candidate : object
+        The system that answered.
+    attribute : str
+        The attribute scored.
+    score : object
+        A number, a boolean, or a word that `number_of` knows; anything else counts as unreadable.
+    judge : object
+        The scoring model.
+    scale : str
+        The tool's scale; the user's overrides it.
+    reply : object
+        The judge's reply.
+    text : object
+        The judged text, for its word count.
+    human : float
+        A human score of the same candidate, on the same scale.
+    configuration : str
+        The prompt configuration.
+    """
+
+    context: Any
+    candidate: Any
+    attribute: str
+    score: Any
+    judge: Any = None
+    scale: str = "0-1"
+    reply: Any = None
+    text: Any = None
+    human: float = math.nan
+    configuration: str = "recorded"
+
+
+ScoresOfRecord = Callable[[Mapping[str, Any]], Iterable[JudgedScore | str]]
+
+
+def score_trials(rows: Rows, source: LogSource, scores: ScoresOfRecord, tool: str) -> pd.DataFrame:
+    """Return one score trial per score of each record.
+
+    Parameters
+    ----------
+    rows : Rows
+        Records of a tool.
+    source : Source
+        The file, and the user's scale.
+    scores : callable
+        Yields the scores of a record, or a string with the reason for leaving one out. Records that lack a required
+        field are refused.
+    tool : str
+        Name of the data set, and of judges without a name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Repeated scores of one candidate by one judge are numbered as replicates.
+    """
+    values: list[tuple[Any, ...]] = []
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for place, record in rows.each(rows.records):
+        try:
+            judged = list(scores(record))
+            ready = [_row(one, source, tool) for one in judged if isinstance(one, JudgedScore)]
+        except _BROKEN:
+            rows.refuse(pd.Series(range(len(rows.records))) == place, f"not a record of {tool}")
+            continue
+        rows.log.left_out.update(reason for reason in judged if isinstance(reason, str))
+        if not judged:
+            rows.log.left_out[_NO_SCORE] += 1
+        for row in ready:
+            key = (*row[:3], row[5], row[6], row[10])
+            values.append((place, *row, seen[key]))
+            seen[key] += 1
+    trials = trials_of_several(values, _NAMES, dataset=tool)
+    return trials if source.scale else _on_one_scale(trials)
+
+
+def _on_one_scale(trials: pd.DataFrame) -> pd.DataFrame:
+    """Mark all scores of a judge on an attribute as out of range if many are, because they are on another scale."""
+    beyond = (trials["status"] == "out_of_range").astype(float)
+    of = [trials["judge"], trials["attribute"]]
+    counted = trials["status"].isin(_IN_NUMBERS).groupby(of).transform("sum")
+    other = beyond.groupby(of).transform("sum") > (_SOME * counted).clip(lower=_FEW)
+    status = trials["status"].mask(other & (trials["status"] == "ok"), "out_of_range")
+    return trials.assign(value=trials["value"].mask(other), status=status)
+
+
+def _row(judged: JudgedScore, source: LogSource, tool: str) -> tuple[Any, ...]:
+    scale = scale_named(source.scale or judged.scale)
+    words = float(count_words(judged.text)) if isinstance(judged.text, str) else math.nan
+    judge = plain(read_value(judged.judge, "id")) or tool
+    reply = plain(judged.reply) if isinstance(judged.reply, str) else None
+    about = (identity(judged.context), identity(judged.candidate), str(plain(judged.attribute)))
+    return (*about, *_reading(judged.score, scale), judge, scale.name, reply, judged.human, words,
+            judged.configuration)  # fmt: skip
+
+
+def _reading(score: Any, scale: Any) -> ParsedScore:
+    number = number_of(score)
+    return UNREAD if math.isnan(number) else number_on(scale)(number)
+
+
+def number_of(score: Any) -> float:
+    """Return a score as a number; true, "pass" and "yes" are 1; NaN if it is not a score.
+
+    Examples
+    --------
+    >>> number_of(0.5), number_of("0.5"), number_of(True), number_of("Fail")
+    (0.5, 0.5, 1.0, 0.0)
+    """
+    if isinstance(score, str):
+        word = score.strip().lower()
+        return float(word) if NUMERAL.fullmatch(word) else _WORDS.get(word, math.nan)
+    if isinstance(score, bool) or (isinstance(score, int | float) and abs(score) < 1e300):
+        return float(score)
+    return math.nan
+
+
+def identity(value: Any) -> str:
+    """Return a short identifier unchanged, or a hash of a long text or an object; `ValueError` for an empty value.
+
+    Examples
+    --------
+    >>> identity("q1"), identity(7), len(identity({"question": "What is it?"})) < 20
+    ('q1', '7', True)
+    """
+    named = read_value(value, "id")
+    if named is not None and len(named) <= 64 and "\n" not in named:
+        return str(plain(named))
+    if value is None or value == "" or value != value:
+        raise ValueError("no identifier")
+    text = named or json.dumps(value, sort_keys=True, default=str)
+    return text_key(str(plain(text)))
+
+
+def field(record: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the value of the first field that a record has; raise `KeyError` if it has none.
+
+    Examples
+    --------
+    >>> field({"question": "Who?"}, ["user_input", "question"])
+    'Who?'
+    """
+    return record[next((name for name in names if name in record), next(iter(names)))]
+
+
+def text_of(value: Any) -> str | None:
+    """Return the text of an output: the output itself, or the text in an object with a single field; else None."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return value if isinstance(value, str) else None
+
+
+def people_means(
+    rows: Rows,
+    is_persons: Callable[[Mapping[str, Any]], bool],
+    key: Callable[[Mapping[str, Any]], tuple[Any, ...]],
+    score: Callable[[Mapping[str, Any]], Any],
+) -> Callable[[Mapping[str, Any]], float]:
+    """Return a function that maps a record to the mean human score with the same key; NaN if there is none."""
+    numbers: dict[tuple[Any, ...], list[float]] = {}
+    for record in rows.records:
+        if is_persons(record) and not math.isnan(number := number_of(score(record))):
+            numbers.setdefault(key(record), []).append(number)
+    means = {each: sum(scores) / len(scores) for each, scores in numbers.items()}
+    return lambda record: means.get(key(record), math.nan)

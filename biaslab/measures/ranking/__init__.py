@@ -13,12 +13,8 @@ Examples
 ['judge', 'dataset', 'attribute', 'template', 'context_id', 'candidate_id', 'score', 'rank']
 """
 
-from biaslab.measures.ranking.adaptive import most_informative
-from biaslab.measures.ranking.balanced_orders import balanced_orders
 from biaslab.measures.ranking.bradley_terry import Strengths, fit_bradley_terry, fit_log_odds, maximum_likelihood
-from biaslab.measures.ranking.budget_needed import budget_needed
 from biaslab.measures.ranking.comparisons import Comparisons, comparisons_of
-from biaslab.measures.ranking.conditionals import Conditionals, fit_conditionals
 from biaslab.measures.ranking.debiasing import (
     DEBIASINGS,
     Reweighting,
@@ -31,24 +27,40 @@ from biaslab.measures.ranking.debiasing import (
     fit_threshold,
     fit_uniform_prior,
 )
-from biaslab.measures.ranking.decoding import DECODINGS, Decoded, decode, rank, rank_intervals, ranks
-from biaslab.measures.ranking.likelihood import Ranking, most_likely_ranking
-from biaslab.measures.ranking.plackett_luce import PlackettLuce, fit_plackett_luce
+from biaslab.measures.ranking.decoding import (
+    DECODINGS,
+    CandidateScores,
+    Conditionals,
+    MostLikelyRanking,
+    decode,
+    fit_conditionals,
+    most_likely_ranking,
+    rank,
+    rank_intervals,
+    ranks,
+)
+from biaslab.measures.ranking.lists import (
+    PlackettLuce,
+    balanced_orders,
+    fit_plackett_luce,
+    judge_ranker,
+    sliding_windows,
+    window_effect,
+)
 from biaslab.measures.ranking.remedies import compare_remedies
-from biaslab.measures.ranking.selection import STRATEGIES, select, select_adaptively
-from biaslab.measures.ranking.subsets import agreement_by_budget, self_consistency
-from biaslab.measures.ranking.windows import judge_ranker, sliding_windows, window_effect
+from biaslab.measures.ranking.selection import STRATEGIES, most_informative, select, select_adaptively
+from biaslab.measures.ranking.subsets import agreement_by_budget, budget_needed, self_consistency
 from biaslab.measures.scoring.agreement import agreement
 
 __all__ = [
     "DEBIASINGS",
     "DECODINGS",
     "STRATEGIES",
+    "CandidateScores",
     "Comparisons",
     "Conditionals",
-    "Decoded",
+    "MostLikelyRanking",
     "PlackettLuce",
-    "Ranking",
     "Reweighting",
     "Strengths",
     "SwapAverage",

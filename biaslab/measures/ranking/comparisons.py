@@ -189,7 +189,7 @@ def places_within(counts: Any) -> Codes:
     return np.asarray(np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts), np.intp)
 
 
-class Read(NamedTuple):
+class ComparisonTrials(NamedTuple):
     """Comparisons, with links to the trials that they come from.
 
     Attributes
@@ -240,7 +240,7 @@ def comparisons_of(trials: pd.DataFrame) -> Comparisons:
     return read_trials(trials).comparisons
 
 
-def read_trials(trials: pd.DataFrame) -> Read:
+def read_trials(trials: pd.DataFrame) -> ComparisonTrials:
     """Extract comparisons like `comparisons_of`, and link them to the trials."""
     require_columns(trials, _COLUMNS, "trials")
     if trials["opponent_id"].isna().any():
@@ -265,7 +265,7 @@ def read_trials(trials: pd.DataFrame) -> Read:
     home, who = np.divmod(keys, max(len(names), 1))
     contexts_of, who_of = np.asarray(context_names, object)[home], np.asarray(names, object)[who]
     comparisons = Comparisons(contexts_of, who_of, first, second, p, called if called.any() else None)
-    return Read(comparisons, candidates, row)
+    return ComparisonTrials(comparisons, candidates, row)
 
 
 def cells(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

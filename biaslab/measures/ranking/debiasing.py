@@ -21,7 +21,7 @@ from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, fit_log_odds
 from biaslab.measures.ranking.comparisons import Comparisons
-from biaslab.measures.ranking.order_odds import is_counted, log_odds
+from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.stats import Estimate, Ratio, Resampling, logistic_model, usable
 
 Debiasing = Literal["none", "threshold", "uniform-prior", "position-term", "swap-average"]

@@ -1,21 +1,24 @@
-"""Compare remedies: measure before and after each one."""
+"""Compare remedies: measure agreement, position bias, consistency and cost of comparisons before and after each one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core.arrays import Floats
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_count, require_some_of
-from biaslab.measures.ranking.comparisons import Comparisons, cells, read_trials
+from biaslab.core.errors import InputError
+from biaslab.measures.ranking import pairs
+from biaslab.measures.ranking.comparisons import Comparisons, ComparisonTrials, cells, read_trials
 from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
-from biaslab.measures.ranking.measures import MEASURES, Judged, tokens_per_item
 from biaslab.stats import Estimate, Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.correlation import correlate_within
 
 Orders = Literal["both", "one"]
 #: Suffix of a remedy's name if it was fitted on the data it is applied to.
@@ -125,7 +128,7 @@ def _applied(
 
 
 def _measured(debiased: Comparisons, human: Floats, decoding: Decoding, price: Ratio) -> dict[str, Ratio]:
-    judged = Judged(debiased, decode(debiased, decoding).scores, human)
+    judged = RemediedComparisons(debiased, decode(debiased, decoding).scores, human)
     return {measure: judged.ratio(measure) for measure in MEASURES} | {"tokens_per_item": price}
 
 
@@ -157,3 +160,87 @@ def _one_order(trials: pd.DataFrame, seed: int) -> pd.DataFrame:
     single = ~(present[0] & present[1])
     chosen: pd.DataFrame = trials[(forward == wanted[pair]) | single[pair]]
     return chosen
+
+
+MEASURES = ("spearman", "comparative_accuracy", "first_position_rate", "order_consistency")
+
+
+@dataclass(frozen=True, eq=False)
+class RemediedComparisons:
+    """Comparisons after a remedy, the resulting scores, and the candidates' human scores.
+
+    Parameters
+    ----------
+    comparisons : Comparisons
+        Comparisons of several contexts.
+    scores, human : numpy.ndarray, shape (candidates,)
+        The judge's and the mean human score; NaN if missing.
+    """
+
+    comparisons: Comparisons
+    scores: Floats
+    human: Floats
+
+    def ratio(self, measure: str) -> Ratio:
+        """Return a measure as a `Ratio` over comparisons or contexts.
+
+        Parameters
+        ----------
+        measure : {"spearman", "comparative_accuracy", "first_position_rate", "order_consistency"}
+            Spearman's ρ with human scores within contexts, averaged over the contexts in which both vary (null 0); or
+            a metric of `biaslab.ranking.pairs`, over all comparisons, or over those in both orders. The mean ρ uses
+            Student's t for interval and test, because rank correlations of a few candidates take few values, for which
+            bootstrap and sign-flip tests do not keep their levels.
+
+        Raises
+        ------
+        InputError
+            If the measure is unknown.
+        """
+        ratios = {
+            "spearman": self._spearman,
+            "comparative_accuracy": self._accuracy,
+            "first_position_rate": lambda: pairs.first_position_rate(self._home, self._won),
+            "order_consistency": self._consistency,
+        }
+        if measure not in ratios:
+            raise InputError("measure", measure, f"one of {', '.join(ratios)}")
+        return ratios[measure]()
+
+    def estimate(self, measure: str, resampling: Resampling) -> Estimate:
+        """Estimate a measure over contexts."""
+        return self.ratio(measure).estimate(resampling.numbered(pd.unique(self.comparisons.context_id)))
+
+    @cached_property
+    def _home(self) -> Codes:
+        return self.comparisons.context[self.comparisons.first]
+
+    @cached_property
+    def _won(self) -> Floats:
+        """Winner of each comparison: 1 = first, 0 = second, NaN = tie."""
+        return np.where(self.comparisons.p == 0.5, np.nan, self.comparisons.won)
+
+    def _spearman(self) -> Ratio:
+        rho = correlate_within(self.scores, self.human, self.comparisons.context, "spearman")
+        defined = ~np.isnan(rho)
+        missing = "in no context do both scores vary"
+        values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
+        return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t")
+
+    def _accuracy(self) -> Ratio:
+        gap = self.human[self.comparisons.first] - self.human[self.comparisons.second]
+        return pairs.comparative_accuracy(self._home, self._won, gap)
+
+    def _consistency(self) -> Ratio:
+        both = self.comparisons.twins >= 0
+        won = self._won
+        return pairs.order_consistency(self._home[both], won[both], won[self.comparisons.twins[both]])
+
+
+def tokens_per_item(trials: pd.DataFrame, read: ComparisonTrials) -> Ratio:
+    """Return the number of tokens spent per candidate."""
+    context = read.comparisons.context
+    asked = context[read.candidates[0]]
+    tokens = np.concatenate([trials["tokens"].to_numpy(float), np.zeros(len(context))])
+    items = np.concatenate([np.zeros(len(asked)), np.ones(len(context))])
+    return Ratio(np.concatenate([asked, context]), tokens, items)

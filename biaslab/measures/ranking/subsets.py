@@ -15,8 +15,13 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.comparisons import Comparisons, cells, places_within, read_trials, tally
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
-from biaslab.measures.ranking.selection import STRATEGIES, Strategy, select, select_adaptively
-from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame
+from biaslab.measures.ranking.selection import (
+    STRATEGIES,
+    SelectionStrategy,
+    select,
+    select_adaptively,
+)
+from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.correlation import correlate_within
 
 
@@ -24,7 +29,7 @@ def agreement_by_budget(
     trials: pd.DataFrame,
     budgets: Sequence[int],
     human: pd.DataFrame | None = None,
-    strategies: Sequence[Strategy] = ("random", "no-repeat", "symmetric", "adaptive"),
+    strategies: Sequence[SelectionStrategy] = ("random", "no-repeat", "symmetric", "adaptive"),
     debiasings: Sequence[Debiasing] = ("none",),
     decoding: Decoding = "bradley-terry-position",
     draws: int = 50,
@@ -165,14 +170,14 @@ def _check(budgets: Sequence[int], strategies: Sequence[str], draws: int) -> Non
         raise InputError("draws", draws, "at least one")
 
 
-def _available(every: Comparisons, strategy: Strategy) -> int:
+def _available(every: Comparisons, strategy: SelectionStrategy) -> int:
     """Return the number of comparisons a strategy can ask in the largest context."""
     largest = int(np.bincount(every.context).max())
     return largest * (largest - 1) // (2 if strategy == "no-repeat" else 1)
 
 
 def _replay(
-    every: Comparisons, parts: Sequence[Codes], strategy: Strategy, budget: int, seed: tuple[int, int]
+    every: Comparisons, parts: Sequence[Codes], strategy: SelectionStrategy, budget: int, seed: tuple[int, int]
 ) -> list[Codes]:
     """Return the comparisons that a strategy asks in each context, in order."""
     chosen = []
@@ -244,3 +249,56 @@ def _kept_orders(every: Comparisons, kept: Bools, decoding: Decoding, references
         counts.append(sums)
     counts.append([tally(home, column, every.n_contexts) for column in (sign == 0, np.ones(len(home)))])
     return np.array(counts)
+
+
+def budget_needed(curves: pd.DataFrame, share: float = 0.9) -> pd.DataFrame:
+    """Return how many comparisons reach a share of the agreement of all comparisons.
+
+    Parameters
+    ----------
+    curves : pandas.DataFrame
+        Result of `biaslab.ranking.agreement_by_budget`, whose largest budget asks all pairs.
+    share : float
+        Share of the agreement at the largest budget, above 0, at most 1.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Comparisons per context by attribute and debiasing (and by judge, data set or template if there are several),
+        one column per strategy, interpolated linearly between budgets on the curve made monotone. NaN if the agreement
+        of all comparisons is not positive. *no-repeat*, which cannot ask all pairs, is left out.
+
+    Raises
+    ------
+    InputError
+        If the share is out of range.
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> rows = {"attribute": "fluency", "debiasing": "none", "strategy": "random", "metric": "spearman"}
+    >>> curves = pd.DataFrame([rows | {"budget": r, "estimate": rho} for r, rho in ((2, 0.2), (10, 0.4), (30, 0.5))])
+    >>> budget_needed(curves)["random"].to_dict()
+    {('fluency', 'none'): 20.0}
+    """
+    if not 0 < share <= 1:
+        raise InputError("share", share, "above 0, at most 1")
+    require_columns(curves, ["metric", "attribute", "debiasing", "strategy", "budget", "estimate"], "curves")
+    rho = curves[(curves["metric"] == "spearman") & (curves["strategy"] != "no-repeat")]
+    several = [name for name in ("judge", "dataset", "template") if name in rho and len(set(rho[name])) > 1]
+    index = [*several, "attribute", "debiasing"]
+    rows = [
+        dict(zip([*index, "strategy"], key, strict=True)) | {"budget": _reached(curve, share)}
+        for key, curve in rho.groupby([*index, "strategy"], sort=False)
+    ]
+    table = pd.DataFrame(rows, columns=[*index, "strategy", "budget"])
+    wide = table.pivot_table("budget", index, "strategy")
+    return wide.reindex(pd.MultiIndex.from_frame(table[index].drop_duplicates()), columns=table["strategy"].unique())
+
+
+def _reached(curve: pd.DataFrame, share: float) -> float:
+    """Return the budget at which a curve, made monotone, reaches a share of its last value."""
+    curve = curve.sort_values("budget")
+    goal = share * float(curve["estimate"].iloc[-1])
+    return float(np.interp(goal, curve["estimate"].cummax(), curve["budget"])) if goal > 0 else np.nan

@@ -25,27 +25,30 @@ Examples
 ['coherence', 'consistency', 'fluency', 'relevance']
 """
 
-from biaslab.measures.scoring.agreement import agreement, agreement_difference
-from biaslab.measures.scoring.bert_score import bert_scores
-from biaslab.measures.scoring.conditional_shares import conditional_shares
-from biaslab.measures.scoring.encoder import Encoder, load_encoder
-from biaslab.measures.scoring.g_eval import GEval, StepWriting, written_steps
-from biaslab.measures.scoring.gpt_score import GPTScore
-from biaslab.measures.scoring.prompt_scoring import PromptScoring
-from biaslab.measures.scoring.rating import Rating
-from biaslab.measures.scoring.reference import reference_scores
-from biaslab.measures.scoring.scorer import SCORES, Scorer, scores
-from biaslab.measures.scoring.system_accuracy import system_accuracy
+from biaslab.measures.scoring.agreement import agreement, agreement_difference, conditional_shares, system_accuracy
+from biaslab.measures.scoring.encoder import TokenEmbedder, load_encoder
+from biaslab.measures.scoring.reference import bert_scores, reference_scores
+from biaslab.measures.scoring.scorers import (
+    SCORES,
+    GEval,
+    GPTScore,
+    PromptScoring,
+    Rating,
+    Scorer,
+    StepWriting,
+    scores,
+    written_steps,
+)
 
 __all__ = [
     "SCORES",
-    "Encoder",
     "GEval",
     "GPTScore",
     "PromptScoring",
     "Rating",
     "Scorer",
     "StepWriting",
+    "TokenEmbedder",
     "agreement",
     "agreement_difference",
     "bert_scores",

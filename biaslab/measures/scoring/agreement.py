@@ -1,40 +1,46 @@
-"""Estimate agreement of scores with mean human scores, and compare two scorers."""
+"""Agreement of scores with humans, per item and per system, and with scores of another attribute."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from dataclasses import replace
+from itertools import combinations, product
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
-from biaslab.measures.scoring.scorer import SCORES
+from biaslab.measures.scoring.scorers import SCORES
 from biaslab.stats import (
     ITEM,
+    CorrelationMethod,
     Estimate,
     Level,
-    Method,
+    Ratio,
     Resampling,
     agreement_loss,
+    cluster_statistic,
     estimate_correlation,
     estimate_rows,
     estimates_frame,
     require_columns,
+    undefined,
     warn_missing,
 )
 
 _CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient")
-_Estimator = Callable[[pd.DataFrame, Level, Method], Estimate]
+_Estimator = Callable[[pd.DataFrame, Level, CorrelationMethod], Estimate]
 
 
 def agreement(
     scores: pd.DataFrame,
     dataset: Dataset | Mapping[str, Dataset] | None = None,
     levels: Sequence[Level] = get_args(Level),
-    coefficients: Sequence[Method] = get_args(Method),
+    coefficients: Sequence[CorrelationMethod] = get_args(CorrelationMethod),
     resampling: Resampling | None = None,
     by: Sequence[str] = ("template",),
     constant: Literal["drop", "zero"] = "drop",
@@ -99,7 +105,7 @@ def agreement(
     _require_options(levels, coefficients)
     require_columns(scores, SCORES[1:], "scores")
 
-    def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
+    def estimate(items: pd.DataFrame, level: Level, coefficient: CorrelationMethod) -> Estimate:
         return estimate_correlation(items, "score", "human", how, level, coefficient, null=0.0, constant=constant)
 
     rows: list[dict[str, Any]] = []
@@ -118,7 +124,7 @@ def agreement_difference(
     second: pd.DataFrame,
     dataset: Dataset | Mapping[str, Dataset],
     levels: Sequence[Level] = get_args(Level),
-    coefficients: Sequence[Method] = get_args(Method),
+    coefficients: Sequence[CorrelationMethod] = get_args(CorrelationMethod),
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
     """Estimate the difference in agreement with humans between two scorers, on candidates that both scored.
@@ -173,7 +179,7 @@ def agreement_difference(
             "second", sorted(set(second["attribute"])), "scores of an attribute that the first also scored"
         )
 
-    def estimate(items: pd.DataFrame, level: Level, coefficient: Method) -> Estimate:
+    def estimate(items: pd.DataFrame, level: Level, coefficient: CorrelationMethod) -> Estimate:
         return agreement_loss(items, "score", "score_2", "human", how, level, coefficient)
 
     rows: list[dict[str, Any]] = []
@@ -257,7 +263,7 @@ def _rows(
     what: str,
     where: Mapping[str, Any],
     estimate: _Estimator,
-    options: tuple[Sequence[Level], Sequence[Method]],
+    options: tuple[Sequence[Level], Sequence[CorrelationMethod]],
     resampling: Resampling,
 ) -> list[dict[str, Any]]:
     """Estimate at every level with every coefficient."""
@@ -277,7 +283,7 @@ def _rows(
 
 def _require_options(levels: Sequence[str], coefficients: Sequence[str]) -> None:
     require_some_of("levels", levels, get_args(Level))
-    require_some_of("coefficients", coefficients, get_args(Method))
+    require_some_of("coefficients", coefficients, get_args(CorrelationMethod))
 
 
 def _only(scores: pd.DataFrame, name: str) -> dict[str, str]:
@@ -287,3 +293,179 @@ def _only(scores: pd.DataFrame, name: str) -> dict[str, str]:
     if len(whose) != 1:
         raise TrialsError(name, f"scores of {len(whose)} scorers", "the scores of one", "select one first")
     return {str(key): str(value) for key, value in whose.iloc[0].items()}
+
+
+_DIGITS = 12  # means are compared after rounding to this many decimals
+_NOTE = "not a smooth statistic: no test, and the coverage of the interval is not established"
+
+
+def system_accuracy(
+    scores: pd.DataFrame, dataset: Dataset, resampling: Resampling | None = None, by: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Estimate the share of pairs of systems whose mean scores differ in the direction of their mean human scores.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        A scores frame (`biaslab.scoring.scores`).
+    dataset : Dataset
+        The data set that was scored, with named systems.
+    resampling : Resampling, optional
+        Settings of the intervals: percentile intervals over contexts, for these systems.
+    by : sequence of str
+        Further columns by which to split the rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame: metric ``system_accuracy``, 0 to 1, one row per scorer, judge and attribute. All pairs
+        count; one is correct if both differences have the same sign, including 0. There is no test, because the
+        statistic is a step function: a single context changes nothing, or flips a pair.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, the scores are of another data set, or the systems are not named.
+
+    References
+    ----------
+    Kocmi et al. 2021, *To Ship or Not to Ship*, Eq. 1; column "Acc." of Wang et al. 2023, Tables 2, 9 and 11.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=8)
+    >>> trials = bl.collect(bl.scoring.GEval(["fluency"]), bl.SimulatedJudge(data), data, progress=False)
+    >>> bool(system_accuracy(bl.scoring.scores(trials), data)["estimate"].item() > 0.8)
+    True
+    """
+    resampling = resampling or Resampling()
+    require_columns(scores, [*SCORES, *by], "scores")
+    if (dataset.candidates["system"].str.strip() == "").any():
+        raise TrialsError("candidates of the data set", "one without a system", "a system for every candidate")
+    rows: list[dict[str, Any]] = []
+    names = [*SCORES[:4], *by]
+    for values, group in scores.groupby(names, sort=False):
+        where = dict(zip(names, values, strict=True))
+        frame = with_human([group], dataset, str(where["attribute"]))
+        whole = frame.dropna(subset=["score", "human"])
+        estimates = {"system_accuracy": _estimate(whole, resampling)}
+        rows += estimate_rows(estimates, where, resampling, len(whole), len(frame) - len(whole))
+    return estimates_frame(rows, "agreement", (), [name for name in names if name not in ("judge", "dataset")])
+
+
+def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Estimate from one row per candidate, with ``context_id, system, score, human``."""
+    contexts, _ = pd.factorize(resampling.cluster_of(frame["context_id"]))
+    systems, known = pd.factorize(frame["system"], sort=True)
+    if len(known) < 2:
+        return undefined("fewer than two systems", len(set(contexts)))
+    sums = np.zeros((3, contexts.max() + 1, len(known)))
+    for table, values in zip(sums, (np.ones(len(frame)), frame["score"], frame["human"]), strict=True):
+        np.add.at(table, (contexts, systems), np.asarray(values, float))
+    # resamples then depend on the seed only, not on the order of contexts
+    sums = sums[:, np.lexsort(sums.swapaxes(1, 2).reshape(-1, sums.shape[1]))]
+    first, second = np.triu_indices(len(known), 1)
+
+    def accuracy(weights: Floats) -> Floats:
+        counts, *totals = (weights @ table for table in sums)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = [np.where(counts > 0, total / counts, np.nan) for total in totals]
+        signs = [np.sign(np.round(mean[:, first] - mean[:, second], _DIGITS)) for mean in means]
+        met = ~np.isnan(signs[0])
+        right = ((signs[0] == signs[1]) & met).sum(axis=1)
+        return np.asarray(np.where(met.any(axis=1), right / np.maximum(met.sum(axis=1), 1), np.nan), float)
+
+    method = "percentile" if resampling.method == "studentised" else resampling.method
+    estimate = cluster_statistic(accuracy, sums.shape[1], replace(resampling, method=method), None, (0.0, 1.0))
+    return replace(estimate, note="; ".join(filter(None, [estimate.note, _NOTE])))
+
+
+#: The mean score, and the share of each level.
+Parts = tuple[Ratio, list[Ratio]]
+
+
+def conditional_shares(
+    scores: pd.DataFrame,
+    attributes: Sequence[str],
+    values: Sequence[float],
+    judge: str,
+    dataset: str,
+    resampling: Resampling | None = None,
+) -> pd.DataFrame:
+    """Estimate the distribution of each attribute's score given a low or high earlier score, for all attribute pairs.
+
+    Parameters
+    ----------
+    scores : pandas.DataFrame
+        One row per output, or per rating by one person: ``context_id``, and a column per attribute. Rows with a
+        missing score are dropped for pairs with that attribute; scores between two values are rounded to the nearest,
+        halves down.
+    attributes : sequence of str
+        In the order in which they were scored; each is paired with all later ones.
+    values : sequence of float
+        The scores of the scale, ascending. Low means up to the middle of the scale.
+    judge, dataset : str
+        Judge (or annotator) and data set of the scores.
+    resampling : Resampling, optional
+        Settings of the intervals, which are over contexts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates frame of `biaslab.probes.Anchoring` with the metrics ``share_after_low``, ``share_after_high`` by
+        ``score``, and ``mean_after_low``, ``mean_after_high``; ``after`` is the earlier attribute, ``attribute`` the
+        later one, ``position`` the position of the later one.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two attributes or values.
+
+    Examples
+    --------
+    >>> rows = [(f"c{k}", 1 + k % 5, 1 + k % 5) for k in range(20)]
+    >>> scores = pd.DataFrame(rows, columns=["context_id", "coherence", "fluency"])
+    >>> estimates = conditional_shares(scores, ["coherence", "fluency"], range(1, 6), "a judge", "a set")
+    >>> estimates.loc[estimates["metric"].str.startswith("mean"), "estimate"].tolist()
+    [2.0, 4.5]
+    """
+    resampling, levels = resampling or Resampling(), np.asarray(list(values), float)
+    if len(attributes) < 2 or len(levels) < 2:
+        raise InputError("attributes and values", (list(attributes), list(values)), "at least two of each")
+    require_columns(scores, ("context_id", *attributes), "scores")
+    rows: list[dict[str, Any]] = []
+    for (_, first), (place, later) in combinations(enumerate(attributes, start=1), 2):
+        known = scores[scores[first].notna() & scores[later].notna()]
+        where = {"judge": judge, "dataset": dataset, "after": first, "attribute": later, "position": place}
+        counts = len(known), len(scores) - len(known)
+        nearest = np.abs(known[later].to_numpy(float)[:, None] - levels).argmin(axis=1)
+        low = known[first].to_numpy(float) <= (levels[0] + levels[-1]) / 2
+        chances = np.eye(len(levels))[nearest]
+        for side, inside in (("low", low), ("high", ~low)):
+            missing = f"undefined: no first score is {side}"
+            mean, shares = later_scores(known["context_id"], chances * inside[:, None], levels, missing)
+            rows += estimate_rows({f"mean_after_{side}": mean.estimate(resampling)}, where, resampling, *counts)
+            for score, share in zip(levels.tolist(), shares, strict=True):
+                estimates = {f"share_after_{side}": share.estimate(resampling)}
+                rows += estimate_rows(estimates, where | {"score": score}, resampling, *counts)
+    return estimates_frame(rows, "anchoring", (), ("attribute", "after", "position", "score"))
+
+
+def later_scores(context: pd.Series, chances: Floats, levels: Floats, missing: str) -> Parts:
+    """Return the mean score and the share of each level, among outputs whose earlier score is low, or high.
+
+    Parameters
+    ----------
+    context : pandas.Series
+        Context of each output.
+    chances : numpy.ndarray
+        Outputs × levels: the probability that the earlier score is low (or high) and the later one equals the level.
+    levels : numpy.ndarray
+        The scores of the scale, ascending.
+    missing : str
+        The note if there is no such earlier score.
+    """
+    weight, extremes = chances.sum(axis=1), (float(levels[0]), float(levels[-1]))
+    mean = Ratio(context, chances @ levels, weight, bounds=extremes, missing=missing)
+    return mean, [Ratio(context, share, weight, bounds=(0.0, 1.0), missing=missing) for share in chances.T]

@@ -28,7 +28,7 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder:
+class TokenEmbedder:
     """Contextual embeddings of texts from a transformers model.
 
     Parameters
@@ -127,7 +127,7 @@ class Encoder:
             yield vector[: len(row)]
 
 
-def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = "cpu") -> Encoder:
+def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = "cpu") -> TokenEmbedder:
     """Load an encoder or a causal model in float32, with remote code disabled.
 
     Parameters
@@ -153,7 +153,7 @@ def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = 
     loaded, tokenizer = load_headless(source, device=device)
     config = loaded.config
     at = choose_layer(config, layer, source.name)
-    return Encoder(f"{source.name}, layer {at}", loaded, tokenizer, at)
+    return TokenEmbedder(f"{source.name}, layer {at}", loaded, tokenizer, at)
 
 
 def choose_layer(config: Any, layer: int | None, name: str) -> int:

@@ -14,15 +14,15 @@ import numpy as np
 
 from biaslab import prompts
 from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
-from biaslab.core.about import Form, Reasons
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_sampling, require_whole
+from biaslab.core.requests import Reasons, ReplyFormat
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.prompts.parsing import parse_score, parse_scores
 from biaslab.stats import ITEM, tempered
 
-Answer = Literal["distribution", "text"]
+ScoreAnswer = Literal["distribution", "text"]
 AnyAnswer = Literal["distribution", "text", "score"]
 
 
@@ -102,7 +102,7 @@ def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]
 
 
 @dataclass(frozen=True)
-class Asking:
+class AnswerSettings:
     """Parameters of pointwise requests, shared by all pointwise probes.
 
     Parameters
@@ -135,7 +135,7 @@ class Asking:
     evaluators: bool = False
 
     def __post_init__(self) -> None:
-        allowed = get_args(AnyAnswer if self.evaluators else Answer)
+        allowed = get_args(AnyAnswer if self.evaluators else ScoreAnswer)
         require_one_of("answer", self.answer, allowed)
         require_sampling(self.answer, self.replicates, self.temperature)
         require_whole("max_tokens", self.max_tokens, 1)
@@ -157,7 +157,7 @@ def about_scores(
     item: Item,
     attributes: Sequence[str],
     scale: Scale,
-    form: Form = "bare",
+    form: ReplyFormat = "bare",
     reasons: Reasons = "none",
     previous: float | None = None,
     edit: str = "",
@@ -238,7 +238,7 @@ class Question:
         labels = tuple(f" {label}" for label in self.scale.labels)
         return replace(self, messages=messages, scale=replace(self.scale, labels=labels))
 
-    def trials(self, asking: Asking, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+    def trials(self, asking: AnswerSettings, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
         """Yield one trial per replicate.
 
         Their condition contains the given columns, ``scale``, ``answer`` and ``human``, the mean human score.
@@ -255,7 +255,7 @@ class Question:
 
         Their condition contains ``label``, the label's value on the scale, in addition to the columns of `trials`.
         """
-        [trial] = self.trials(Asking(), condition)
+        [trial] = self.trials(AnswerSettings(), condition)
         for label in self.scale.values:
             yield replace(trial, condition={**trial.condition, "label": label})
 

@@ -2,11 +2,9 @@
 
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.feature_probe import FeatureProbe
-from biaslab.probes.base.logs import by_configuration, paired, rated, scored
 from biaslab.probes.base.pair_feature import PairFeatureProbe
-from biaslab.probes.base.pair_probe import PairProbe
-from biaslab.probes.base.probe import FAIR, WRITTEN, Accepted, Probe, planted
-from biaslab.probes.base.score_probe import ScoreProbe
+from biaslab.probes.base.probe import FAIR, WRITTEN, Accepted, Probe, by_configuration, paired, planted, rated, scored
+from biaslab.probes.base.questions import PairProbe, ScoreProbe
 
 __all__ = [
     "FAIR",

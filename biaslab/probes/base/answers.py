@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,25 @@ from numpy.typing import NDArray
 
 from biaslab.core.arrays import Floats
 from biaslab.core.scales import Scale
-from biaslab.probes.base.cell import Cell, mean_of
+from biaslab.probes.base.cell import Cell, Estimable, mean_of
 from biaslab.stats import (
     ITEM,
     Agreement,
+    CorrelationMethod,
     Estimate,
+    Level,
     Ratio,
     Resampling,
+    agreement_loss,
     agreement_within,
     cluster_statistic,
     draw_means,
     estimate_alpha,
+    expected_agreement_loss,
     in_order,
     number_items,
+    relative_loss,
+    sample_table,
     sum_by_context,
     tempered,
     undefined,
@@ -254,3 +260,57 @@ def _mean(samples: Floats) -> Floats:
     count = finite.sum(axis=0)
     total = np.where(finite, samples, 0.0).sum(axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+_ONE = "undefined: {} was sampled once, so the noise that lowers agreement is unknown; use {}"
+_SHARES = 'undefined: scores are means of {} counted samples with unknown noise; use answer="text" and {}'
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Differences of agreement between conditions of one cell.
+
+    Parameters
+    ----------
+    blocks : pandas.DataFrame
+        One row per item: `biaslab.stats.blocks.whole_blocks`.
+    samples : mapping of str to numpy.ndarray, each of shape (items, replicates)
+        The samples behind the means of sampled conditions.
+    why_not : str
+        Why differences are undefined; empty if they are defined.
+    """
+
+    blocks: pd.DataFrame
+    samples: Mapping[str, Floats]
+    why_not: str
+
+    @classmethod
+    def of(cls, cell: Cell, blocks: pd.DataFrame, condition: str, levels: Collection[str], remedy: str) -> Losses:
+        """Build from a cell with sampled text under the conditions ``levels``; ``remedy`` completes the message."""
+        if k := sample_count(cell.trials):
+            return cls(blocks, {}, _SHARES.format(k, remedy))
+        if cell.where["answer"] != "text" or not levels:
+            return cls(blocks, {}, "")
+        sampled = cell.trials[cell.trials[condition].isin(levels)]
+        index = pd.MultiIndex.from_frame(blocks[list(ITEM)])
+        tables = {name: sample_table(sampled[sampled[condition] == name]).reindex(index) for name in levels}
+        once = [name for name, table in tables.items() if len(blocks) and not (table.notna().sum(axis=1) > 1).any()]
+        why_not = _ONE.format(f"the score {once[0]!r}", remedy) if once else ""
+        return cls(blocks, {name: table.to_numpy(float) for name, table in tables.items()}, why_not)
+
+    def loss(
+        self, cell: Cell, pair: tuple[str, str], level: Level, method: CorrelationMethod, relative: bool = False
+    ) -> Estimable:
+        """Return the agreement under the first condition minus that under the second, or relative to the first.
+
+        Uses `agreement_loss` or `relative_loss` for exact scores, `expected_agreement_loss` for samples.
+        """
+        if self.why_not:
+            return undefined(self.why_not, self.blocks["context_id"].nunique())
+        samples = {name: scores for name, scores in self.samples.items() if name in pair}
+        one, two = pair
+        if samples:
+            corrected = partial(expected_agreement_loss, self.blocks, one, two, "human", samples, relative=relative)
+            return partial(corrected, resampling=cell.resampling, level=level, method=method)
+        estimate = relative_loss if relative else agreement_loss
+        return partial(estimate, self.blocks, one, two, "human", cell.resampling, level, method)

@@ -1,4 +1,4 @@
-"""Base for probes that regress a judge's score on a text feature, controlling for human scores."""
+"""Base of probes that regress a judge's score on a text feature, controlling for human scores."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import About, Likelihood, Reply, Scalar, Status, Trial
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
+from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Question, ratings_by_item
-from biaslab.probes.base.human_errors import has_several_ratings, noted, without_ratings, without_test
-from biaslab.probes.base.own_protocol import protocol_column
-from biaslab.probes.base.scale_ends import bounded_scale, crowded_end
-from biaslab.probes.base.score_probe import ScoreProbe
-from biaslab.probes.base.slope_bounds import MissingScores
+from biaslab.probes.base.questions import ScoreProbe, protocol_column
 from biaslab.stats import (
     ITEM,
     LEAST_RELIABILITY,
+    TIPPING,
     Corrected,
     Estimate,
     Level,
@@ -35,6 +34,8 @@ from biaslab.stats import (
     linear_model,
     slope_at_equal,
 )
+from biaslab.stats.regression import demeaned
+from biaslab.stats.reliability import rating_error
 
 _ALIKE = 0.05  # p-value below which human scores are associated with the feature
 
@@ -234,7 +235,7 @@ class FeatureProbe(ScoreProbe):
         items : pandas.DataFrame
             As in `_slope`.
         level : {"context", "dataset"}
-            "dataset" uses `biaslab.stats.correlation_intervals.correlation_difference`; "context" uses the bootstrap
+            "dataset" uses `biaslab.stats.correlation.correlation_difference`; "context" uses the bootstrap
             only for intervals other than the studentised one.
         """
         columns = ("score", "human", self.feature)
@@ -297,3 +298,209 @@ def with_missing_scores(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _excludes_0(estimate: Estimate) -> bool:
     return estimate.ci_low > 0 or estimate.ci_high < 0
+
+
+_ASSUMED = (0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities; estimates change monotonically with reliability
+
+
+def has_several_ratings(items: pd.DataFrame) -> bool:
+    """Return whether items have ratings of several annotators, so that the error in human scores is known."""
+    return "ratings" in items and bool(items["ratings"].fillna("").str.contains(" ", regex=False).any())
+
+
+def without_ratings(items: pd.DataFrame) -> pd.DataFrame:
+    """Return items with only their mean human score."""
+    return items.drop(columns=["ratings", "annotators"], errors="ignore")
+
+
+def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
+    """Return an estimate with interval and test valid for every reliability of human scores from .3 to 1.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Estimate without correction.
+    at : Corrected
+        Function that returns the estimate at a given share of error.
+    """
+    each = [estimate, *(at(1 - reliability) for reliability in _ASSUMED)]
+    intervals = [(one.ci_low, one.ci_high) for one in each]
+    if np.isnan(intervals).any():
+        why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
+        return noted(without_test(estimate), why_not)
+    return replace(
+        estimate,
+        ci_low=min(low for low, _ in intervals),
+        ci_high=max(high for _, high in intervals),
+        p_value=max(one.p_value for one in each),
+        mde=max(one.mde for one in each),
+        method=f"{estimate.method}; valid for reliabilities of human scores from {LEAST_RELIABILITY} to 1",
+    )
+
+
+def without_test(estimate: Estimate) -> Estimate:
+    """Return an estimate without interval, bounds and test."""
+    return replace(
+        estimate,
+        ci_low=math.nan,
+        ci_high=math.nan,
+        p_value=math.nan,
+        mde=math.nan,
+        bound_low=math.nan,
+        bound_high=math.nan,
+    )
+
+
+def noted(estimate: Estimate, note: str) -> Estimate:
+    """Append a note to an estimate."""
+    return replace(estimate, note="; ".join(filter(None, (estimate.note, note))))
+
+
+_CROWDED = 0.2  # share of scores at an end above which linearity in quality is not assumed
+
+
+def crowded_end(items: pd.DataFrame) -> str:
+    """Return a message if more than a fifth of the scores lie at one end of their scale, else "".
+
+    Examples
+    --------
+    >>> crowded_end(pd.DataFrame({"scale": "1-5", "score": [5.0, 4.6, 3.0, 2.0, 4.4]}))
+    '40 % of scores lie at the top of the scale'
+    """
+    names = items["scale"].unique().tolist() if "scale" in items else []
+    scale = bounded_scale(names[0]) if len(names) == 1 else None
+    if scale is None:
+        return ""
+    worth, score = np.array(scale.values), items["score"].to_numpy(float)
+    shares = {"top": np.mean(score > worth[-2:].mean()), "bottom": np.mean(score < worth[:2].mean())}
+    end = max(shares, key=lambda name: shares[name])
+    return f"{100 * shares[end]:.0f} % of scores lie at the {end} of the scale" if shares[end] > _CROWDED else ""
+
+
+def bounded_scale(name: object) -> Scale | None:
+    """Return the named scale; None if it is unbounded or unknown."""
+    try:
+        scale = scale_named(str(name))
+    except InputError:
+        return None
+    return None if scale is REWARD else scale
+
+
+def width_of(scale: object) -> float:
+    """Return the width of a scale in points; infinite if it is unbounded or unknown."""
+    known = bounded_scale(scale)
+    return known.high - known.low if known else math.inf
+
+
+_HALVINGS = 7
+_WIDTH = 4.0  # assumed maximum deviation of unbounded scores, in standard deviations
+
+
+@dataclass(frozen=True)
+class MissingScores:
+    """Items with missing scores, and their possible effect on a slope at equal human score.
+
+    A slope is a weighted sum of scores, so its smallest and largest values have each missing score at one end of the
+    scale, by the sign of its weight (Horowitz & Manski 2000). The tipping point is the deviation of missing scores from
+    their prediction at which a finding vanishes (Yan, Lee & Li 2009, *Missing data handling methods in medical device
+    clinical trials*, J. Biopharm. Stat. 19).
+
+    Parameters
+    ----------
+    items : pandas.DataFrame
+        All planned items: ``context_id, score, human``, the feature and the covariates; only ``score`` may be NaN.
+    feature : str
+        Column of the feature.
+    covariates : sequence of str
+        Columns controlled for in addition to the human score.
+    within : bool
+        Whether each context has its own intercept.
+    ends : tuple of float
+        Lowest and highest score, in the unit of ``score``; infinite if unbounded.
+    """
+
+    items: pd.DataFrame
+    feature: str
+    covariates: Sequence[str]
+    within: bool
+    ends: tuple[float, float]
+
+    def bound(self, estimate: Estimate, slope: Callable[[pd.DataFrame], Estimate], unit: float = 1.0) -> Estimate:
+        """Add bounds to an estimate and, if these contain 0 but the interval does not, its tipping point.
+
+        Parameters
+        ----------
+        estimate : Estimate
+            The slope over items with a score.
+        slope : callable
+            Returns the slope of complete items.
+        unit : float
+            Scale points per unit of ``score``, for the note.
+        """
+        lost = self.items["score"].isna().to_numpy()
+        if not lost.any() or math.isnan(estimate.ci_low):
+            return estimate
+        up = self._weights()[lost] > 0
+        low, high = math.nan, math.nan
+        if np.isfinite(self.ends).all():
+            low = slope(self._filled(np.where(up, *self.ends))).ci_low
+            high = slope(self._filled(np.where(up, *self.ends[::-1]))).ci_high
+            low, high = (math.nan, math.nan) if math.isnan(low) or math.isnan(high) else (low, high)
+        estimate = replace(estimate, bound_low=min(low, estimate.ci_low), bound_high=max(high, estimate.ci_high))
+        if estimate.ci_low <= 0 <= estimate.ci_high or low > 0 or high < 0:
+            return estimate
+        off = self._tipping_point(estimate, slope, np.where(up, 1.0, -1.0) * math.copysign(1.0, estimate.estimate))
+        if off is None:
+            return estimate
+        words = f"{TIPPING} missing scores {off * unit:.2g} points off their predicted values"
+        return replace(estimate, note="; ".join(filter(None, (estimate.note, words))))
+
+    def _weights(self) -> Floats:
+        """Return each score's weight in the slope: the feature's residual on human score and covariates."""
+        names = [*self.covariates, "human", self.feature]
+        x = self.items[names].to_numpy(float)
+        x = demeaned(x, pd.factorize(self.items["context_id"])[0]) if self.within else x - x.mean(axis=0)
+        gram = x.T @ x
+        gram[-2, -2] -= rating_error(self.items, self.within).error[0]
+        solved: Floats = np.linalg.lstsq(gram, np.eye(len(names))[-1], rcond=None)[0]
+        return x @ solved
+
+    def _filled(self, values: Floats) -> pd.DataFrame:
+        score = self.items["score"].to_numpy(float).copy()
+        score[np.isnan(score)] = np.clip(values, *self.ends)
+        return self.items.assign(score=score)
+
+    def _tipping_point(
+        self, estimate: Estimate, slope: Callable[[pd.DataFrame], Estimate], sides: Floats
+    ) -> float | None:
+        """Return how far missing scores must deviate to overturn the finding; None if no deviation does."""
+        predicted = self._predicted()
+        spread = float(self.items["score"].std())
+        width = self.ends[1] - self.ends[0] if np.isfinite(self.ends).all() else _WIDTH * spread
+
+        def holds(off: float) -> bool:
+            there = slope(self._filled(predicted - off * sides))
+            return there.ci_low > 0 if estimate.estimate > 0 else there.ci_high < 0
+
+        if holds(width):
+            return None
+        low, high = 0.0, width
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if holds(middle) else (low, middle)
+        return high
+
+    def _predicted(self) -> Floats:
+        """Return the regression predictions for the missing scores."""
+        known = self.items["score"].notna().to_numpy()
+        names = [*self.covariates, "human", self.feature]
+        x, y = self.items[names].to_numpy(float), self.items["score"].to_numpy(float)
+        codes = pd.factorize(self.items["context_id"])[0] if self.within else np.zeros(len(x), np.intp)
+        count = np.bincount(codes[known], minlength=codes.max() + 1)
+        whole = np.column_stack([x, y])
+        means = np.column_stack([np.bincount(codes[known], column[known], len(count)) for column in whole.T])
+        means = np.where(count[:, None] > 0, means / np.maximum(count, 1)[:, None], whole[known].mean(axis=0))
+        centred = whole - means[codes]
+        slopes = np.linalg.lstsq(centred[known, :-1], centred[known, -1], rcond=None)[0]
+        predicted: Floats = means[codes[~known], -1] + centred[~known, :-1] @ slopes
+        return predicted

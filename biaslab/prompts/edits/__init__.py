@@ -1,6 +1,6 @@
 """Edits, one module per family: changes of how a candidate is shown that preserve its quality, or lower it.
 
-Every `Edit` defined by a module in this folder is found by its name; no registration is needed.
+Every `TextEdit` defined by a module in this folder is found by its name; no registration is needed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from collections.abc import Callable
 from functools import cache
 
 from biaslab.core.checks import require_one_of
-from biaslab.prompts.edits.base import Edit, Placed, changes, constant, edit, placed
-from biaslab.prompts.edits.lookup import from_table
-from biaslab.prompts.edits.null import null_edit
+from biaslab.prompts.edits.base import Placed, TextEdit, changes, constant, edit, from_table, null_edit, placed
 
 __all__ = [
-    "Edit",
     "Placed",
+    "TextEdit",
     "available",
     "changes",
     "constant",
@@ -30,7 +28,7 @@ __all__ = [
 
 
 @cache
-def available() -> dict[str, Edit]:
+def available() -> dict[str, TextEdit]:
     """Return every edit by its name, in alphabetical order.
 
     Examples
@@ -39,11 +37,11 @@ def available() -> dict[str, Edit]:
     True
     """
     modules = (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
-    edits = {e.name: e for module in modules for e in vars(module).values() if isinstance(e, Edit)}
+    edits = {e.name: e for module in modules for e in vars(module).values() if isinstance(e, TextEdit)}
     return dict(sorted(edits.items()))
 
 
-def find_edit(edit: str | Edit | Callable[[str], str]) -> Edit:
+def find_edit(edit: str | TextEdit | Callable[[str], str]) -> TextEdit:
     """Return an edit by its name, or create one from a function from text to text.
 
     Parameters
@@ -61,9 +59,9 @@ def find_edit(edit: str | Edit | Callable[[str], str]) -> Edit:
     >>> find_edit(str.upper).name
     'upper'
     """
-    if isinstance(edit, Edit):
+    if isinstance(edit, TextEdit):
         return edit
     if callable(edit):
-        return Edit(edit.__name__, edit)
+        return TextEdit(edit.__name__, edit)
     require_one_of("edit", edit, tuple(available()))
     return available()[edit]

@@ -8,14 +8,24 @@ labels is `UNKNOWN`: then nothing is inferred from the sentences.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from biaslab.core import Status
 from biaslab.core.errors import InputError
-from biaslab.prompts.parsing.decisions import decided
-from biaslab.prompts.parsing.mentions import TIE, UNKNOWN, Names, names_of
-from biaslab.prompts.parsing.structured import fields
-from biaslab.prompts.parsing.whole_replies import is_refusal, without_runs
+from biaslab.prompts.parsing import phrases
+from biaslab.prompts.parsing.phrases import (
+    BLAMED,
+    CLAUSE,
+    DENIED,
+    MENTION,
+    TIE,
+    UNKNOWN,
+    LabelNames,
+    names_of,
+    place_of,
+    places_in,
+)
+from biaslab.prompts.parsing.replies import fields, is_refusal, without_runs
 
 VERDICT = r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?ment|conclusion|pick|vote|result)"
 """Pattern of what a verdict is called."""
@@ -114,12 +124,12 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
     return (names.tie, "ok") if names.tie >= 0 else (None, "tie")
 
 
-def _worded(text: str, names: Names) -> set[int]:
+def _worded(text: str, names: LabelNames) -> set[int]:
     """Return the labels that a text names in its own form: "[[A]] is better than [[B]]" is a sentence about both."""
     return alone(text, names) or decided(names.mask(text))
 
 
-def marked(text: str, names: Names) -> set[int]:
+def marked(text: str, names: LabelNames) -> set[int]:
     r"""Return the labels in the marks of a text: places, `TIE`, `UNKNOWN`; empty if it has no mark.
 
     The first form that occurs decides. Contradictory marks are resolved by a statement, such as "My final verdict is
@@ -127,7 +137,7 @@ def marked(text: str, names: Names) -> set[int]:
 
     Examples
     --------
-    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> from biaslab.prompts.parsing.phrases import names_of
     >>> names = names_of(("A", "B", "Tie"))
     >>> marked("A is clearer, B is longer. [[C]]", names) == {TIE}, marked("A is better. [[D]]", names) == {UNKNOWN}
     (True, True)
@@ -143,24 +153,24 @@ def marked(text: str, names: Names) -> set[int]:
     return stated(text, names)
 
 
-def in_brackets(text: str, names: Names) -> set[int]:
+def in_brackets(text: str, names: LabelNames) -> set[int]:
     """Return the labels in double brackets: ``[[A]]``, ``[[A>B]]``, ``[[A>>B]]``, and `TIE` for ``[[A=B]]``.
 
     Examples
     --------
-    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> from biaslab.prompts.parsing.phrases import names_of
     >>> in_brackets("My final verdict is [[B>>A]].", names_of(("A", "B")))
     {1}
     """
     return _read(_BRACKETS.findall(text), names)
 
 
-def dressed_at_the_end(text: str, names: Names) -> int | None:
+def dressed_at_the_end(text: str, names: LabelNames) -> int | None:
     r"""Return the label at the end of a text as ``**[B]**`` or ``<|A|>``, if no other label is formatted like that.
 
     Examples
     --------
-    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> from biaslab.prompts.parsing.phrases import names_of
     >>> names = names_of(("A", "B"))
     >>> dressed_at_the_end("A is vague.\n**[B]**", names), dressed_at_the_end("**[B]** or **[A]**", names) is None
     (1, True)
@@ -172,12 +182,12 @@ def dressed_at_the_end(text: str, names: Names) -> int | None:
     return places.pop()
 
 
-def concluded_better(text: str, names: Names) -> int | None:
+def concluded_better(text: str, names: LabelNames) -> int | None:
     """Return the first of the last two labels, if it is said to be better: "Therefore, [[B]] is better than [[A]]".
 
     Examples
     --------
-    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> from biaslab.prompts.parsing.phrases import names_of
     >>> names = names_of(("A", "B"))
     >>> concluded_better("Both are fine. Therefore, [[B]] is better than [[A]].", names)
     1
@@ -200,13 +210,13 @@ def without_brackets(text: str) -> str:
     return _BRACKETS.sub(r"\1", text)
 
 
-def _read(marks: list[str], names: Names) -> set[int]:
+def _read(marks: list[str], names: LabelNames) -> set[int]:
     """Return the labels that marks name; `UNKNOWN` only if none of them names one."""
     places = {place for mark in marks for place in _places(mark, names)}
     return places - {UNKNOWN} or places
 
 
-def _places(mark: str, names: Names) -> Iterator[int]:
+def _places(mark: str, names: LabelNames) -> Iterator[int]:
     """Yield the label that one mark names: exactly, by a degree of preference, or in words."""
     place = names.exactly(mark, any_case=True)
     place = _degree(mark, names) if place is None else place
@@ -217,7 +227,7 @@ def _places(mark: str, names: Names) -> Iterator[int]:
     yield places.pop() if len(places) == 1 else UNKNOWN
 
 
-def _degree(inside: str, names: Names) -> int | None:
+def _degree(inside: str, names: LabelNames) -> int | None:
     compared = _DEGREES.fullmatch(inside)
     if compared is None:
         return None
@@ -227,7 +237,7 @@ def _degree(inside: str, names: Names) -> int | None:
     return TIE if compared[2] == "=" else first if compared[2].startswith(">") else second
 
 
-def stated(text: str, names: Names) -> set[int]:
+def stated(text: str, names: LabelNames) -> set[int]:
     r"""Return the labels after "Answer:", "Choice:", "My final verdict is" and the like.
 
     `UNKNOWN` means a label-like word that is not a label, as in "Verdict: D"; in a sentence ("The answer is clear")
@@ -235,7 +245,7 @@ def stated(text: str, names: Names) -> set[int]:
 
     Examples
     --------
-    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> from biaslab.prompts.parsing.phrases import names_of
     >>> stated("I weighed both and choose:\n\nChoice: B\nReason: A is shorter.", names_of(("A", "B")))
     {1}
     """
@@ -252,12 +262,12 @@ def stated(text: str, names: Names) -> set[int]:
     return places - {UNKNOWN} or places
 
 
-def alone(text: str, names: Names) -> set[int]:
+def alone(text: str, names: LabelNames) -> set[int]:
     r"""Return the label that is the whole text, or its beginning or end: "B.", "A: it is clearer", "… [A]".
 
     Examples
     --------
-    >>> from biaslab.prompts.parsing.mentions import names_of
+    >>> from biaslab.prompts.parsing.phrases import names_of
     >>> alone("A: clear\nB: muddled", names_of(("A", "B"))), alone("A: it is clearer", names_of(("A", "B")))
     (set(), {0})
     """
@@ -271,7 +281,7 @@ def alone(text: str, names: Names) -> set[int]:
     return {place for place in (opening, closing) if place is not None}
 
 
-def _closing(line: str, names: Names) -> int | None:
+def _closing(line: str, names: LabelNames) -> int | None:
     """Return the label in the last line: the whole line, or its last sentence in brackets or bold."""
     last = _LAST.search(line)
     if last is None:
@@ -284,3 +294,143 @@ def _lead(statement: str, ends: re.Pattern[str]) -> str:
     """Return the beginning of a line, up to the end of the statement."""
     end = ends.search(statement)
     return statement[: end.start()] if end else statement
+
+
+_BRIEF = 3  # sentences; in a longer text, passing remarks decide nothing
+
+
+def decided(masked: str) -> set[int]:
+    """Return the verdict of a masked text: places of labels, `TIE`, or nothing if it is undecided.
+
+    The first of these rules that finds anything decides; if it finds several verdicts, the text contradicts itself.
+
+    1. Overall verdicts: "I prefer <label>", "<label> wins", "it is a tie". If they differ, conclusions decide
+       ("Therefore …"); a verdict for a label takes precedence over an earlier tie, which then concerned one aspect.
+    2. In a brief text or a conclusion, comparisons: "<label> is more coherent".
+    3. In a brief text, the only label that is praised, if the other is criticised or not mentioned.
+
+    Examples
+    --------
+    >>> from biaslab.prompts.parsing.phrases import names_of
+    >>> names = names_of(("A", "B"))
+    >>> decided(names.mask("Both are equally fluent, but B wins.")), decided(names.mask("A is not better."))
+    ({1}, set())
+    """
+    merged = phrases.TOGETHER.sub(lambda match: "neither of them" if match[1] else "they", masked.lower())
+    sentences = [piece for piece in phrases.SENTENCE.split(merged) if piece and piece.strip(" *_#-")]
+    stated = [sentence for sentence in sentences if not sentence.endswith("?")]
+    return _on_the_whole(stated) or _compared(stated) or _implied(merged, stated)
+
+
+def _on_the_whole(sentences: Sequence[str]) -> set[int]:
+    verdicts = [(sentence, place) for sentence in sentences for place in _verdicts(sentence)]
+    if len({place for _, place in verdicts}) > 1:
+        verdicts = [(sentence, place) for sentence, place in verdicts if _concludes(sentence, sentences)] or verdicts
+    places = [place for _, place in verdicts]
+    if TIE not in places:
+        return set(places)
+    if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in verdicts):
+        return set(places) - {TIE}
+    in_one_respect = len(sentences) > _BRIEF or any(
+        _matching_labels(sentence, phrases.COMPARED) for sentence in sentences
+    )
+    return set() if in_one_respect and not _concludes(verdicts[-1][0], sentences) else set(places)
+
+
+def _concludes(sentence: str, sentences: Sequence[str]) -> bool:
+    last = sentence == sentences[-1] and phrases.FLAT.fullmatch(sentence) is not None
+    return last or phrases.CONCLUDES.match(sentence) is not None
+
+
+def _verdicts(sentence: str) -> list[int]:
+    """Return the overall verdicts of one sentence; a tie that it retracts does not count."""
+    places = _matching_labels(sentence, phrases.OVERALL)
+    if (turn := phrases.TURN.search(sentence)) and re.search(MENTION, sentence[turn.end() :]):
+        return places
+    ties = (match for match in phrases.TIED.finditer(sentence) if not phrases.NO_TIE.search(sentence[: match.start()]))
+    return [TIE, *places] if any(ties) else places
+
+
+def _compared(sentences: Sequence[str]) -> set[int]:
+    if len(sentences) > _BRIEF:
+        sentences = [sentence for sentence in sentences if phrases.CONCLUDES.match(sentence)]
+    places = {place for sentence in sentences for place in _matching_labels(sentence, phrases.COMPARED)}
+    good = {place for sentence in sentences for place in _matching_labels(sentence, phrases.COMPARED_WELL)}
+    if len(places) > 1 and (len(good) > 1 or any(phrases.BOTH.search(sentence) for sentence in sentences)):
+        return places
+    return good
+
+
+def _implied(text: str, sentences: Sequence[str]) -> set[int]:
+    """Return the one label that is praised, if every clause is about one label."""
+    if phrases.NAMED.fullmatch(text) and not phrases.BLAME.search(text):
+        return places_in(text)
+    fine, blamed = set(), set()
+    for clause in (piece for piece in phrases.CLAUSE.split(text) if piece and piece.strip(" ,*_#\"'")):
+        about = places_in(clause)
+        if phrases.BLAMED.match(clause):
+            blamed.update(about)
+        elif phrases.FINE.match(clause):
+            fine.update(about)
+        else:
+            return set()
+        if len(about) != 1 or len(sentences) > _BRIEF:
+            return set()
+    return fine - blamed if len(fine - blamed) == 1 and (blamed or phrases.PRAISE.search(text)) else set()
+
+
+def _matching_labels(sentence: str, patterns: Sequence[re.Pattern[str]]) -> list[int]:
+    """Return the places of labels for which a sentence matches the patterns, neither negated nor conditional."""
+    return [
+        place
+        for pattern in patterns
+        for match in pattern.finditer(sentence)
+        if (place := place_of(match[1])) is not None
+        and not phrases.DENIED.search(sentence[: match.start()])
+        and not phrases.SET_ASIDE.search(sentence[: match.start()])
+        and not phrases.AS_LONG_AS.match(sentence[match.end() :])
+    ]
+
+
+def settled(text: str, labels: Sequence[str], named: Collection[int]) -> tuple[int | None, Status]:
+    """Return the label that a text decides for, among those that it names literally.
+
+    Parameters
+    ----------
+    text : str
+        The judge's reply.
+    labels : sequence of str
+        All labels.
+    named : collection of int
+        The places of the labels named in it.
+
+    Returns
+    -------
+    tuple
+        One of these places, or None; and the status: "ambiguous" if the text names several without deciding for one,
+        or decides against the only one; "refused" if it begins with a refusal.
+
+    Examples
+    --------
+    >>> settled("B is better than A.", ("A", "B"), {0, 1}), settled("A is worse.", ("A", "B"), {0})
+    ((1, 'ok'), (None, 'ambiguous'))
+    >>> settled("Not A.", ("A", "B"), {0}), settled("If any, then B here.", ("A", "B"), {1})
+    ((None, 'ambiguous'), (1, 'ok'))
+    """
+    place, status = parse_choice(text, labels)
+    if place in named:
+        return place, "ok"
+    if status == "refused":
+        return None, "refused"
+    if place is not None or len(set(named)) != 1 or _is_against(names_of(tuple(labels)).mask(text).lower()):
+        return None, "ambiguous"
+    return next(iter(named)), "ok"
+
+
+def _is_against(masked: str) -> bool:
+    """Return whether a clause criticises the label that it begins with, or negates one."""
+    for clause in filter(None, CLAUSE.split(masked)):
+        label = re.search(MENTION, clause)
+        if label and (BLAMED.match(clause) or DENIED.search(clause[: label.start()])):
+            return True
+    return False

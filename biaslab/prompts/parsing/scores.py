@@ -8,11 +8,19 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from biaslab.core.scales import Scale
-from biaslab.prompts.parsing.numerals import NUMBER, NUMERAL, Reading, place_on, worth
-from biaslab.prompts.parsing.structured import json_scores, only_entry
-from biaslab.prompts.parsing.whole_replies import is_refusal, without_runs
+from biaslab.prompts.parsing.replies import (
+    NUMBER,
+    NUMERAL,
+    ParsedScore,
+    is_refusal,
+    json_scores,
+    only_entry,
+    place_on,
+    without_runs,
+    worth,
+)
 
-Reader = Callable[[str, Scale], list[float]]
+_ScoreFinder = Callable[[str, Scale], list[float]]
 
 _SCORE = r"(?:score|rating|rate|grade|mark|stars?|verdict|answer)"
 _DRESS = r"[ \t\"'*_`]*+"  # formatting that Markdown and JSON put around a word
@@ -23,7 +31,7 @@ _NOT = r"(?:\b(?:not|never|cannot|instead of|rather than|than|between|below|abov
 _THEN = r"(?=\s*+(?:$|[^\w\s]|(?:for|in|on|as|because|due|since|based|and|but|with|stars?|points?)\b))"
 
 
-def parse_score(text: str | None, scale: Scale) -> Reading:
+def parse_score(text: str | None, scale: Scale) -> ParsedScore:
     """Parse the score given in a free text.
 
     Parameters
@@ -62,7 +70,7 @@ def parse_score(text: str | None, scale: Scale) -> Reading:
     return _read(text, scale, _SCORE)
 
 
-def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> dict[str, Reading]:
+def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> dict[str, ParsedScore]:
     r"""Parse a score for each attribute.
 
     Parameters
@@ -99,7 +107,7 @@ def parse_scores(text: str | None, attributes: Sequence[str], scale: Scale) -> d
     return {name: _read_named(text, scale, name, sections.get(name)) for name in attributes}
 
 
-def _read(text: str | None, scale: Scale, label: str, first: Sequence[Reader] = ()) -> Reading:
+def _read(text: str | None, scale: Scale, label: str, first: Sequence[_ScoreFinder] = ()) -> ParsedScore:
     text = without_runs(text or "")
     stated = _first_of(_stated(label), text, scale)
     if stated is None and is_refusal(text):
@@ -111,12 +119,12 @@ def _read(text: str | None, scale: Scale, label: str, first: Sequence[Reader] = 
     )
 
 
-def _first_of(readers: Sequence[Reader], text: str, scale: Scale) -> Reading | None:
+def _first_of(readers: Sequence[_ScoreFinder], text: str, scale: Scale) -> ParsedScore | None:
     """Return the result of the first form that occurs in a text; None if none does."""
     return next((_decide(values, scale) for reader in readers if (values := reader(text, scale))), None)
 
 
-def _read_named(text: str, scale: Scale, name: str, section: str | None) -> Reading:
+def _read_named(text: str, scale: Scale, name: str, section: str | None) -> ParsedScore:
     """Parse the score of one attribute among several: next to its name, or alone in its section."""
     if stated := _first_of(_stated(_spelled(name)), text, scale):
         return stated
@@ -125,17 +133,17 @@ def _read_named(text: str, scale: Scale, name: str, section: str | None) -> Read
     return math.nan, "refused" if is_refusal(text) else "unparsable"
 
 
-def _decide(values: Sequence[float], scale: Scale) -> Reading:
+def _decide(values: Sequence[float], scale: Scale) -> ParsedScore:
     return place_on(scale, values[0] if len(set(values)) == 1 else math.nan)
 
 
 @cache
-def _stated(label: str) -> tuple[Reader, ...]:
+def _stated(label: str) -> tuple[_ScoreFinder, ...]:
     """Return the parsers of explicit statements, for labels that match a pattern."""
     key = re.compile(rf"(?:final[ _-])?(?:{_SCORE}[ _-](?:for[ _-])?)?{label}(?:[ _-]{_SCORE})?", re.IGNORECASE)
     score = re.compile(rf"(?:\w+[ _-])?{_SCORE}", re.IGNORECASE)
     is_key, is_score = (lambda k: key.fullmatch(k) is not None), (lambda k: score.fullmatch(k) is not None)
-    readers: list[Reader] = [lambda text, scale: json_scores(text, scale, is_key, is_score)]
+    readers: list[_ScoreFinder] = [lambda text, scale: json_scores(text, scale, is_key, is_score)]
     if _SCORE in label:
         readers += [only_entry, _reader(rf"\[\[\s*{NUMERAL}\s*\]\]")]
         readers.append(_reader(rf"<(?:\w+[_-])?{_SCORE}>\s*{NUMERAL}\s*</"))
@@ -145,7 +153,7 @@ def _stated(label: str) -> tuple[Reader, ...]:
 
 
 @cache
-def _given_for(name: str) -> Reader:
+def _given_for(name: str) -> _ScoreFinder:
     """Return the parser of "4 out of 5 for coherence"."""
     reader = _reader(rf"(?<![\w.,/:-]){NUMERAL} for (?:its |the )?{name}(?!\w)")
     return lambda text, scale: reader(_DENIED.sub(" ~ ", text), scale)
@@ -157,7 +165,7 @@ def _statement(label: str) -> str:
     return rf"{named}(?:[:：=|]|[-–—][ \t]|(?:is|would be)\b)(?:{_OPEN}|\s*+{_OPEN}{_ALONE_ON_LINE}){NUMERAL}"
 
 
-def _reader(pattern: str) -> Reader:
+def _reader(pattern: str) -> _ScoreFinder:
     compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
     return lambda text, scale: [worth(match, scale) for match in compiled.finditer(text)]
 

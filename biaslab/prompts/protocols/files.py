@@ -17,16 +17,249 @@ import yaml
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
-from biaslab.prompts.protocols import alpaca_eval
-from biaslab.prompts.protocols.building import read_text
-from biaslab.prompts.protocols.pattern_readers import Matches
-from biaslab.prompts.protocols.readers import FirstOf
-from biaslab.prompts.protocols.text_formats import GRADES, RESULT, TEXT_FORMATS
+from biaslab.prompts.protocols.readers import FirstOf, FreeScore, JsonPath, Matches, Pattern, VerdictValues, Whole
+from biaslab.prompts.protocols.slots import read_text
 
-Arguments = dict[str, Any]
+TextFormatsArguments = dict[str, Any]
+GRADES = {"A>>B": 1.0, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0.0}
+GRADES |= {"B<<A": 1.0, "B<A": 0.75, "B=A": 0.5, "A<B": 0.25, "A<<B": 0.0}
+_ENDS = r"(?![\w]|\.\d)"
+_SCORE = rf"[(\[]?([1-5]){_ENDS}"
+#: Prometheus 2 (Kim et al. 2024): a score, or the letter of the better response, as in its own parser.
+RESULT: dict[str, TextFormatsArguments] = {
+    "score": {
+        "form": "score",
+        "scale": (1, 5),
+        "pattern": [
+            rf"(?i)\[result\]\s*(?:(?:score|result)\b\s*)?(?:of\b|:)?\s*{_SCORE}",
+            rf"(?i)\b(?:score|result|response)\s*(?:of\b|:)?\s*{_SCORE}[)\]]?\W*\Z",
+        ],
+    },
+    "pair": {
+        "verdicts": {"A": 1.0, "B": 0.0},
+        "pattern": [
+            (
+                r"(?i)(?:\[result\](?:\s+response)?:?|\[result:|\[response(?=\s)|^result\b:?)\s*[(\[*]*([AB])"
+                r"(?:(?=[)\].*])|(?!\s+or\b)(?=\s)|\Z)"
+            ),
+        ],
+        "choose": "first",
+    },
+}
+_MARK = re.compile(r"\[\[\s*([^\[\]\n]{1,12}?)\s*\]\]")
+_SPAN = re.compile(r"\(?\b(\d+) ?(?:-|–|~|to) ?(\d+)\b")
 
 
-class Source(NamedTuple):
+def _wild_bench(text: str) -> TextFormatsArguments | None:
+    """WildBench (Lin et al. 2024): a JSON object with a score."""
+    if re.search(r"\{\$candidate_A\}", text) and '"choice"' in text:
+        grades = {"A++": 1.0, "A+": 0.75, "A=B": 0.5, "B+": 0.25, "B++": 0.0}
+        return {"json": "choice", "verdicts": grades if "A++" in text else {"A": 1.0, "B": 0.0, "tie": 0.5}}
+    if not re.search(r"\{\$model_output\}", text) or '"score"' not in text:
+        return None
+    return {"form": "score", "scale": _scale_of(text), "json": "score"}
+
+
+def _g_eval(text: str) -> TextFormatsArguments | None:
+    """G-Eval (Liu et al. 2023): an evaluation form whose reply begins with the score."""
+    if "Evaluation Form" not in text:
+        return None
+    scale = _scale_of(text)
+    name = f"{scale[0]}-{scale[1]}"
+    start = Pattern((r"\A\s*(\d+(?:\.\d+)?)(?![\w/])",))
+    return {"form": "score", "scale": name, "reader": FirstOf((start, FreeScore(name))), "max_tokens": 16}
+
+
+def _llm_bar(text: str) -> TextFormatsArguments | None:
+    """LLMBar (Zeng et al. 2024), and similar prompts: ``Output (a)`` or ``Output (b)``."""
+    if "Output (a)" not in text or "Output (b)" not in text:
+        return None
+    last = "Therefore, {} is better" if "Therefore, Output (a) is better" in text else "{}"
+    verdicts = {last.format("Output (a)"): 1.0, last.format("Output (b)"): 0.0}
+    return {"verdicts": verdicts, "max_tokens": 1024 if last != "{}" else 16}
+
+
+def _rating(text: str) -> TextFormatsArguments | None:
+    """Recognise a prompt that asks only for a whole number on a scale."""
+    match = re.search(r"ONLY the score[^.\n]*between (\d+) and (\d+)", text)
+    return {"form": "score", "scale": f"{match[1]}-{match[2]}"} if match else None
+
+
+def _judge_lm(text: str) -> TextFormatsArguments | None:
+    """JudgeLM (Zhu et al. 2023), and Vicuna's earlier prompt: the first line has two scores."""
+    if not re.search(r"two values indicating the scores", text):
+        return None
+    number = r"(\d+(?:\.\d+)?)"
+    return {"pattern": rf"\A\s*{number}[ ,]+{number}[ .]*$", "writes": "{} {}", "choose": "first"}
+
+
+def _panda_lm(text: str) -> TextFormatsArguments | None:
+    """PandaLM (Wang et al. 2023): the reply begins with 1, 2 or Tie."""
+    if "### Response 1:" not in text or not text.rstrip().endswith("### Evaluation:"):
+        return None
+    return {"pattern": r"\A\s*(1|2|Tie)\b", "verdicts": {"1": 1.0, "2": 0.0, "Tie": 0.5}}
+
+
+def _prometheus_text(text: str) -> TextFormatsArguments | None:
+    """Prometheus 2 (Kim et al. 2024), in a file of its own."""
+    if "[RESULT]" not in text:
+        return None
+    return RESULT["pair" if re.search(r"response_?b\b", text, re.IGNORECASE) else "score"]
+
+
+def _auto_j(text: str) -> TextFormatsArguments | None:
+    """Auto-J (Li et al. 2024): the last "final decision is" counts."""
+    if "final decision is Response 1 / Response 2 / Tie" not in text:
+        return None
+    verdicts = {"Response 1": 1.0, "Response 2": 0.0, "Tie": 0.5}
+    return {"pattern": r"(?i)final decision is\s+[*\"]*(Response 1|Response 2|Tie)\b", "verdicts": verdicts}
+
+
+def _marks(text: str) -> TextFormatsArguments | None:
+    """MT-Bench's verdicts in double brackets (Zheng et al. 2023), Arena-Hard's, and similar prompts."""
+    marks = dict.fromkeys(_MARK.findall(text))
+    if {"A>B", "B>A"} <= set(marks) <= set(GRADES):
+        meant = {mark: GRADES[mark] for mark in marks}
+        ends = {0.75: 1.0, 0.25: 0.0} if "A>>B" not in meant else {}
+        graded = {mark: ends.get(value, value) for mark, value in meant.items()}
+        return {"verdicts": graded, "pattern": r"\[\[\s*([AB<>=]+)\s*\]\]"}
+    letters = {"A": 1.0, "B": 0.0, "1": 1.0, "2": 0.0, "C": 0.5, "Tie": 0.5, "tie": 0.5, "T": 0.5}
+    pair = next(({*ends} for ends in (("A", "B"), ("1", "2")) if {*ends} <= set(marks)), None)
+    if pair is None or not set(marks) - pair <= {"C", "Tie", "tie", "T"}:
+        return None
+    return {"verdicts": {f"[[{mark}]]": letters[mark] for mark in marks}}
+
+
+def _scale_of(text: str) -> tuple[int, int]:
+    match = _SPAN.search(text)
+    if match is None:
+        raise InputError("scale", None, "a scale stated in the text, such as (1-5)", "pass scale='1-5'")
+    return int(match[1]), int(match[2])
+
+
+TEXT_FORMATS: tuple[Callable[[str], TextFormatsArguments | None], ...] = (
+    _wild_bench, _g_eval, _llm_bar, _rating, _judge_lm, _panda_lm, _prometheus_text, _auto_j, _marks,
+)  # fmt: skip
+
+
+AlpacaEvalArguments = dict[str, Any]
+_LIMITS = ("max_tokens", "max_tokens_to_sample", "max_new_tokens", "max_length", "max_completion_tokens")
+_HUMAN = re.compile(r"\A\s*Human:\s*|\s*Assistant:\s*\Z")
+_RANKS: VerdictValues = (("1", 1.0), ("2", 0.0))
+_KNOWN = "regex_parser, ranking_parser, lmsys_parser, logprob_parser, json_parser, or pipeline_meta_parser of these"
+_NUMBER = r"(-?\d+(?:\.\d*)?)"
+
+
+def _alpaca_configs(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the annotators in a configuration file, by name."""
+    return {key: each for key, each in document.items() if isinstance(each, Mapping) and "prompt_template" in each}
+
+
+def _alpaca_arguments(path: Path, name: str, config: Mapping[str, Any]) -> AlpacaEvalArguments:
+    """Return the arguments of `Protocol.from_template` for an annotator (Dubois et al. 2024).
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file; templates are next to it, or next to its folder.
+    name : str
+        Name of the annotator.
+    config : mapping
+        Its entry in the file.
+
+    Raises
+    ------
+    InputError
+        If its template is missing or shows several pairs, or its parser is unknown.
+
+    Notes
+    -----
+    A completion is parsed exactly as AlpacaEval parses it: if its parser returns null, there is no verdict.
+    """
+    template = _HUMAN.sub("", read_text(_template_of(path, str(config["prompt_template"]))))
+    asked = config.get("completions_kwargs") or {}
+    if (batch := int(config.get("batch_size") or 1)) > 1:
+        allowed = "1: a request shows one pair, and this prompt several"
+        raise InputError(f"{name}.batch_size", batch, allowed, "name a configuration with a prompt for one pair")
+    limit = next((asked[key] for key in _LIMITS if asked.get(key) is not None), 1024)
+    arguments = {"name": name, "template": template, "max_tokens": int(limit)}
+    arguments["temperature"] = float(asked.get("temperature") or 0)
+    parser = config.get("fn_completion_parser") or "regex_parser"
+    return arguments | _parser(str(parser), config.get("completion_parser_kwargs") or {})
+
+
+def _template_of(path: Path, relative: str) -> Path:
+    places = (path.parent.parent / relative, path.parent / relative, path.parent / Path(relative).name)
+    template = next((place for place in places if place.is_file()), None)
+    if template is None:
+        raise InputError("prompt_template", relative, f"a file beside {path.parent}", "copy it there")
+    return template
+
+
+def _parser(parser: str, options: Mapping[str, Any]) -> AlpacaEvalArguments:
+    if parser == "regex_parser":
+        matched = _required(options, "outputs_to_match").items()
+        values = tuple((str(pattern), _first(place)) for place, pattern in matched)
+        return {"reader": Matches(values), "choose": "single"}
+    if parser == "lmsys_parser":
+        return {"pattern": rf"\A{_NUMBER}[ ,]{_NUMBER}(?:\n|\Z)", "writes": "{} {}", "choose": "first"}
+    if parser == "logprob_parser":
+        return _by_probability(options)
+    steps = _required(options, "parsers_to_kwargs") if parser == "pipeline_meta_parser" else {parser: options}
+    names = list(steps)
+    if names == ["ranking_parser"]:
+        return _document(_rank_of(steps["ranking_parser"]), "python", _RANKS)
+    key = (steps.get("json_parser") or {}).get("annotation_key")
+    if names == ["json_parser", "ranking_parser"]:
+        return _document(f"{key or ''}{_rank_of(steps['ranking_parser'])}", "json", _RANKS)
+    if names in (["json_parser"], ["json_parser", "replace_parser"]) and key:
+        replaced = (steps.get("replace_parser") or {}).get("replacer") or {1: 1, 2: 2}
+        return _document(str(key), "json", tuple((str(said), _first(place)) for said, place in replaced.items()))
+    shown = " and ".join(names) or parser
+    raise InputError("fn_completion_parser", shown, f"one of {_KNOWN}", "give pattern, json or parse")
+
+
+def _by_probability(options: Mapping[str, Any]) -> AlpacaEvalArguments:
+    """Use the token of the best output: its probability if it is the first token, else the last one in the text."""
+    first, tokens = str(_required(options, "numerator_token")), _required(options, "denominator_tokens")
+    verdicts = {str(token): float(str(token) == first) for token in tokens}
+    if options.get("log_prob_index", "batch") in ("batch", 0):
+        return {"verdicts": verdicts, "answer": "label", "binarize": bool(options.get("is_binarize", True))}
+    last = tuple((rf"(?<!\w){re.escape(token)}\s*\Z", value) for token, value in verdicts.items())
+    return {"reader": Matches(last), "choose": "single"}
+
+
+def _required(options: Mapping[str, Any], name: str) -> Any:
+    if name not in options:
+        raise InputError("completion_parser_kwargs", ", ".join(map(str, options)) or None, f"options with {name}")
+    return options[name]
+
+
+def _document(path: str, written: str, verdicts: VerdictValues) -> AlpacaEvalArguments:
+    return {"reader": Whole(JsonPath(path, verdicts), written), "choose": "single"}
+
+
+def _rank_of(options: Mapping[str, Any] | None) -> str:
+    return f"[model={(options or {}).get('model_1_name', 'model_1')}].rank"
+
+
+def _first(preference: Any) -> float:
+    """Return the probability that the output shown first wins: 1 is the first, 2 the second, 0 and 1.5 a draw."""
+    try:
+        number = float(preference)
+    except (TypeError, ValueError):
+        number = -1.0
+    if number == 0:
+        return 0.5
+    if not 1 <= number <= 2:
+        raise InputError("preference", preference, "1 for the first output, 2 for the second, 0 or 1.5 for a draw")
+    return 2.0 - number
+
+
+TemplateArguments = dict[str, Any]
+
+
+class ProtocolFile(NamedTuple):
     """A file of protocols: path, content, and the name of the wanted one."""
 
     path: Path
@@ -39,7 +272,9 @@ _CODE = {"parse", "reader"}
 _WAYS = {"pattern", "json"} | _CODE  # to read a reply, of which there is one
 
 
-def arguments_of(path: Path, name: str | None, changes: Mapping[str, Any], allowed: Collection[str]) -> Arguments:
+def arguments_of(
+    path: Path, name: str | None, changes: Mapping[str, Any], allowed: Collection[str]
+) -> TemplateArguments:
     """Return the arguments of `Protocol.from_template` from a file, with some of them replaced.
 
     Parameters
@@ -73,7 +308,7 @@ def arguments_of(path: Path, name: str | None, changes: Mapping[str, Any], allow
     return {"name": path.stem} | arguments | dict(changes) | {"values": values}
 
 
-def _arguments(path: Path, text: str, name: str | None) -> Arguments:
+def _arguments(path: Path, text: str, name: str | None) -> TemplateArguments:
     if path.suffix == ".toml":
         return _toml(path, text)
     if path.suffix == ".jsonl":
@@ -83,13 +318,13 @@ def _arguments(path: Path, text: str, name: str | None) -> Arguments:
     return _of_text(text, text)
 
 
-def _of_text(template: Any, text: str) -> Arguments:
+def _of_text(template: Any, text: str) -> TemplateArguments:
     """Return the format of replies that a prompt itself describes."""
     formats = (of_text(text) for of_text in TEXT_FORMATS)
     return {"template": template} | next((arguments for arguments in formats if arguments is not None), {})
 
 
-def _structured(path: Path, text: str, name: str | None) -> Arguments:
+def _structured(path: Path, text: str, name: str | None) -> TemplateArguments:
     try:
         document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
@@ -99,7 +334,7 @@ def _structured(path: Path, text: str, name: str | None) -> Arguments:
         return _of_text(messages, messages if isinstance(messages, str) else "\n".join(text for _, text in messages))
     if isinstance(document, Mapping):
         for of_document in _DOCUMENTS:
-            if (arguments := of_document(Source(path, document, name))) is not None:
+            if (arguments := of_document(ProtocolFile(path, document, name))) is not None:
                 return arguments
     known = "AlpacaEval, Arena-Hard, OpenAI evals, Inspect, Prometheus 2, or a list of messages"
     raise InputError("path", str(path), f"a file of {known}", "or Protocol.from_template with the prompt itself")
@@ -123,7 +358,7 @@ def _as_messages(prompt: Any) -> Any:
     return [(role, each["content"]) for role, each in zip(roles, prompt, strict=True)]
 
 
-def _toml(path: Path, text: str) -> Arguments:
+def _toml(path: Path, text: str) -> TemplateArguments:
     """Read biaslab's own format: the arguments of `Protocol.from_template`; `template_file` names a file next to it."""
     try:
         arguments = tomllib.loads(text)
@@ -141,13 +376,13 @@ def _toml(path: Path, text: str) -> Arguments:
     return arguments
 
 
-def _alpaca_eval(source: Source) -> Arguments | None:
+def _alpaca_eval(source: ProtocolFile) -> TemplateArguments | None:
     """AlpacaEval (Dubois et al. 2024): an annotator's configuration and its template."""
-    configs = alpaca_eval.configs_in(source.document)
-    return alpaca_eval.of_config(source.path, *_one(source.path, configs, source.name)) if configs else None
+    configs = _alpaca_configs(source.document)
+    return _alpaca_arguments(source.path, *_one(source.path, configs, source.name)) if configs else None
 
 
-def _arena_hard(source: Source) -> Arguments | None:
+def _arena_hard(source: ProtocolFile) -> TemplateArguments | None:
     """Arena-Hard (Li et al. 2024): five graded verdicts, of which the last counts."""
     document = source.document
     if "prompt_template" not in document or not {"regex_patterns", "regex_pattern"} & set(document):
@@ -170,14 +405,14 @@ def _arena_hard(source: Source) -> Arguments | None:
     return arguments | ({} if "regex_patterns" in document else {"choose": "only"})
 
 
-def _open_ai(source: Source) -> Arguments | None:
+def _open_ai(source: ProtocolFile) -> TemplateArguments | None:
     """OpenAI evals: a model-graded classification; a file may hold several by name."""
     named = {name: each for name, each in source.document.items() if isinstance(each, Mapping) and "prompt" in each}
     name, document = _one(source.path, named, source.name) if named else (source.path.stem, source.document)
     if not {"prompt", "choice_strings"} <= set(document):
         return None
     strings, scores = document["choice_strings"], document.get("choice_scores")
-    arguments: Arguments = {"name": name, "template": _as_messages(document["prompt"])}
+    arguments: TemplateArguments = {"name": name, "template": _as_messages(document["prompt"])}
     if strings == "from_n":
         each = (document.get("completion_sample_templates") or {}).get("completion", "{i}. {output}\n")
         shown = each.replace("{i}", "{{ candidate.number }}").replace("{output}", "{{ candidate.text }}")
@@ -195,7 +430,7 @@ def _open_ai(source: Source) -> Arguments | None:
     return arguments | ({"verdicts": {str(key): float(value) for key, value in scores.items()}} if scores else {})
 
 
-def _inspect(source: Source) -> Arguments | None:
+def _inspect(source: ProtocolFile) -> TemplateArguments | None:
     """Inspect's model-graded scorers: C, P and I are 1, ½ and 0."""
     if not {"template", "grade_pattern"} <= set(source.document):
         return None
@@ -211,7 +446,7 @@ def _inspect(source: Source) -> Arguments | None:
     }
 
 
-def _prometheus(source: Source) -> Arguments | None:
+def _prometheus_file(source: ProtocolFile) -> TemplateArguments | None:
     """Prometheus 2 (Kim et al. 2024): feedback, then ``[RESULT]`` and a number or a letter."""
     prompts = {
         key: text
@@ -226,7 +461,7 @@ def _prometheus(source: Source) -> Arguments | None:
     return {"name": chosen, "template": template, "system": system} | RESULT["pair" if pair else "score"]
 
 
-def _fast_chat(path: Path, text: str, name: str | None) -> Arguments:
+def _fast_chat(path: Path, text: str, name: str | None) -> TemplateArguments:
     """FastChat's MT-Bench judges (Zheng et al. 2023): first ``[[A]]`` is searched, then ``[[B]]``, then a tie."""
     try:
         rows = [json.loads(line) for line in text.splitlines() if line.strip()]
@@ -258,10 +493,10 @@ def _one(path: Path, listed: Mapping[str, Any], name: str | None) -> tuple[str, 
     return name, listed[name]
 
 
-_DOCUMENTS: tuple[Callable[[Source], Arguments | None], ...] = (
+_DOCUMENTS: tuple[Callable[[ProtocolFile], TemplateArguments | None], ...] = (
     _alpaca_eval,
     _arena_hard,
     _open_ai,
     _inspect,
-    _prometheus,
+    _prometheus_file,
 )

@@ -13,8 +13,7 @@ from typing import Any, Literal, get_args
 from biaslab.core import Status
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
-from biaslab.prompts.protocols.json_reader import documents
-from biaslab.prompts.protocols.readers import Reader, as_text
+from biaslab.prompts.protocols.readers import VerdictReader, as_text, documents
 
 #: Formats of replies to a list: the name of the best candidate; names from best to worst, as text or as a JSON list;
 #: or a JSON list of objects, each with a name and a rank.
@@ -34,7 +33,7 @@ _ALONE = r"(?:\A|\n)(?:[^\n]*:)?[ \t*_`\"'(]*(?:{})[ \t*_`\"').]*\Z"
 
 
 @dataclass(frozen=True)
-class Places(Reader):
+class Places(VerdictReader):
     """Positions of the candidates named in a reply.
 
     Parameters

@@ -7,22 +7,17 @@ those of a validation. `intervals` and `against` draw on given or new Axes and r
 declared by the probes (`biaslab.core.Metric`).
 """
 
-from biaslab.report.plots.drawing import against, intervals
-from biaslab.report.plots.figure import Drawn, draw, standard
+from biaslab.report.plots.drawing import Hover, against, hover, intervals
+from biaslab.report.plots.figure import DrawnFigures, compared, draw, inherited, promises, save, standard
 from biaslab.report.plots.headline import finding
-from biaslab.report.plots.heaps import heaps
-from biaslab.report.plots.hover import Hover, hover
-from biaslab.report.plots.promises import promises
-from biaslab.report.plots.saving import save
-from biaslab.report.plots.side_by_side import compared, inherited
-from biaslab.report.plots.spread import spread
+from biaslab.report.plots.scores import heaps, spread
 from biaslab.report.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
 
 __all__ = [
     "MARKERS",
     "PALETTE",
     "STYLE",
-    "Drawn",
+    "DrawnFigures",
     "Hover",
     "against",
     "compared",

@@ -1,44 +1,55 @@
-"""Draw estimates with their intervals on Axes: one row per condition, or against a numeric condition."""
+"""Draw estimates with their intervals on Axes: marks, tooltips, other judges behind them, and panels."""
 
 from __future__ import annotations
 
+import io
+import math
 import textwrap
-from collections.abc import Sequence
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import MaxNLocator
+from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-from biaslab.core.binned import without_breakdowns
+from biaslab.core import Metric, find_metric
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.names import written
-from biaslab.core.output import percent
-from biaslab.report.plots.backdrop import draw_judges
-from biaslab.report.plots.grid import fit_text
-from biaslab.report.plots.headline import remember_rows
-from biaslab.report.plots.marks import draw_marks, metrics_of
-from biaslab.report.plots.naming import AXES, marked, row_name
+from biaslab.core.output import number, percent, written
+from biaslab.report.plots.headline import AXES, HOLLOW, marked, named, remember_rows, row_name
 from biaslab.report.plots.style import (
     BAND,
     NULL,
+    OTHERS,
     PEOPLE,
+    RECORDED,
     SMALL,
+    dots,
     family_colour,
+    in_style,
     note,
     panels,
     share_legend,
     styled,
 )
-from biaslab.report.wording import conditions, varying
-from biaslab.stats import require_columns
+from biaslab.report.verdicts import Peers, find_peers, judges_of
+from biaslab.report.wording import conditions, varying, with_interval
+from biaslab.stats import LEADING, TRAILING, require_columns
+from biaslab.stats.frame import without_breakdowns
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _UPRIGHT = 38  # characters per line of a vertical axis' label
-_ACROSS = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
+_LABEL_WIDTH = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
 
 
 @styled
@@ -77,7 +88,7 @@ def intervals(
     reference : {"atlas"} or pandas.DataFrame, optional
         Draw the judges of the atlas, or of another estimates frame, as light ticks behind the rows: one tick per judge,
         at the median of its comparable estimates. The legend counts them. Rows with fewer than five comparable judges
-        have none; see `biaslab.report.comparing`.
+        have none; see `biaslab.report.verdicts`.
     hue_order : sequence, optional
         Values of ``hue`` in the order of the colours, so that panels agree; default: order of appearance.
 
@@ -250,6 +261,361 @@ def _finish(
     if vertical:
         ax.set_ylabel(label or textwrap.fill(text, _UPRIGHT))
     else:
-        ax.set_xlabel(label or textwrap.fill(text, _ACROSS))
+        ax.set_xlabel(label or textwrap.fill(text, _LABEL_WIDTH))
     ax.locator_params(axis="y" if vertical else "x", nbins=6)
     note(ax, caption(rows, title))
+
+
+_JUDGES = frozenset(["judge", "family"])  # conditions that are coloured by model family
+_SPREAD = 0.36  # maximum offset of a mark from the middle of its row, as a share of the row
+_INK = 0.62  # factor that darkens a mark's colour for its number, because small text needs more contrast
+
+
+def metrics_of(rows: pd.DataFrame) -> list[Metric]:
+    """Return the declarations of the metrics among the rows, each once."""
+    probes = rows["probe"] if "probe" in rows else [None] * len(rows)
+    return [find_metric(*pair) for pair in dict.fromkeys(zip(rows["metric"], probes, strict=True))]
+
+
+def draw_marks(
+    ax: Axes,
+    rows: pd.DataFrame,
+    places: np.ndarray,
+    hue: str | None,
+    reach: float = 0.0,
+    vertical: bool = False,
+    order: Sequence[Any] | None = None,
+    log: bool = False,
+) -> None:
+    """Draw estimates at their positions, with one look per value of `hue`, offset so that they do not overlap."""
+    values: list[Any] = [None]
+    if hue is not None:
+        blank = rows[hue].isna() | (rows[hue] == "")  # rows without the condition look like its first value
+        values = list(rows.loc[~blank, hue].unique() if order is None else order)
+    ranks = np.zeros(len(rows), int) if hue is None else rows[hue].where(~blank, values[0]).map(values.index).to_numpy()
+    if vertical:
+        offsets = np.linspace(-reach, reach, len(values))[ranks] if len(values) > 1 else 0.0 * places
+        at = places * 10**offsets if log else places + offsets
+    else:
+        at = places + _within_rows(places, ranks)
+    largest = float(rows["estimate"].abs().max())
+    digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
+    by_family = hue in _JUDGES and {family_colour(str(each)) for each in values} != {OTHERS}
+    for index, value in enumerate(values):
+        part = rows[ranks == index]
+        if part.empty:
+            continue
+        label = metrics_of(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
+        own = [(family_colour(str(value)) if by_family else None, part)]
+        for colour, same in own if vertical or hue is not None else _by_family(part):
+            along = same.index[np.argsort(places[same.index])] if vertical else same.index
+            drawn = rows.loc[along]
+            container = dots(ax, drawn, at[along], index, label, vertical, (hue, value) in HOLLOW, colour)
+            remember(container[0], drawn, at[along].tolist(), vertical)
+            if not vertical:
+                _write_numbers(ax, drawn["estimate"], digits, at[along], container[0].get_color())
+
+
+def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Return the offset of each estimate from the middle of its row, so that estimates in one row do not overlap."""
+    offsets = np.zeros(len(places))
+    for place in set(places.tolist()):
+        [same_place] = np.nonzero(places == place)
+        reach = _SPREAD * (1 - 1 / len(same_place))
+        offsets[same_place[np.argsort(ranks[same_place], kind="stable")]] = np.linspace(-reach, reach, len(same_place))
+    return offsets
+
+
+def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
+    """Split rows by their judges' family colours; one part without a colour for a single judge or unknown families."""
+    judges = rows["judge"].astype(str) if "judge" in rows else pd.Series("", index=rows.index)
+    colours: dict[Any, list[Any]] = {}
+    for place, judge in judges.items():
+        colours.setdefault(family_colour(judge), []).append(place)
+    if len(judges.unique()) == 1 or set(colours) == {OTHERS}:
+        return [(None, rows)]
+    return [(colour, rows.loc[places]) for colour, places in colours.items()]
+
+
+def _write_numbers(ax: Axes, values: pd.Series, digits: int, places: np.ndarray, colour: Any) -> None:
+    """Write the estimates as numbers at the right edge of their rows."""
+    ink = tuple(_INK * part for part in to_rgb(colour))
+    look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "color": ink, "annotation_clip": False}
+    look |= {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
+    for value, place in zip(values, places.tolist(), strict=True):
+        if not math.isnan(value):
+            ax.annotate(number(value, digits), (1, place), (3, 0), **look)
+
+
+_PANELS_ACROSS = 4  # maximum number of panels per line
+_PAIR, _LETTERS = 2, 150  # number of panels per line that are still a column wide; characters across a page
+_DENSE, _ROWS, _LEAST = 25, 20, 20  # characters per inch of a caption and of a row name; least per caption line
+_LINES = 0.7  # extra height in centimetres for the caption lines that narrow panels need
+_LABEL = 0.2  # inches per line of the vertical axis' label, and between row names and axis
+_LONG = 26  # characters of a row's name that fit next to Axes of a column's width
+
+
+def each_panel(
+    rows: pd.DataFrame,
+    metrics: list[str],
+    along: str,
+    upright: bool,
+    hue: str | None,
+    col: str | None,
+    row: str | None,
+    series: int,
+) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
+    """Yield the Axes, the rows, and the named values of `row` and `col` of each panel; remove Axes without rows."""
+    places = [
+        (row_value, col_value)
+        for row_value in values_of(rows, row, metrics)
+        for col_value in values_of(rows, col, metrics)
+    ]
+    across = len(values_of(rows, col, metrics))
+    columns = across if row is not None else min(across, _PANELS_ACROSS)
+    own = "metric" in (row, col)
+    levels = {value: place for place, value in enumerate(dict.fromkeys(rows[along]))}
+    parts = []
+    for row_value, col_value in places:
+        part = rows_of(rows_of(rows, row, row_value), col, col_value)
+        parts.append(part.sort_values(along, key=lambda values: values.map(levels), kind="stable"))
+    if upright:
+        height, alike, width = 6.5, not own, None
+    else:
+        marks = series + max(int(part[along].value_counts().max()) for part in parts if len(part))
+        most = max(part[along].nunique() for part in parts)
+        entries = series + (1 if hue is None else rows[hue].nunique())
+        height = (
+            3.0 + most * (0.33 + 0.27 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
+        )
+        height += _LINES if columns > _PAIR else 0.0
+        alike = all(part[along].nunique() == len(levels) for part in parts)
+        width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
+    axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)
+    for ax in axes[len(parts) :]:
+        ax.remove()
+    for ax, place, part in zip(axes, places, parts, strict=False):
+        ax.tick_params(labelbottom=True)
+        if part.empty:
+            ax.remove()
+        else:
+            named_by = zip((row, col), place, strict=True)
+            yield ax, part, [named(column, value) for column, value in named_by if column not in (None, "metric")]
+
+
+def make_logarithmic(ax: Axes) -> None:
+    """Make the vertical axis logarithmic, with plain numbers as tick labels."""
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def fit_text(ax: Axes) -> None:
+    """Wrap the caption to the width of its panel (if single, without row names), and axis labels of narrow panels."""
+    place = ax.get_subplotspec()
+    columns = 1 if place is None else place.get_gridspec().ncols
+    names = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))  # panels hide shared labels
+    longest = max((len(line) for name in names for line in name.splitlines()), default=0)
+    across: float = ax.figure.get_figwidth()  # type: ignore[union-attr]
+    room = across - longest / _ROWS - _LABEL * (1 + len(ax.get_ylabel().splitlines()))
+    width = (_LETTERS - longest) // columns if columns > 1 else max(_LEAST, round(_DENSE * room))
+    note(ax, "\n".join(_fill(line, width) for line in ax.get_title(loc="left").splitlines()))
+    if columns > _PAIR:
+        ax.locator_params(axis="x", nbins=3)
+        ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * _LETTERS / columns)))
+
+
+def _fill(line: str, width: int) -> str:
+    """Wrap a line between its facts, where the line's end separates them, and within a fact only if it is too long."""
+    facts = [fact if len(fact) > width - 2 else fact.replace(" ", "\xa0") for fact in line.split(" · ")]
+    lines = textwrap.wrap("\xa0· ".join(facts), width)
+    return "\n".join(part.removesuffix("\xa0·") for part in lines).replace("\xa0", " ")
+
+
+def values_of(rows: pd.DataFrame, column: str | None, metrics: list[str]) -> list[Any]:
+    """Return the distinct non-empty values of a column, metrics in the given order; ``[None]`` without a column."""
+    if column is None:
+        return [None]
+    require_columns(rows, [column], "estimates")
+    values = [value for value in dict.fromkeys(rows[column]) if not pd.isna(value) and value != ""]
+    return [metric for metric in metrics if metric in values] if column == "metric" else values
+
+
+def rows_of(rows: pd.DataFrame, column: str | None, value: object) -> pd.DataFrame:
+    """Return the rows with a value in a column; all rows without a column."""
+    return rows if column is None else rows[rows[column] == value]
+
+
+_LOOK: dict[str, Any] = {"linestyle": "", "marker": "|", "color": "0.68", "markeredgewidth": 0.9, "zorder": 0}
+_TALL = 11  # points
+
+
+def draw_judges(ax: Axes, rows: pd.DataFrame, places: np.ndarray, reference: str | pd.DataFrame) -> None:
+    """Draw comparable judges as light ticks behind each row, once per position, metric and kind of comparison.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        The Axes to draw on.
+    rows : pandas.DataFrame
+        Rows of an estimates frame.
+    places : numpy.ndarray, shape (rows,)
+        Position of each row on the vertical axis.
+    reference : {"atlas"} or pandas.DataFrame
+        See `biaslab.report.verdicts.judges_of`.
+    """
+    judges = judges_of(reference)
+    peers_by_place: dict[tuple[object, ...], Peers] = {}
+    for place, row in zip(places.tolist(), rows.to_dict("records"), strict=True):
+        peers = find_peers(row, judges)
+        if peers is not None:
+            alike = (row[name] for name in peers.comparison.alike)
+            peers_by_place.setdefault((place, row["metric"], *alike), peers)
+    labels = _labels(list(peers_by_place.values()))
+    for (place, *_), peers in peers_by_place.items():
+        values = peers.judges["estimate"].to_numpy(float)
+        label = labels.pop(peers.comparison.of, None)
+        ax.plot(values, np.full(len(values), place), markersize=_TALL, label=label, **_LOOK)
+
+
+def _labels(groups: list[Peers]) -> dict[str, str]:
+    """Return one legend label for each kind of comparison, with the number of judges per row."""
+    sizes: dict[str, list[int]] = {}
+    for peers in groups:
+        sizes.setdefault(peers.comparison.of, []).append(len(peers.judges))
+    spans = {of: f"{min(n)} to {max(n)}" if min(n) < max(n) else f"{n[0]}" for of, n in sizes.items()}
+    return {of: f"{span} {RECORDED} ({of})" for of, span in spans.items()}
+
+
+_SVG = "http://www.w3.org/2000/svg"
+_NAMESPACES = {"": _SVG, "xlink": "http://www.w3.org/1999/xlink"}
+_MARK = "biaslab-hover-"
+_REACH = 9  # diameter in points of the area around a mark that reacts to the mouse
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """Position of an estimate and its interval, in data coordinates, and its tooltip."""
+
+    x: tuple[float, float, float]
+    y: tuple[float, float, float]
+    text: str
+
+
+_MARKS: WeakKeyDictionary[Artist, list[_Mark]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Hover:
+    """A figure with tooltips; JupyterLab displays it.
+
+    Attributes
+    ----------
+    svg : str
+        The figure as SVG.
+    """
+
+    svg: str
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
+def hover(axes: Axes) -> Hover:
+    """Add a tooltip to each mark of a figure: condition, estimate, interval and n.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+        Any Axes of a figure drawn by `intervals`, `against` or `draw`.
+
+    Returns
+    -------
+    Hover
+        JupyterLab displays it. `save` with ``formats=("svg",)`` writes the same to a file.
+
+    Examples
+    --------
+    >>> hover(bl.plots.intervals(estimates, "first_position_rate"))  # doctest: +SKIP
+    """
+    figure: Figure = axes.figure  # type: ignore[assignment]
+    return Hover(svg_of(figure).partition("?>")[2].strip())
+
+
+def remember(artist: Artist, rows: pd.DataFrame, places: Sequence[float], vertical: bool) -> None:
+    """Store the tooltip of each mark of a line, for as long as the line exists."""
+    marks = []
+    for row, place in zip(rows.to_dict("records"), places, strict=True):
+        value = float(row["estimate"])
+        bounds = [float(row[name]) if row[name] == row[name] else value for name in ("ci_low", "ci_high")]
+        along, across = (bounds[0], value, bounds[1]), (float(place),) * 3
+        if value == value:  # NaN is not drawn
+            x, y = (across, along) if vertical else (along, across)
+            marks.append(_Mark(x, y, tooltip({str(name): each for name, each in row.items()})))
+    _MARKS[artist] = marks
+
+
+def tooltip(row: Mapping[str, Any]) -> str:
+    """Describe an estimate in two lines: its conditions, then its value.
+
+    Examples
+    --------
+    >>> print(tooltip({"metric": "first_position_rate", "probe": "position", "judge": "j", "attribute": "fluency",
+    ...             "estimate": 0.5312, "ci_low": 0.49, "ci_high": 0.57, "n_contexts": 24, "n_trials": 960}))
+    j, attribute fluency
+    P(A), decisions for the first: 0.531 [0.490, 0.570], n = 24 contexts, 960 judgements
+    """
+    fixed = {*LEADING, *TRAILING}
+    conditions = [f"{name.replace('_', ' ')} {_short(value)}" for name, value in row.items()
+                  if name not in fixed and not pd.isna(value)]  # fmt: skip
+    subject = [str(row[name]) for name in ("judge", "dataset") if name in row]
+    metric = find_metric(str(row["metric"]), row.get("probe"))
+    facts = [with_interval(row), f"n = {row['n_contexts']:,} contexts"]
+    facts += [f"{row['n_trials']:,} judgements"] if "n_trials" in row else []
+    q = row.get("q_value")
+    facts += [f"q {q:.3f}" if q >= 0.001 else "q < .001"] if q is not None and not pd.isna(q) else []
+    return f"{', '.join([*subject, *conditions])}\n{metric.label}: {', '.join(facts)}"
+
+
+def svg_of(figure: Figure) -> str:
+    """Render a figure as SVG; each remembered mark gets a title, which browsers show as a tooltip."""
+    with _mouse_targets(figure) as texts, in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
+        figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        written = file.getvalue()
+    for prefix, uri in _NAMESPACES.items():
+        ET.register_namespace(prefix, uri)
+    root = ET.fromstring(written)  # noqa: S314 - matplotlib wrote it
+    for group in root.iter(f"{{{_SVG}}}g"):
+        text = texts.get(group.get("id", ""))
+        if text is not None:
+            title = ET.Element(f"{{{_SVG}}}title")
+            title.text = text
+            group.insert(0, title)
+            group.set("style", "cursor: help")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+@contextmanager
+def _mouse_targets(figure: Figure) -> Iterator[dict[str, str]]:
+    """Add invisible mouse targets over the marks for the duration of the context; yield the tooltips by target id."""
+    texts: dict[str, str] = {}
+    targets: list[Line2D] = []
+    for ax in figure.axes:
+        for mark in (mark for line in ax.lines for mark in _MARKS.get(line, ())):
+            name = f"{_MARK}{len(texts)}"
+            texts[name] = mark.text
+            look: dict[str, Any] = {"linewidth": _REACH, "marker": "o", "markersize": _REACH, "markevery": [1]}
+            over = Line2D(mark.x, mark.y, alpha=0.0, transform=ax.transData, gid=name, zorder=10, **look)
+            over.set_in_layout(False)
+            targets.append(over)
+            figure.add_artist(over)
+    try:
+        yield texts
+    finally:
+        for over in targets:
+            over.remove()
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

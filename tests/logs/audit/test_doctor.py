@@ -11,8 +11,7 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError
-from biaslab.logs.audit.additions import addition_for
-from biaslab.logs.audit.holdings import holdings
+from biaslab.logs.audit.holdings import addition_for, holdings
 from biaslab.stats import Resampling
 
 QUICK = Resampling(n=100)

@@ -290,7 +290,7 @@ def test_mutations(shared_data, tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_thousands_of_mutations(seed, shared_data, tmp_path):
-    """Eight thousand of logs; two thousand of stores are in `tests/store/test_mutants.py`."""
+    """Eight thousand of logs; two thousand of stores are in `tests/store/test_layout.py`."""
     read, refused = fuzz(shared_data, tmp_path / "log", 2_000, seed)
     assert read > 1200
     assert refused > 40

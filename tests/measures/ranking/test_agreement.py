@@ -11,8 +11,12 @@ from biaslab.measures.ranking import agreement, agreement_by_budget, compare_rem
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
 from biaslab.stats import without_breakdowns
-from biaslab.stats.correlation import context_correlations, correlate_within
-from biaslab.stats.correlation_intervals import correlation_difference, estimate_correlation
+from biaslab.stats.correlation import (
+    context_correlations,
+    correlate_within,
+    correlation_difference,
+    estimate_correlation,
+)
 from biaslab.stats.frame import LEADING, TRAILING
 
 

@@ -1,14 +1,29 @@
 """Comparisons: what is read from trials, and what becomes of it."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
+from scipy import stats
+from scipy.special import expit
+from statsmodels.stats.contingency_tables import StratifiedTable
 
 import biaslab as bl
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.measures.ranking import Comparisons, comparisons_of
 from biaslab.measures.ranking.comparisons import read_trials
+from biaslab.measures.ranking.pairs import (
+    both_orders,
+    comparative_accuracy,
+    decisions,
+    first_position_log_odds,
+    first_position_rate,
+    order_consistency,
+    primacy_share,
+)
+from biaslab.stats import Resampling
 
 COLUMNS = ["context_id", "candidate_id", "opponent_id", "value", "status"]
 NAN = float("nan")
@@ -106,3 +121,132 @@ def test_trials_that_are_no_comparisons_are_refused():
 
 def test_no_trials_are_no_comparisons():
     assert len(comparisons_of(trials())) == 0
+
+
+NAMES = st.sampled_from(["a", "b", "c10", "c9", "é", ""])
+ROW = st.tuples(
+    st.sampled_from(["k", "l", "m"]), NAMES, NAMES, st.integers(0, 1), st.sampled_from([0.0, 0.2, 0.5, 0.9]),
+    st.sampled_from(["ok", "ok", "tie", "refused"]),
+)  # fmt: skip
+
+
+def frame_of(rows):
+    columns = ["context_id", "candidate_id", "opponent_id", "replicate", "value", "status"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.assign(human_gap=np.arange(len(frame), dtype=float), label_mass=0.5)
+
+
+@given(st.lists(ROW, max_size=25, unique_by=lambda row: row[:4]).map(lambda rows: [r for r in rows if r[1] != r[2]]))
+def test_pairs_in_both_orders_and_no_others(rows):
+    trials = frame_of(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingDataWarning)
+        blocks = both_orders(trials, "test")
+    usable = {row[:4]: (row[4], row[5], i) for i, row in enumerate(rows) if row[5] != "refused"}
+    expected = set()
+    for (context, one, two, replicate), (p_ij, status_ij, i) in usable.items():
+        twin = usable.get((context, two, one, replicate))
+        if one < two and twin:
+            ties = (status_ij == "tie" or p_ij == 0.5, twin[1] == "tie" or twin[0] == 0.5)
+            won = tuple(-1.0 if tie else float(p > 0.5) for tie, p in zip(ties, (p_ij, twin[0]), strict=True))
+            expected.add((context, p_ij, twin[0], *won, float(i)))
+    columns = ["context_id", "p_ij", "p_ji", "first_ij", "first_ji", "human_gap"]
+    assert set(blocks[columns].fillna(-1).itertuples(index=False, name=None)) == expected
+    assert len(blocks) == len(expected)
+    assert blocks.attrs["n_dropped"] == len(rows) - 2 * len(expected)
+
+
+def test_a_repeated_judgement_is_named():
+    row = ("k", "a", "b", 0, 0.9, "ok")
+    with pytest.raises(TrialsError, match="duplicate context_id k, candidate_id a, opponent_id b"):
+        both_orders(frame_of([row, row]), "test")
+
+
+def expected_over_samples(k, p_ij, p_ji, function):
+    """The expectation over k samples of both orders, by enumeration."""
+    chances = [stats.binom.pmf(np.arange(k + 1), k, p) for p in (p_ij, p_ji)]
+    shares = np.arange(k + 1) / k
+    return sum(a * b * function(x, y) for a, x in zip(chances[0], shares, strict=True)
+               for b, y in zip(chances[1], shares, strict=True))  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6])
+@pytest.mark.parametrize(("p_ij", "p_ji"), [(0.9, 0.3), (0.5, 0.5), (0.7, 0.8)])
+def test_the_number_of_samples_moves_no_sum(k, p_ij, p_ji):
+    """Numerators and denominators are, on average over samples, those of the probabilities themselves."""
+
+    def sums(ratio):
+        return np.array([np.sum(ratio.numerator), np.sum(ratio.denominator)], float)
+
+    metrics = [
+        lambda x, y: sums(first_position_rate([0], [[x, y]])),
+        lambda x, y: sums(order_consistency([0], [x], [y])),
+        lambda x, y: sums(primacy_share([0], [x], [y])),
+        lambda x, y: sums(comparative_accuracy([0, 0], [x, y], [1.0, -1.0])),
+    ]
+    for metric in metrics:
+        np.testing.assert_allclose(expected_over_samples(k, p_ij, p_ji, metric), metric(p_ij, p_ji))
+
+
+def test_half_the_probability_is_a_tie_but_half_the_samples_not():
+    rows = [("k", "a", "b", 0, 0.5, "ok"), ("k", "b", "a", 0, 0.5, "ok"), ("l", "a", "b", 0, 0.5, "tie")]
+    trials = frame_of(rows).assign(label_mass=1.0)
+    assert np.isnan(decisions(trials)).all()
+    sampled = decisions(trials.assign(samples=2.0))
+    assert sampled[:2].tolist() == [0.5, 0.5]
+    assert np.isnan(sampled[2])
+
+
+def drawn(rng, contexts, k, bias, size=3):
+    """Samples of both orders of pairs whose qualities differ."""
+    context = np.repeat(np.arange(contexts), size)
+    quality = rng.normal(0, 1, len(context))
+    shares = {
+        f"first_{name}": rng.binomial(k, expit(sign * quality + bias)) / k for name, sign in (("ij", 1), ("ji", -1))
+    }
+    samples = {"samples_ij": float(k), "samples_ji": float(k)}
+    return pd.DataFrame({"context_id": context, "pair": np.arange(len(context)), **shares, **samples})
+
+
+def test_log_odds_are_mantel_and_haenszels():
+    blocks = drawn(np.random.default_rng(0), 10, 4, 0.7)
+    tables = []
+    for row in blocks.itertuples():
+        first, there = 4 * row.first_ij, 4 * row.first_ji
+        tables.append(np.array([[first, 4 - first], [4 - there, there]]))
+    found = first_position_log_odds(blocks, Resampling())
+    assert found.estimate == pytest.approx(StratifiedTable(tables).logodds_pooled / 2)
+
+
+def test_replicates_share_a_stratum_and_ties_add_nothing():
+    one = drawn(np.random.default_rng(1), 10, 4, 0.5)
+    rows = []
+    for row in one.itertuples():
+        for place in range(4):
+            pair = {"context_id": row.context_id, "pair": row.pair, "samples_ij": np.nan, "samples_ji": np.nan}
+            rows.append(
+                pair | {"first_ij": float(place < 4 * row.first_ij), "first_ji": float(place < 4 * row.first_ji)}
+            )
+        rows.append(pair | {"first_ij": np.nan, "first_ji": np.nan})
+    again, found = (first_position_log_odds(blocks, Resampling()) for blocks in (pd.DataFrame(rows), one))
+    assert (again.estimate, again.ci_low, again.p_value) == pytest.approx((found.estimate, found.ci_low, found.p_value))
+
+
+def test_without_informative_pairs_it_is_undefined_with_a_reason():
+    blocks = pd.DataFrame({"context_id": list("aabb"), "pair": range(4), "samples_ij": np.nan, "samples_ji": np.nan})
+    never = first_position_log_odds(blocks.assign(first_ij=1.0, first_ji=0.0), Resampling())
+    always = first_position_log_odds(blocks.assign(first_ij=1.0, first_ji=1.0), Resampling())
+    for found in (never, always):
+        assert np.isnan(found.estimate)
+        assert "undefined" in found.note
+        assert found.n_contexts == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [1, 3, 5])
+@pytest.mark.parametrize("bias", [0.0, 0.4])
+def test_few_samples_do_not_move_it(k, bias):
+    rng = np.random.default_rng(2)
+    found = [first_position_log_odds(drawn(rng, 24, k, bias), Resampling(n=100)) for _ in range(300)]
+    assert np.mean([one.estimate for one in found]) == pytest.approx(bias, abs=0.06)
+    assert 0.92 < np.mean([one.ci_low <= bias <= one.ci_high for one in found]) < 0.99

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from biaslab.measures.ranking import pairs
-from biaslab.measures.ranking.missing_data_bounds import missing_data_bounds, note_missing_pairs
+from biaslab.measures.ranking.pairs import missing_data_bounds, note_missing_pairs
 from biaslab.probes import find_probe
 from biaslab.stats import Resampling
 

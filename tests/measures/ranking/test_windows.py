@@ -8,8 +8,13 @@ from hypothesis import given, strategies as st
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.measures.ranking.balanced_orders import balanced_orders
-from biaslab.measures.ranking.windows import judge_ranker, sliding_windows, window_effect, windows_of
+from biaslab.measures.ranking.lists import (
+    balanced_orders,
+    judge_ranker,
+    sliding_windows,
+    window_effect,
+    windows_of,
+)
 
 
 def by_size(numbers):

@@ -15,8 +15,9 @@ from biaslab import prompts
 from biaslab.core import Choice, Completion, Reply, Score, Trial
 from biaslab.core.errors import InputError
 from biaslab.core.scales import SCALES, find_scale
+from biaslab.measures.scoring import agreement
 from biaslab.measures.scoring.pointwise import (
-    Asking,
+    AnswerSettings,
     Question,
     items,
     read_score,
@@ -77,19 +78,19 @@ def test_item_without_ratings_has_nan_human_score():
 )
 def test_how_to_ask_is_checked(parameters, words):
     with pytest.raises(InputError, match=words):
-        Asking(**parameters)
+        AnswerSettings(**parameters)
 
 
 def test_a_distribution_is_asked_once_and_text_once_a_replicate(item):
     question = Question.of(item, "fluency", "Rate it.", SCALE)
-    [choice] = Asking().requests(question)
+    [choice] = AnswerSettings().requests(question)
     assert choice == Choice("Rate it.", SCALE.labels)
-    asked = list(Asking("text", 3, 0.5, 20, 7).requests(question))
+    asked = list(AnswerSettings("text", 3, 0.5, 20, 7).requests(question))
     assert asked == [Completion("Rate it.", 0.5, 20, replicate, 7) for replicate in range(3)]
 
 
 def test_evaluator_score_is_rescaled_to_the_scale(item):
-    [trial] = Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("score", evaluators=True), {})
+    [trial] = Question.of(item, "fluency", "Rate it.", SCALE).trials(AnswerSettings("score", evaluators=True), {})
     assert trial.request == Score(item.text, item.context, item.reference, "fluency")
     assert [read_score(trial, Reply(score=share))[0] for share in (0.0, 0.25, 1.0, 1.05)] == [1.0, 2.0, 5.0, 5.2]
     assert read_score(trial, Reply())[1] == "refused"
@@ -98,7 +99,7 @@ def test_evaluator_score_is_rescaled_to_the_scale(item):
 
 
 def test_score_trials_carry_item_attribute_and_condition(item):
-    trials = list(Question.of(item, "fluency", "Rate it.", SCALE).trials(Asking("text", 2), {"source": "with"}))
+    trials = list(Question.of(item, "fluency", "Rate it.", SCALE).trials(AnswerSettings("text", 2), {"source": "with"}))
     assert [trial.replicate for trial in trials] == [0, 1] == [trial.request.replicate for trial in trials]
     for trial in trials:
         assert (trial.context_id, trial.candidate_id) == (item.context_id, item.candidate_id)
@@ -171,11 +172,42 @@ def test_a_judge_is_read_as_it_was_planted(graded, item):
     """Both ways of asking a judge without noise give the expected score that is known of it."""
     judge = bl.SimulatedJudge(graded)
     prompt = prompts.rate(graded, ["fluency"], SCALE, item.text, item.context)
-    trials = list(Question.of(item, "fluency", prompt, SCALE).trials(Asking("text", 400), {}))
+    trials = list(Question.of(item, "fluency", prompt, SCALE).trials(AnswerSettings("text", 400), {}))
     replies = dict(judge.ask([trial.request for trial in trials]))
     samples = [read_score(trial, replies[trial.request])[0] for trial in trials]
-    [exact] = Question.of(item, "fluency", prompt, SCALE).trials(Asking(), {})
+    [exact] = Question.of(item, "fluency", prompt, SCALE).trials(AnswerSettings(), {})
     [(_, reply)] = judge.ask([exact.request])
     [expected] = expected_scores(judge, [exact])
     assert read_score(exact, reply)[0] == pytest.approx(expected)
     assert np.mean(samples) == pytest.approx(expected, abs=4 * max(np.std(samples), 0.01) / math.sqrt(400))
+
+
+def test_shares_are_those_that_one_counts_and_add_up_to_one():
+    rows = [("c", 1, 1, 5), ("c", 3, 2, 5), ("d", 4, 5, 1), ("d", 5, 5, np.nan), ("e", 5, 4.4, 1)]
+    scores = pd.DataFrame(rows, columns=["context_id", "x", "y", "z"])
+    found = agreement(scores, ["x", "y", "z"], range(1, 6), "j", "d")
+    pairs = found[["after", "attribute", "position"]].drop_duplicates()
+    assert list(pairs.itertuples(index=False, name=None)) == [("x", "y", 2), ("x", "z", 3), ("y", "z", 3)]
+    one = found[(found["after"] == "x") & (found["attribute"] == "y")].set_index(["metric", "score"])["estimate"]
+    assert [one["share_after_low", k] for k in range(1, 6)] == pytest.approx([0.5, 0.5, 0, 0, 0])
+    assert [one["share_after_high", k] for k in range(1, 6)] == pytest.approx([0, 0, 0, 1 / 3, 2 / 3])
+    dropped = found.loc[found["attribute"] == "z", "n_dropped"]
+    assert (dropped == 1).all()
+
+
+def test_conditional_shares_agree_with_the_anchoring_probe():
+    data = bl.load_dataset("graded", limit=8)
+    probe = bl.probes.Anchoring(["coherence", "fluency"], scale="1-10", answer="text", n_forced=0, n_orders=1)
+    trials = bl.collect(probe, bl.SimulatedJudge(data, anchoring=0.4, noise=1.0), data, progress=False)
+    joint = trials[trials["arm"] == "joint"]
+    wide = joint.pivot_table(index=["context_id", "candidate_id"], columns="attribute", values="value").reset_index()
+    ours = agreement(wide, ["coherence", "fluency"], range(1, 11), "j", data.name)
+    theirs = probe.estimate(trials)
+    for metric in ("mean_after_low", "mean_after_high", "share_after_low"):
+        both = [f.loc[f["metric"] == metric].set_index("score")["estimate"].sort_index() for f in (ours, theirs)]
+        np.testing.assert_allclose(*(each.to_numpy(float) for each in both))
+
+
+def test_one_attribute_follows_nothing():
+    with pytest.raises(InputError, match="two"):
+        agreement(pd.DataFrame({"context_id": ["c"], "x": [1.0]}), ["x"], [1, 2], "j", "d")

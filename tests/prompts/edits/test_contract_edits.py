@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.prompts import edits
-from biaslab.prompts.edits import Edit, available, changes, find_edit, placed
+from biaslab.prompts.edits import TextEdit, available, changes, find_edit, placed
 
 #: Words in which somebody may find something to change: hedges, people, numbers, reasons, contractions, lists.
 CORPUS = [
@@ -23,7 +23,7 @@ CORPUS = [
 MODULES = [
     importlib.import_module(f"biaslab.prompts.edits.{each.name}") for each in pkgutil.iter_modules(edits.__path__)
 ]
-DEFINING = [module for module in MODULES if any(isinstance(each, Edit) for each in vars(module).values())]
+DEFINING = [module for module in MODULES if any(isinstance(each, TextEdit) for each in vars(module).values())]
 
 
 @pytest.fixture(params=available().values(), ids=list(available()))

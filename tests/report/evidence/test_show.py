@@ -13,10 +13,8 @@ from biaslab.core import Choice, Completion, Reply
 from biaslab.core.errors import InputError, MissingDependencyError, StoreError, TrialsError
 from biaslab.core.trials import Usage
 from biaslab.datasets import Dataset
-from biaslab.report.evidence.cards import visible
-from biaslab.report.evidence.cell_trials import behind
-from biaslab.report.evidence.grouping import grouped, in_order, single_judgements
-from biaslab.report.evidence.marking import marked
+from biaslab.report.evidence.cards import marked, visible
+from biaslab.report.evidence.trials import behind, grouped, in_order, single_judgements
 
 HOSTILE = '</div><script>alert("x")</script><img src=x onerror=alert(1)>&amp;\x00\u202e'
 

@@ -18,8 +18,8 @@ from biaslab.core import Choice, Reply, Trial, Usage
 from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, UnsupportedRequestError
 from biaslab.probes import available
 from biaslab.probes.position import Position
-from biaslab.study.collecting import windows as windowed
-from biaslab.study.collecting.windows import Seen, windows
+from biaslab.study import windows as windowed
+from biaslab.study.windows import Seen, windows
 
 PROBE = Position(["coherence"], [1])
 
@@ -236,7 +236,7 @@ def test_any_reply_goes_into_a_file(text, graded, tmp_path):
 RUN = """
 import sys, time
 import biaslab as bl
-from biaslab.study.collecting import windows
+from biaslab.study import windows as windows
 windows.SIZE = 30
 class Slow:
     def __init__(self, judge): self.judge, self.id, self.kinds, self.check = judge, judge.id, judge.kinds, judge.check

@@ -18,10 +18,10 @@ from biaslab.judges.local import LocalJudge
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
 from biaslab.stats import Ratio
-from biaslab.study.planning.pilot import CONTEXT_NOISE, NOISE, Spread, simulated_pilot, spread_of
-from biaslab.study.planning.study import plan
-from biaslab.study.spending.cost import measure, unanswered
-from biaslab.study.spending.token_counts import count_tokens
+from biaslab.study.pilot import CONTEXT_NOISE, NOISE, Spread, simulated_pilot, spread_of
+from biaslab.study.planning import plan
+from biaslab.study.spending import measure, unanswered
+from biaslab.study.token_counts import count_tokens
 
 PROBE = Position(["coherence"], [1], resampling=bl.Resampling(n=100))
 SPREADS = st.builds(Spread, st.floats(0.01, 1), st.floats(0.05, 1), st.just(""))

@@ -1,0 +1,387 @@
+"""Read human labels, and match them with judgements item by item."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.arrays import Floats
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.scales import scale_named
+from biaslab.stats import CELL, ITEM, has_value, require_columns
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+
+#: Ratio of ranges above which a judge's values and labels are on different scales.
+_RANGES = 8.0
+_ENOUGH = 10  # minimum number of labels whose range identifies their scale
+
+
+@dataclass(frozen=True)
+class HumanLabels:
+    """Labels of items.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame or None
+        ``context_id, candidate_id, score`` and optionally ``attribute, opponent_id, system``; None if the judgements
+        contain the human labels.
+    probability : pandas.Series or None
+        Probability that each context was labelled.
+    scale : tuple of float or None
+        Scale of the scores, if known.
+    named : pandas.Series or None
+        System of each context and candidate, if the data set has it.
+    """
+
+    table: pd.DataFrame | None
+    probability: pd.Series | None = None
+    scale: tuple[float, float] | None = None
+    named: pd.Series | None = None
+
+    @classmethod
+    def read(cls, labels: Dataset | pd.DataFrame | str | Path | None, judged: pd.DataFrame) -> HumanLabels:
+        """Read labels from any of these sources.
+
+        Raises
+        ------
+        InputError
+            If the labels have another type, or there are none.
+        TrialsError
+            If a column is missing, or a score is not a number.
+        """
+        if labels is None:
+            if not {"human", "human_gap"} & set(judged.columns):
+                remedy = "pass a table, a file or a data set"
+                raise InputError("labels", None, "judgements with a column human or human_gap", remedy)
+            return cls(None)
+        if isinstance(labels, str | Path):
+            file = Path(labels)
+            if not file.is_file():
+                raise InputError("labels", str(labels), "an existing CSV file")
+            try:
+                labels = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
+            except ValueError as error:  # also raised by pandas
+                raise InputError("labels", str(labels), "a CSV file", "save it as CSV with a header line") from error
+        if not isinstance(labels, pd.DataFrame):
+            if hasattr(labels, "human_means"):
+                return cls._of_dataset(labels)
+            raise InputError("labels", type(labels).__name__, "a data frame, a CSV file or a data set")
+        return cls._of_table(labels)
+
+    @classmethod
+    def _of_dataset(cls, data: Dataset) -> HumanLabels:
+        long = data.human_means.reset_index().melt(list(ITEM), var_name="attribute", value_name="score")
+        long = long[long["score"].notna()]
+        system = data.candidates.set_index(["context_id", "candidate_id"])["system"]
+        named = system if (system.str.strip() != "").all() else None
+        return cls(long, None, (float(data.scale[0]), float(data.scale[1])), named)
+
+    @classmethod
+    def _of_table(cls, table: pd.DataFrame) -> HumanLabels:
+        require_columns(table, ("context_id", "candidate_id", "score"), "labels")
+        score = pd.to_numeric(table["score"], errors="coerce")
+        wrong = score.isna() & table["score"].notna()
+        if wrong.any():
+            raise TrialsError("labels, score", table.loc[wrong, "score"].iloc[0], "numbers, or empty")
+        ids = [name for name in ("context_id", "candidate_id", "opponent_id") if name in table]
+        known = table.assign(score=score, **{name: table[name].astype(str) for name in ids})
+        known = known[known["score"].notna()]
+        probability = None
+        if "probability" in known:
+            probability = known.groupby("context_id", sort=False)["probability"].first().astype(float)
+        return cls(known, probability)
+
+    @property
+    def examples(self) -> str:
+        """Description of the labelled contexts, for messages."""
+        if self.table is None or self.table.empty:
+            return "none"
+        names = self.table["context_id"].unique()
+        return f"{len(names)} contexts such as {', '.join(map(str, names[:2]))}"
+
+    @property
+    def remedy(self) -> str:
+        """Remedy in the message if no label matches an item."""
+        return "context_id, candidate_id and, if present, attribute must be the same in both"
+
+    def systems(self, items: pd.DataFrame) -> pd.DataFrame:
+        """Return the systems of items: from the judgements, else from the data set, else the candidate ids."""
+        if "opponent_id" not in items:
+            items = items.assign(opponent_id="", opponent="")
+        known = self.named
+        for role, name in (("candidate_id", "system"), ("opponent_id", "opponent")):
+            if name in items and role == "candidate_id":
+                continue
+            keys = pd.MultiIndex.from_arrays([items["context_id"], items[role]])
+            listed = None if known is None else known.reindex(keys).to_numpy(object)
+            items = items.assign(**{name: items[role] if listed is None or pd.isna(listed).any() else listed})
+        return items
+
+    def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> Floats:
+        """Return the label of each item, NaN if missing; for pairs 1, ½ or 0, by the order of the scores."""
+        if self.table is None:
+            return items["own"].to_numpy(float)
+        table = self.table
+        if "attribute" in table:
+            table = table[table["attribute"].astype(str) == attribute]
+        if "opponent_id" in table:
+            if not paired:
+                raise TrialsError("labels", "preferences between pairs", "scores of candidates, like the judgements")
+            return _of_pairs(table, items)
+        means = table.groupby(["context_id", "candidate_id"], sort=False)["score"].mean()
+        first, second = (_looked_up(means, items, name) for name in ("candidate_id", "opponent_id"))
+        return (np.sign(np.round(first - second, 12)) + 1) / 2 if paired else first
+
+    def require_scale(self, judged: pd.DataFrame, items: pd.DataFrame, judge: str) -> tuple[float, float] | None:
+        """Return the scale if known; raise `TrialsError` if labels are on a different scale than the judge's values."""
+        human = items["human"].dropna()
+        theirs = self.scale or (float(human.min()), float(human.max()))
+        own, exact = _scale_of(judged)
+        value = own or (float(items["value"].min()), float(items["value"].max()))
+        if exact and self.scale:
+            differ = own != self.scale
+        elif exact:
+            differ = not (value[0] <= theirs[0] and theirs[1] <= value[1]) or _wider(value, theirs)
+        else:
+            few = len(human) < _ENOUGH  # a narrow range is then uninformative
+            differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
+        if differ:
+            ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
+            raise TrialsError("labels", ranges, "scores on the judge's scale", "convert one to the other's scale")
+        return own or self.scale
+
+
+def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> Floats:
+    """Return the mean label of each pair of candidates, reoriented to the order of the items; NaN without a label."""
+    score = table["score"].to_numpy(float)
+    if not ((score >= 0) & (score <= 1)).all():
+        wrong = float(score[(score < 0) | (score > 1)][0])
+        raise TrialsError("labels, score", wrong, "1 if the candidate wins, 0 if its opponent does, ½ for a tie")
+    turned = (table["candidate_id"] > table["opponent_id"]).to_numpy()
+    names = {"candidate_id": table["candidate_id"], "opponent_id": table["opponent_id"]}
+    first = names["candidate_id"].where(~turned, names["opponent_id"])
+    second = names["opponent_id"].where(~turned, names["candidate_id"])
+    put = table.assign(candidate_id=first, opponent_id=second, score=np.where(turned, 1 - score, score))
+    keys = ["context_id", "candidate_id", "opponent_id"]
+    means = put.groupby(keys, sort=False)["score"].mean()
+    return means.reindex(pd.MultiIndex.from_frame(items[keys])).to_numpy(float)
+
+
+def _looked_up(means: pd.Series, items: pd.DataFrame, name: str) -> Floats:
+    return means.reindex(pd.MultiIndex.from_arrays([items["context_id"], items[name]])).to_numpy(float)
+
+
+def _scale_of(judged: pd.DataFrame) -> tuple[tuple[float, float] | None, bool]:
+    """Return the ends of the judge's scale, and whether the judgements state them."""
+    named = list(judged["scale"].dropna().unique()) if "scale" in judged else []
+    if len(named) != 1:
+        return None, False
+    try:
+        scale = scale_named(str(named[0]))
+    except InputError:  # a scale unknown to biaslab
+        return None, False
+    return (scale.low, scale.high), True
+
+
+def _wider(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    span = other[1] - other[0]
+    return 0 < span < (one[1] - one[0]) / _RANGES
+
+
+def _apart(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Check whether the midpoint of each interval lies outside the other."""
+    middles = [sum(interval) / 2 for interval in (one, other)]
+    return not other[0] <= middles[0] <= other[1] and not one[0] <= middles[1] <= one[1]
+
+
+#: Conditions that must not be averaged over implicitly.
+_CONDITIONS = (
+    "template", "scale", "configuration", "form", "order", "asked", "answer", "source", "naming", "edit", "edited",
+    "defence", "remedy", "scorer", "temperature",
+)  # fmt: skip
+ITEM_COLUMNS = ("context_id", "candidate_id", "opponent_id", "system", "opponent", "value", "covariate", "human")
+
+
+@dataclass(frozen=True)
+class LabelledCell:
+    """Judgements and labels of one judge, attribute and data set.
+
+    Parameters
+    ----------
+    where : dict
+        Judge, data set, attribute and further columns.
+    items : pandas.DataFrame
+        One row per candidate, or pair of candidates, with the columns `ITEM_COLUMNS`. For pairs, ``value`` is the
+        probability that the candidate beats its opponent, averaged over both orders, and ``human`` likewise; NaN
+        without a label.
+    pairs : bool
+        Whether items are pairs.
+    probability : pandas.Series or None
+        By context: the probability of being labelled, if it varies.
+    n_trials, n_dropped : int
+        Numbers of usable and unusable judgements.
+    scale : tuple of float or None
+        Scale of the scores, if known.
+    """
+
+    where: dict[str, Any]
+    items: pd.DataFrame
+    pairs: bool
+    probability: pd.Series | None
+    n_trials: int
+    n_dropped: int
+    scale: tuple[float, float] | None = None
+
+    @property
+    def contexts(self) -> list[str]:
+        """The contexts, in order of appearance."""
+        return list(dict.fromkeys(self.items["context_id"]))
+
+
+def read_cells(
+    judged: pd.DataFrame,
+    labels: Dataset | pd.DataFrame | str | Path | None,
+    labelled: Sequence[str] | Mapping[str, float] | None,
+    by: Sequence[str],
+    covariate: str,
+) -> list[LabelledCell]:
+    """Match judgements with labels; parameters as in `biaslab.correct.correct`.
+
+    Raises
+    ------
+    TrialsError, InputError
+        As in `biaslab.correct.correct`.
+    """
+    frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
+    require_columns(frame, (*CELL, "context_id", "candidate_id", "value", *by), "judged")
+    frame = frame if "status" in frame else frame.assign(status="ok")
+    if frame.empty:
+        raise TrialsError("judged", "empty", "at least one judgement")
+    parsed = HumanLabels.read(labels, frame)
+    _require_judged(labelled, frame)
+    cells = []
+    for values, judgements in frame.groupby([*CELL, *by], sort=False):
+        where = dict(zip([*CELL, *by], values, strict=True))
+        _require_one_condition(judgements, by)
+        cells.append(_cell(where, judgements, parsed, labelled, covariate))
+    return cells
+
+
+def _cell(
+    where: dict[str, Any],
+    judgements: pd.DataFrame,
+    labels: HumanLabels,
+    labelled: Sequence[str] | Mapping[str, float] | None,
+    covariate: str,
+) -> LabelledCell:
+    """Match the judgements and labels of one judge, attribute and data set."""
+    readable = judgements[has_value(judgements)]
+    counts = (len(readable), len(judgements) - len(readable))
+    paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
+    items = pair_items(readable, covariate) if paired else _score_items(readable, covariate)
+    items = labels.systems(items)
+    items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
+    items, probability = _labelled_part(items, labelled, labels.probability)
+    _require_labels(items, labels, str(where["judge"]))
+    scale = None if paired else labels.require_scale(judgements, items, str(where["judge"]))
+    return LabelledCell(where, items, paired, probability, *counts, scale)
+
+
+def _score_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
+    """Average scores over replicates, one row per candidate."""
+    own = readable.get("human", math.nan)
+    table = pd.DataFrame({"value": readable["value"], "covariate": _covariate(readable, covariate), "own": own})
+    ids = {name: readable[name].astype(str) for name in ("context_id", "candidate_id")}
+    system = {"system": readable["system"]} if "system" in readable else {}
+    grouped = table.astype(float).assign(**ids, **system).groupby(list(ids), sort=False)
+    means = grouped[["value", "covariate", "own"]].mean()
+    if system:
+        means["system"] = grouped["system"].first()
+    return means.reset_index()
+
+
+def pair_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
+    """Reorient every pair to one candidate order, and average over both orders and replicates."""
+    first, second = (readable[name].astype(str) for name in ("candidate_id", "opponent_id"))
+    turned = (first > second).to_numpy()
+    value = readable["value"].to_numpy(float)
+    gap = readable["human_gap"].to_numpy(float) if "human_gap" in readable else np.full(len(readable), math.nan)
+    length = _covariate(readable, covariate) - _covariate(readable, f"opponent_{covariate}")
+    sign = np.where(turned, -1.0, 1.0)
+    table = pd.DataFrame(
+        {
+            "context_id": readable["context_id"].astype(str),
+            "candidate_id": np.where(turned, second, first),
+            "opponent_id": np.where(turned, first, second),
+            "value": np.where(turned, 1 - value, value),
+            "covariate": sign * length,
+            "own": (np.sign(sign * gap) + 1) / 2,
+        }
+    )
+    return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
+
+
+def _covariate(judgements: pd.DataFrame, name: str) -> Floats:
+    """Return a covariate; word counts as log2."""
+    if name not in judgements:
+        return np.full(len(judgements), math.nan)
+    values = pd.to_numeric(judgements[name], errors="coerce").to_numpy(float)
+    return np.log2(np.maximum(values, 1.0)) if name.removeprefix("opponent_") == "words" else values
+
+
+def _labelled_part(
+    items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
+) -> tuple[pd.DataFrame, pd.Series | None]:
+    """Keep the labels of the given contexts; return the items and the labelling probabilities."""
+    probability = own
+    if labelled is not None:
+        names = [str(name) for name in labelled]
+        items = items.assign(human=items["human"].where(items["context_id"].isin(names)))
+        if isinstance(labelled, Mapping):
+            probability = pd.Series([float(value) for value in labelled.values()], names)
+    if probability is None:
+        return items, None
+    with_labels = items.loc[items["human"].notna(), "context_id"].unique()
+    likely = probability.reindex(with_labels)
+    if not likely.between(0, 1, inclusive="right").all():
+        wrong = likely[~likely.between(0, 1, inclusive="right")]
+        allowed = "above 0 and at most 1 for every labelled context"
+        raise InputError("probability", {str(k): float(v) for k, v in wrong.head(2).items()}, allowed)
+    return items, probability
+
+
+def _require_judged(labelled: Sequence[str] | Mapping[str, float] | None, frame: pd.DataFrame) -> None:
+    """Raise `InputError` unless ``labelled`` is a list of contexts that the judge judged."""
+    if isinstance(labelled, str):
+        raise InputError("labelled", labelled, "a list of contexts, or the labelling probability of each")
+    known = list(dict.fromkeys(frame["context_id"].astype(str)))
+    strangers = sorted({str(name) for name in labelled or ()} - set(known))
+    if strangers:
+        raise TrialsError("labelled", strangers[:3], f"contexts that were judged, such as {', '.join(known[:3])}")
+
+
+def _require_labels(items: pd.DataFrame, labels: HumanLabels, judge: str) -> None:
+    """Raise `TrialsError` if no items, or items of only one context, are labelled."""
+    rated = items.loc[items["human"].notna(), "context_id"].unique()
+    if not len(rated):
+        mine = f"{judge} judged contexts such as {', '.join(items['context_id'].unique()[:2])}"
+        raise TrialsError("labels", f"{labels.examples}; {mine}", "labels of items that were judged", labels.remedy)
+    if len(rated) == 1:
+        rated_part = f"all in one context, {rated[0]}, of {items['context_id'].nunique()} that {judge} judged"
+        raise TrialsError("labels", rated_part, "labels in several contexts", "label a random part of the contexts")
+
+
+def _require_one_condition(judgements: pd.DataFrame, by: Sequence[str]) -> None:
+    """Raise `InputError` if judgements under different conditions would be averaged."""
+    for name in _CONDITIONS:
+        if name in judgements and name not in by and len(judgements[name].unique()) > 1:
+            values = ", ".join(map(str, judgements[name].unique()[:4]))
+            raise InputError(name, values, "one condition at a time", f"select one, or pass by=[{name!r}]")

@@ -1,0 +1,328 @@
+"""What an audit estimates in addition to the probes: agreement with people, halo, positions in single lists."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from biaslab.core import Comparison, Metric, declare_metrics
+from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
+from biaslab.measures.scoring import agreement
+from biaslab.probes.base import Accepted, Cell, Part, rated
+from biaslab.stats import (
+    ITEM,
+    CorrelationMethod,
+    Estimate,
+    Level,
+    Ratio,
+    Resampling,
+    context_correlations,
+    each_cell,
+    estimates_frame,
+    paired,
+    undefined,
+    usable,
+)
+
+
+@dataclass(frozen=True)
+class AuditMeasure(ABC):
+    """Base for measures: select the recorded judgements that support an estimate, and estimate it.
+
+    Parameters
+    ----------
+    resampling : Resampling
+        Confidence level and resampling of the estimates.
+
+    Attributes
+    ----------
+    name : str
+        Name in the column ``probe`` of the estimates.
+    metrics : tuple of Metric
+        The metrics that it declares; those of a probe are declared there.
+    primary : tuple of str
+        Names of the primary metrics, over which q-values are computed.
+    """
+
+    name: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]] = ()
+    primary: ClassVar[tuple[str, ...]] = ()
+
+    resampling: Resampling
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if cls.metrics:
+            cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
+        if hasattr(cls, "name"):
+            declare_metrics(cls.name, cls.metrics, again=True)
+
+    @abstractmethod
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select the trials that support an estimate; the note gives the reason if there are none."""
+
+    @abstractmethod
+    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the estimates frame."""
+
+
+@dataclass(frozen=True)
+class CellMeasure(AuditMeasure):
+    """Base for measures that are estimated separately in each cell.
+
+    Attributes
+    ----------
+    cell : tuple of str
+        Columns of trials that define cells, judge and data set first.
+    conditions : tuple of str
+        Condition columns of the estimates in addition to those of the cell.
+    """
+
+    cell: ClassVar[tuple[str, ...]]
+    conditions: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one cell, one part per condition."""
+
+    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the estimates frame."""
+        rows = []
+        for values, chosen in each_cell(trials, self.cell):
+            where = dict(zip(self.cell, values, strict=True))
+            for part in self.measure(chosen):
+                rows += part.rows(Cell(chosen, where, tuple(part.metrics), True, self.name, self.resampling))
+        return estimates_frame(rows, self.name, self.primary, (*self.cell[2:], *self.conditions))
+
+
+_CELL = ("judge", "dataset", "attribute", "configuration", "scale")
+_SLOW = 20_000  # items above which Kendall's tau over the whole data set is skipped
+
+
+@dataclass(frozen=True)
+class HumanAgreement(AuditMeasure):
+    """Correlate the mean score of each item with the mean human score.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × attribute × configuration × scale × ``level`` (context, dataset, system) ×
+    ``coefficient`` (spearman, kendall, pearson): ``human_agreement``, -1 to 1, null 0. At the context level it is the
+    mean over contexts in which both vary, counted by ``n_contexts``. Candidates are taken to be systems. ``n_trials``
+    counts items.
+    """
+
+    name: ClassVar[str] = "human_agreement"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("human_agreement", "agreement with humans within contexts (Spearman's ρ)", null=0.0, quality=True),
+    )
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select items that humans scored too."""
+        scores = rated(trials)
+        why = "needs human scores of the same items: in the log, or from a data set"
+        return Accepted(scores, why if scores.empty else "")
+
+    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the estimates frame."""
+        items = trials[[*_CELL, *ITEM, "human"]].groupby([*_CELL, *ITEM], sort=False)["human"].mean().reset_index()
+        means = usable(trials).groupby([*_CELL, *ITEM], sort=False)["value"].mean().rename("score").reset_index()
+        items = items.merge(means, how="left").assign(system=lambda frame: frame["candidate_id"])
+        large = items.groupby(list(_CELL))["score"].transform("size") > _SLOW
+        parts = [
+            agreement(items[chosen], levels=levels, coefficients=methods, resampling=self.resampling, by=_CELL[3:])
+            for chosen, levels, methods in (
+                (~large, get_args(Level), get_args(CorrelationMethod)),
+                (large, ("context", "system"), get_args(CorrelationMethod)),
+                (large, ("dataset",), ("spearman", "pearson")),
+            )
+            if chosen.any()
+        ]
+        return pd.concat(parts, ignore_index=True).assign(probe=self.name, metric=self.name)
+
+
+@dataclass(frozen=True)
+class Halo(CellMeasure):
+    """Halo effect: correlation of a judge's scores of two attributes, compared with that of human scores.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × configuration × scale × pair of attributes (``attribute``, ``other``), from
+    items that judge and humans scored on both. Correlations are Spearman's ρ within contexts, averaged over contexts in
+    which all four scores vary:
+
+    ``halo_judge``, ``halo_human`` (-1 to 1)
+        Correlation of the two attributes in the judge's mean scores, and in the mean human scores.
+    ``halo_excess`` (primary; -2 to 2, null 0)
+        ``halo_judge`` minus ``halo_human``. Above 0: the judge distinguishes the attributes less than humans do.
+    """
+
+    name: ClassVar[str] = "halo"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "halo_excess",
+            "correlation of two scores, judge minus humans",
+            "r",
+            null=0.0,
+            above="lets one attribute's score drag the other more than humans do",
+            below="distinguishes attributes more than humans do",
+            advice=("ask for one attribute at a time", ""),
+            use=("distinguishing attributes", ""),
+            matters=0.1,
+            primary=True,
+            comparison=Comparison("scores of two attributes"),
+        ),
+        Metric("halo_judge", "correlation of the judge's scores of two attributes", "r"),
+        Metric("halo_human", "correlation of human scores of two attributes", "r"),
+    )
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "configuration", "scale")
+    conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select items with scores of several attributes by a judge and by humans."""
+        scores = rated(trials)
+        item = ["judge", "dataset", "configuration", *ITEM]
+        several = scores.groupby(item)["attribute"].transform("nunique") > 1
+        if scores.empty or not several.any():
+            return Accepted(
+                scores.iloc[:0], "needs scores of two attributes of the same items by a judge and by humans"
+            )
+        return Accepted(scores)
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of each pair of attributes."""
+        readable = usable(trials)
+        means = readable.pivot_table(index=list(ITEM), columns="attribute", values=["value", "human"], sort=False)
+        for one, other in combinations(dict.fromkeys(readable["attribute"]), 2):
+            wanted = [(kind, name) for kind in ("value", "human") for name in (one, other)]
+            if not set(wanted) <= set(means.columns):
+                continue
+            four = means[wanted].dropna()
+            four.columns = ["judge_1", "judge_2", "human_1", "human_2"]
+            inside = pd.MultiIndex.from_frame(readable[list(ITEM)]).isin(four.index)
+            entering = int((inside & readable["attribute"].isin([one, other])).sum())
+            planned = int(trials["attribute"].isin([one, other]).sum())
+            effect = _halo(four.reset_index(), self.resampling)
+            yield Part(effect, (entering, planned - entering), {"attribute": one, "other": other})
+
+
+def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
+    complete = paired(four, ["judge_1", "judge_2", "human_1", "human_2"], ["context_id"])
+    judge, human = (
+        context_correlations(complete, f"{who}_1", f"{who}_2", "spearman", "context_id") for who in ("judge", "human")
+    )
+    both = ~np.isnan(judge) & ~np.isnan(human)
+    contexts = np.arange(len(both))
+    missing = "undefined: in no context do both attributes vary for the judge and for humans"
+
+    def mean(values: np.ndarray[Any, Any], null: float | None, bound: float) -> Estimate:
+        ratio = Ratio(contexts, np.where(both, values, 0.0), both, null, (-bound, bound), missing)
+        return ratio.estimate(resampling.numbered(complete["context_id"].unique()))
+
+    return {
+        "halo_judge": mean(judge, None, 1.0),
+        "halo_human": mean(human, None, 1.0),
+        "halo_excess": mean(judge - human, 0.0, 2.0),
+    }
+
+
+_LIST = ["context_id", "replicate", "list_order"]
+_FEWEST = 10  # minimum lists for a candidate to count as a system; single texts occur once or twice
+_UNBALANCED = 0.01  # significance level of the balance test
+
+
+@dataclass(frozen=True)
+class OneList(CellMeasure):
+    """Measure position bias from lists ranked in one order only.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × attribute × template × length of the list, from lists ranked as a whole:
+
+    ``first_place_excess`` (primary; −1/k to 1 − 1/k, null 0)
+        Share of lists whose first candidate is ranked best, minus 1/k.
+    ``place_rank_correlation`` (−1 to 1, null 0)
+        Mean Spearman correlation of position and rank; above: earlier candidates are ranked better.
+
+    Both are estimated and tested as in `biaslab.probes.ListPosition`, clustered by context.
+
+    **Assumption.** The position of a candidate does not depend on its quality. This holds if the order was random: each
+    position then has the best candidate in one of k lists, however much candidates differ. If candidates are systems,
+    a test checks whether each occurs equally often in each position: for k systems that are in every list, (k − 1)/k
+    times Pearson's statistic of systems by positions is χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is
+    estimated if they are unbalanced at the .01 level. Ranking each list in balanced orders needs no such assumption and
+    is the better design.
+
+    References
+    ----------
+    Anderson 1959, *Use of contingency tables in the analysis of consumer preference studies*, Biometrics 15.
+    """
+
+    name: ClassVar[str] = "one_list"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "first_place_excess",
+            "lists whose first is ranked best, less 1/k, one order per list",
+            "share",
+            null=0.0,
+            above="prefers the candidate shown first",
+            below="avoids the candidate shown first",
+            advice="ask every list in balanced orders and average",
+            use="lists shown in one order only",
+            matters=0.05,
+            primary=True,
+            comparison=Comparison("verdicts on lists in one order", ("k",)),
+        ),
+        Metric("place_rank_correlation", "correlation of place and rank, one order per list", "correlation", null=0.0),
+    )
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "k")
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select lists that were not ranked in balanced orders."""
+        lists = trials[trials["probe"] == self.name]
+        if lists.empty:
+            return Accepted(lists, "needs lists of candidates ranked in one order each")
+        return Accepted(lists, "assumes a random order; ranking balanced orders needs no assumption and has more power")
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one cell."""
+        lists = [trials[name] for name in _LIST]
+        blocks = list_blocks(trials.assign(replicate=trials.groupby(lists).ngroup(), list_order=0), self.name)
+        read = trials["status"].eq("ok").groupby(lists).transform("all")
+        metrics = _metrics(blocks, _balance(trials[read], blocks.k), self.resampling)
+        yield Part(metrics, (blocks.n_trials, blocks.n_dropped))
+
+
+def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict[str, Estimate]:
+    """Estimate both metrics; leave them undefined if the balance test shows that the order was not random."""
+    if p_value < _UNBALANCED:
+        why = f"systems are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position"
+        unknown = undefined(f"undefined: {why}", len(set(blocks.context)))
+        return {"first_place_excess": unknown, "place_rank_correlation": unknown}
+    checked = "the log has nothing to check this with" if np.isnan(p_value) else f"systems balanced (p {p_value:.2g})"
+    metrics = {
+        "first_place_excess": place_excess(blocks, 0, resampling),
+        "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
+    }
+    assumption = f"; assumes random order: {checked}"
+    return {
+        name: replace(each, method=f"{each.method}{assumption}") if np.isfinite(each.estimate) else each
+        for name, each in metrics.items()
+    }
+
+
+def _balance(ranked: pd.DataFrame, k: int) -> float:
+    """Return the p-value of a test that systems occur equally often in each position; NaN if candidates are texts."""
+    counts = pd.crosstab(ranked["candidate_id"], ranked["place"])
+    if counts.empty or counts.to_numpy().sum(axis=1).min() < _FEWEST:
+        return np.nan
+    table = counts.to_numpy(float)
+    expected = table.sum(axis=1, keepdims=True) / k
+    statistic = (k - 1) / k * float(((table - expected) ** 2 / expected).sum())
+    return float(stats.chi2.sf(statistic, (len(table) - 1) * (k - 1)))

@@ -1,0 +1,457 @@
+"""What an audit estimates from recorded pairs: position from one order, length, and rates of replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from biaslab.core import Comparison, Metric
+from biaslab.core.arrays import Bools, Floats
+from biaslab.logs.audit.measures import CellMeasure
+from biaslab.measures.ranking import pairs
+from biaslab.probes.base import Accepted, Part, paired
+from biaslab.stats import Estimate, Ratio, logistic_model, undefined, usable
+
+_FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
+_UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
+_ALIKE = 1e-9  # relative difference that may be due to rounding
+_SHOWN_FIRST = "position"
+_FIXED = "undefined: {} is always shown first, so its quality cannot be separated from its position"
+
+
+@dataclass(frozen=True)
+class OneOrder(CellMeasure):
+    """Measure position bias from pairs judged in one order only.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × attribute × template, from decisions (ties excluded):
+
+    ``first_position_log_odds`` (primary; log odds, null 0)
+        Log odds that the candidate shown first wins at equal quality: the intercept of a logistic regression that
+        includes the strengths of the candidates if these are systems (Bradley and Terry 1952, with an order term as in
+        Davidson and Beaver 1977). Clustered by context. ``first_position_rate`` of
+        `biaslab.logs.audit.pair_measures.Replies` is the raw share of decisions for the first.
+
+    **Assumption.** Given their systems, the order of two candidates does not depend on their quality. This holds if the
+    order was random. ``method`` reports whether lengths and human preferences are balanced over both positions; those
+    unbalanced at the .01 level enter the regression. Judging each pair in both orders needs no such assumption and is
+    the better design, because each pair is its own control.
+
+    References
+    ----------
+    Bradley & Terry 1952, Biometrika 39; Davidson & Beaver 1977, *On extending the Bradley-Terry model to incorporate
+    within-pair order effects*, Biometrics 33.
+    """
+
+    name: ClassVar[str] = "one_order"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "first_position_log_odds",
+            "log odds of the first at equal quality, one order per pair",
+            "log odds",
+            null=0.0,
+            above="prefers the candidate shown first",
+            below="prefers the candidate shown second",
+            advice="ask every pair in both orders and average",
+            use="pairs shown in one order only",
+            matters=0.2,
+            primary=True,
+            comparison=Comparison("verdicts on pairs in one order"),
+        ),
+    )
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select pairs with known order from cells in which no pair was judged in both orders."""
+        judged = paired(trials)
+        if judged.empty:
+            return Accepted(judged, "needs judgements of two candidates shown one after the other")
+        shown = judged[judged["order_known"].astype(bool)]
+        if shown.empty:
+            return Accepted(shown, "needs to know which candidate was shown first; the log does not say")
+        cell = [shown[name] for name in self.cell]
+        both = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
+        why = "pairs were judged in both orders; the probe position uses them better" if both.all() else ""
+        note = "assumes a random order; judging both orders needs no assumption and has more power"
+        return Accepted(shown[~both], why or note)
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one cell."""
+        readable = usable(trials)
+        won = pd.Series(pairs.decisions(readable), readable.index)
+        decided = readable[won.notna()].assign(won=won[won.notna()])
+        metrics = {"first_position_log_odds": first_position_log_odds(decided, self)}
+        yield Part(metrics, (len(decided), len(trials) - len(readable)))
+
+
+def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimate:
+    """Estimate the log odds of choosing the candidate shown first at equal quality.
+
+    Parameters
+    ----------
+    decided : pandas.DataFrame
+        One row per decision, with ``won`` 1 if the first won and 0 otherwise.
+    measure : OneOrder
+        Its ``resampling`` sets the confidence level and the clusters.
+    """
+    contexts = decided["context_id"].nunique()
+    if decided.empty:
+        return undefined("undefined: no pair was decided")
+    systems = _systems_judged_often(decided)
+    fixed = _always_first(decided) if len(systems) == 2 else None
+    if fixed is not None:
+        return undefined(_FIXED.format(fixed), contexts)
+    frame, adjustments = decided.assign(**{_SHOWN_FIRST: 1.0}), []
+    terms = [_SHOWN_FIRST]
+    if systems:
+        adjustments.append(f"strengths of {len(systems)} systems")
+        for number, system in enumerate(systems[1:]):
+            name = f"system {number}"
+            signs = (frame["candidate_id"] == system).astype(float) - (frame["opponent_id"] == system).astype(float)
+            frame, terms = frame.assign(**{name: signs}), [*terms, name]
+    checks = []
+    for name, description, values in _covariates(decided):
+        spread = values.std()
+        if not spread > _ALIKE * values.abs().max():
+            checks.append(f"{description} differ in the same way in every pair, which cannot be separated from order")
+            continue
+        p_value = _balance(values / spread, decided["context_id"])
+        unbalanced = p_value < _UNBALANCED
+        checks.append(f"{description} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
+        if unbalanced:
+            frame, terms = frame.assign(**{name: values / spread}), [*terms, name]
+    estimate = logistic_model(frame, "won", terms, measure.resampling)[_SHOWN_FIRST]
+    adjusted = f" adjusted for {', '.join(adjustments)}" if adjustments else ""
+    checked = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
+    return replace(estimate, method=f"{estimate.method}{adjusted}{checked}")
+
+
+def _systems_judged_often(decided: pd.DataFrame) -> list[str]:
+    """Return the systems if candidates are systems, each judged often; an empty list if they are single texts."""
+    counts = pd.concat([decided["candidate_id"], decided["opponent_id"]]).value_counts()
+    return sorted(map(str, counts.index)) if len(counts) > 1 and counts.min() >= _FEWEST_JUDGEMENTS else []
+
+
+def _always_first(decided: pd.DataFrame) -> str | None:
+    """Return the candidate that is shown first in every pair, or None."""
+    first = decided["candidate_id"].unique()
+    return str(first[0]) if len(first) == 1 else None
+
+
+def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
+    """Yield name, description and difference (first minus second) of covariates known for all pairs and not all 0."""
+    if (decided[["words", "opponent_words"]] > 0).all(axis=None):
+        ratios = pd.Series(np.log(decided["words"] / decided["opponent_words"]), decided.index)
+        if ratios.any():
+            yield "length", "lengths", ratios
+    if decided["human_gap"].notna().all() and decided["human_gap"].any():
+        yield "human", "people's preferences", decided["human_gap"]
+
+
+def _balance(values: pd.Series, contexts: pd.Series) -> float:
+    """Return the p-value of a t-test, over contexts, that the mean difference in a covariate (in SD) is 0."""
+    means = values.groupby(contexts.to_numpy()).mean()
+    if len(means) < 2:
+        return 1.0
+    if means.std() <= _ALIKE:
+        return float(abs(means.mean()) <= _ALIKE)
+    return float(stats.ttest_1samp(means, 0.0).pvalue)
+
+
+_USED = ("context_id", "value", "status", "human_gap", "words", "opponent_words")
+_UNIT = (0.0, 1.0)
+_FEWEST_DECISIONS = 2  # minimum decisions per kind
+
+
+@dataclass(frozen=True)
+class PairLength(CellMeasure):
+    """Measure length bias in pairs: how often the longer of two texts wins.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × attribute × template, from decisions (ties excluded) between texts of
+    different length in words:
+
+    ``longer_wins`` (0–1)
+        Share of decisions for the longer text. Not a bias by itself: longer texts may be better.
+    ``longer_better`` (0–1)
+        Share of the same pairs in which people, or the gold label, prefer the longer text.
+    ``longer_wins_when_better``, ``longer_wins_when_worse`` (0–1)
+        ``longer_wins`` among pairs in which people prefer the longer text, and in which they prefer the shorter one.
+    ``longer_wins_at_equal_gold`` (primary; 0–1, null ½)
+        Unweighted mean of these two. It is ½ for a judge that is equally accurate whether the longer or the shorter
+        text is better, regardless of its accuracy and of how often the longer text is better. The type-I error was .043
+        to .051 for judges with an accuracy of .65 to .9, in 800 simulated studies each of 40, 120 and 400 pairs, and of
+        60 contexts with two pairs; the longer text was better in two thirds of the pairs.
+    """
+
+    name: ClassVar[str] = "pair_length"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric(
+            "longer_wins_at_equal_gold",
+            "P(the longer wins) at equal gold label",
+            "share",
+            null=0.5,
+            above="prefers the longer text where the gold label does not",
+            below="prefers the shorter text where the gold label does not",
+            advice="compare texts of similar length, or adjust for it",
+            use="comparing texts of different length",
+            matters=0.05,
+            primary=True,
+            comparison=Comparison("verdicts on pairs with gold labels"),
+        ),
+        Metric("longer_wins", "P(the longer wins)", "share"),
+        Metric("longer_better", "P(the longer is the better one) by the gold label", "share"),
+        Metric("longer_wins_when_better", "P(the longer wins) where it is the better one", "share"),
+        Metric("longer_wins_when_worse", "P(the longer wins) where it is the worse one", "share"),
+    )
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select judgements of two texts with known, different lengths."""
+        comparisons = paired(trials)
+        known = (
+            (comparisons["words"] > 0)
+            & (comparisons["opponent_words"] > 0)
+            & (comparisons["words"] != comparisons["opponent_words"])
+        )
+        why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
+        kept = comparisons.loc[known.to_numpy(), [*self.cell, *_USED]]  # of millions of rows, a copy of all is large
+        return Accepted(kept, _left_out(comparisons, known) if known.any() else why)
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one cell, each with its number of decisions."""
+        readable = usable(trials)
+        for name, ratio in _ratios(readable).items():
+            entering = int(np.asarray(ratio.denominator).astype(bool).sum())
+            yield Part({name: ratio}, (entering, len(trials) - len(readable)))
+
+
+def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
+    """Return a note on how many judgements are uninformative about length, and why; empty if there are none."""
+    if known.all():
+        return ""
+    equal = int((comparisons["words"] > 0).mul(comparisons["words"] == comparisons["opponent_words"]).sum())
+    counts = {"of texts of equal length": equal, "without the lengths of both texts": int((~known).sum()) - equal}
+    reasons = ", ".join(f"{number:,} {why}" for why, number in counts.items() if number)
+    return f"leaves out {int((~known).sum()):,} of {len(comparisons):,} judgements: {reasons}"
+
+
+def _ratios(trials: pd.DataFrame) -> dict[str, Ratio]:
+    first_longer = (trials["words"] > trials["opponent_words"]).to_numpy()
+    first = pairs.decisions(trials)
+    decided = ~np.isnan(first)
+    won = np.where(decided, np.where(first_longer, first, 1 - first), 0.0)
+    context = trials["context_id"]
+    missing = "undefined: no decision between texts of different length"
+    ratios = {"longer_wins": Ratio(context, won, decided.astype(float), None, _UNIT, missing, "score")}
+    gap = trials["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
+    better, worse = decided & (gap > 0), decided & (gap < 0)
+    if min(better.sum(), worse.sum()) < _FEWEST_DECISIONS:
+        return ratios
+    either = (better | worse).astype(float)
+    return ratios | {
+        "longer_better": Ratio(context, better.astype(float), either, None, _UNIT, inference="score"),
+        "longer_wins_when_better": Ratio(context, won * better, better.astype(float), None, _UNIT, inference="score"),
+        "longer_wins_when_worse": Ratio(context, won * worse, worse.astype(float), None, _UNIT, inference="score"),
+        "longer_wins_at_equal_gold": _standardised(context, won, better, worse),
+    }
+
+
+def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) -> Ratio:
+    """Return the mean of the two shares as a ratio whose variance comes only from within each kind of pair.
+
+    The difference between the two shares reflects the judge's accuracy, not sampling error. The variance of each share
+    adds one success and one failure, as Agresti and Caffo (2000) do for differences of proportions, and is unbiased.
+    """
+    shares = {True: float(won[better].mean()), False: float(won[worse].mean())}
+    mean = sum(shares.values()) / 2
+    weight, spread = np.zeros(len(won)), np.zeros(len(won))
+    for kind, share in ((better, shares[True]), (worse, shares[False])):
+        n = int(kind.sum())
+        likely = (share * n + 1) / (n + 2)
+        wider = likely * (1 - likely) / (share * (1 - share)) if 0 < share < 1 else 1.0
+        weight[kind] = (better | worse).sum() / (2 * n)
+        spread[kind] = (won[kind] - share) * np.sqrt(wider * n / (n - 1))
+    return Ratio(context, (spread + mean) * weight, weight, 0.5, inference="t")
+
+
+_SIDES = ("candidate_id", "opponent_id")
+_UNRATED = "undefined: no differing human scores"
+
+
+@dataclass(frozen=True)
+class Replies(CellMeasure):
+    """Descriptive rates of pair trials; those that need human scores are omitted if there are none.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × attribute × template:
+
+    ``readable_rate`` (0–1)
+        Share of replies that give a verdict.
+    ``first_position_rate`` (0–1)
+        Share of decisions, ties excluded, for the candidate shown first. Unlike in `biaslab.probes.Position`, replies
+        without the other order count too, so it depends on the quality of candidates that are often shown first and has
+        no test. ``n_trials`` counts judgements with known order. `biaslab.audit` drops it, and
+        ``comparative_accuracy``, from cells in which the probe has an estimate.
+    ``first_label_rate`` (0–1)
+        Share of judgements in which the first label is the more likely one, if the log has its probability. Needs no
+        known order of the candidates.
+    ``comparative_accuracy`` (0–1)
+        Share of decisions between candidates with different human scores that agree with humans.
+    ``accuracy_both_orders`` (0–1)
+        Share of pairs decided in agreement with humans in both orders.
+    ``win_rate`` (0–1; column ``system``)
+        Mean probability that a system wins, counting ties as ½; not defined for candidates that are single texts.
+    ``accuracy_shown_first`` (0–1; column ``system``)
+        ``comparative_accuracy`` among pairs where this candidate is shown first.
+    """
+
+    name: ClassVar[str] = "replies"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("win_rate", "win rate, ties counting ½", "share"),
+        Metric("readable_rate", "replies that give a verdict", "share"),
+        Metric("first_label_rate", "P(first label), whichever candidate has it", "share"),
+        Metric("accuracy_both_orders", "pairs decided as the reference scores do in both orders", "share"),
+        Metric("accuracy_shown_first", "pairs ordered as the reference scores do, one system shown first", "share"),
+    )
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
+    conditions: ClassVar[tuple[str, ...]] = ("system",)
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select judgements of two candidates."""
+        comparisons = paired(trials)
+        return Accepted(comparisons, "needs judgements of two candidates" if comparisons.empty else "")
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics over all candidates, then per candidate, each with its number of judgements."""
+        used = usable(trials)
+        planned_of, read_of = _counts(trials), _counts(used)
+        read = trials.index.isin(used.index)
+        readable = Ratio(trials["context_id"], read, np.ones(len(trials)), bounds=_UNIT, inference="score")
+        for system, ratios in (
+            ("", {"readable_rate": readable, **_overall_rates(used)}),
+            *_system_rates(trials, used),
+        ):
+            for name, ratio in ratios.items():
+                planned = planned_of.get(system, len(trials))
+                entering = read_of.get(system, _entering(name, used))
+                yield Part({name: ratio}, (entering, planned - entering), {"system": system})
+
+
+@dataclass(frozen=True)
+class Subsets(CellMeasure):
+    """Measure agreement with the gold label in each subset.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × attribute × template × ``subset``: ``comparative_accuracy`` (null ½) and
+    ``accuracy_both_orders``, defined as in `Replies`.
+    """
+
+    name: ClassVar[str] = "subsets"
+    cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "subset")
+    primary: ClassVar[tuple[str, ...]] = ("comparative_accuracy",)
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select judgements of two candidates with a gold label, from data sets with subsets."""
+        labelled = paired(trials)
+        labelled = labelled[labelled["human_gap"].fillna(0).ne(0) & labelled["subset"].fillna("").ne("")]
+        several = labelled.groupby(list(self.cell[:2]))["subset"].transform("nunique") > 1
+        why = "needs a gold label or human preference, and several subsets"
+        return Accepted(labelled[several], "" if several.any() else why)
+
+    def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
+        """Yield the metrics of one subset."""
+        readable = usable(trials)
+        won = pd.Series(pairs.decisions(readable), readable.index)
+        ratios = {
+            "comparative_accuracy": pairs.comparative_accuracy(readable["context_id"], won, readable["human_gap"]),
+            "accuracy_both_orders": both_orders(readable, won),
+        }
+        estimates = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
+        known = {name: estimate for name, estimate in estimates.items() if not np.isnan(estimate.estimate)}
+        yield Part(known, (len(readable), len(trials) - len(readable)))
+
+
+def _counts(trials: pd.DataFrame) -> dict[str, int]:
+    """Return the number of judgements that involve each candidate."""
+    sides = [trials[name].value_counts() for name in _SIDES]
+    return {str(name): int(count) for name, count in sides[0].add(sides[1], fill_value=0).items()}
+
+
+def _entering(metric: str, trials: pd.DataFrame) -> int:
+    """Return the number of readable judgements behind a metric."""
+    if metric == "first_position_rate":
+        return int(trials["order_known"].astype(bool).sum())
+    return int(trials["p_first_label"].notna().sum()) if metric == "first_label_rate" else len(trials)
+
+
+def _won(trials: pd.DataFrame) -> pd.Series:
+    """Return `biaslab.ranking.pairs.decisions` as a series: 1 if the candidate shown first won, 0 if the second did."""
+    return pd.Series(pairs.decisions(trials), trials.index)
+
+
+def _overall_rates(trials: pd.DataFrame) -> dict[str, Ratio]:
+    won, context = _won(trials), trials["context_id"]
+    shown = won.where(trials["order_known"].astype(bool))
+    ratios = {"first_position_rate": pairs.first_position_rate(context, shown, null=None)}
+    label = trials["p_first_label"]
+    if label.notna().any():
+        chosen = (label > 0.5).astype(float).where(label.notna() & (label != 0.5))
+        ratios["first_label_rate"] = pairs.first_position_rate(context, chosen, null=None)
+    accuracy = pairs.comparative_accuracy(context, won, trials["human_gap"])
+    if not np.asarray(accuracy.denominator).any():
+        return ratios
+    return ratios | {"comparative_accuracy": accuracy, "accuracy_both_orders": both_orders(trials, won)}
+
+
+def both_orders(trials: pd.DataFrame, won: pd.Series) -> Ratio:
+    """Return, over pairs judged in both orders, the share decided in agreement with humans in both."""
+    differ = trials[trials["human_gap"].fillna(0) != 0]
+    one, two = differ["candidate_id"], differ["opponent_id"]
+    ahead = one < two
+    right = won[differ.index] == (differ["human_gap"] > 0)
+    keys = [differ["context_id"], one.where(ahead, two), two.where(ahead, one), differ["replicate"]]
+    whole = right.groupby(keys).agg(["sum", "size"])
+    whole = whole[whole["size"] == 2]
+    context = whole.index.get_level_values(0)
+    return Ratio(context, whole["sum"] == 2, np.ones(len(whole)), None, _UNIT, _UNRATED, "score")
+
+
+def _systems_with_rates(trials: pd.DataFrame) -> list[str]:
+    """Return the candidates that have a win rate: systems, which occur in several contexts.
+
+    If most candidates occur in a single context, they are texts. Then only candidates in at least half of the contexts,
+    such as a baseline, count as systems, because others may be the same short answer to several questions.
+    """
+    sides = [trials[["context_id", name]].set_axis(["context", "candidate"], axis=1) for name in _SIDES]
+    appearances = pd.concat(sides).drop_duplicates()
+    contexts, every = appearances["candidate"].value_counts(sort=False), appearances["context"].nunique()
+    texts = every > 1 and (contexts == 1).mean() > 0.5
+    fewest = max(2, every / 2) if texts else min(2, every)
+    return [str(name) for name in contexts.index[contexts >= fewest]]
+
+
+def _system_rates(trials: pd.DataFrame, readable: pd.DataFrame) -> Iterator[tuple[str, dict[str, Ratio]]]:
+    won, known = _won(readable), readable["order_known"].astype(bool)
+    rated = bool((known & won.notna() & (readable["human_gap"].fillna(0) != 0)).any())
+    groups = [readable.groupby(name, sort=False).groups for name in _SIDES]
+    used = readable[["context_id", "value", "human_gap"]]
+    for system in _systems_with_rates(trials):
+        shown, against = (used.loc[places.get(system, [])] for places in groups)
+        context = pd.concat([shown["context_id"], against["context_id"]])
+        wins = pd.concat([shown["value"], 1 - against["value"]])
+        ratios = {"win_rate": Ratio(context, wins, np.ones(len(wins)), None, _UNIT, inference="score")}
+        if rated:
+            verdict = won[shown.index].where(known[shown.index])
+            first = pairs.comparative_accuracy(shown["context_id"], verdict, shown["human_gap"], null=None)
+            ratios["accuracy_shown_first"] = first
+        yield system, ratios

@@ -1,0 +1,149 @@
+"""Comparisons with the prompts of `Position`, for probes that score single texts by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations, groupby
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from biaslab import prompts
+from biaslab.core import Completion, Metric, Scalar, Trial
+from biaslab.core.arrays import Floats
+from biaslab.core.requests import Reasons, as_messages
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import Item, drawn_items, items, ratings_by_item
+from biaslab.probes.base import PairFeatureProbe
+from biaslab.probes.position import Position
+from biaslab.prompts.protocols import Protocol
+
+Asks = Literal["pairs", "scores"]
+ASKS: tuple[Asks, ...] = ("pairs", "scores")
+#: Value for pairs in columns about scores; a blank would be lost in a text table.
+BLANK: dict[str, Scalar] = {"scale": "pairs", "human": float("nan")}
+#: Metrics on pairs that these probes share.
+ACCURACY = Metric(
+    "comparative_accuracy", "pairs ordered as the reference scores do", "share", null=0.5, quality=True, form="pair"
+)
+FIRST_RATE = Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair")
+ORDER_CONSISTENCY = Metric("order_consistency", "same winner in both orders", "share", form="pair")
+RESAMPLING = Metric("resampling_change", "verdicts that differ between samples of one request", "share", form="pair")
+
+
+def comparing(probe: Any, template: int = 1) -> Position:
+    """Return the `Position` probe that asks for pairs in both orders, with a template or the protocol of `probe`."""
+    is_text = probe.answer == "text"
+    answer: Any = "verdict" if probe.answer == "score" else probe.answer
+    return Position(
+        probe.attributes,
+        templates=(template,),
+        answer=answer,
+        replicates=probe.replicates if is_text else 1,
+        temperature=probe.temperature,
+        protocol=probe.protocol if "pairs" in probe.asks else None,
+        seed=probe.seed,
+    )
+
+
+def pair_trials(position: Position, dataset: Dataset, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
+    """Plan both orders of each pair, with the probe's condition columns."""
+    asked = {"protocol": position.protocol.id} if isinstance(position.protocol, Protocol) else {}
+    fixed = {**BLANK, "answer": position.answer, **asked, **condition}
+    for trial in position.design(dataset):
+        own = {name: value for name, value in trial.condition.items() if name != "template"}
+        yield replace(trial, condition={**own, **fixed})
+
+
+def drawn_pairs(dataset: Dataset, n_candidates: int | None, seed: int) -> Callable[[Trial], bool]:
+    """Return a function that checks whether both candidates of a trial were drawn from its context."""
+    drawn = {(item.context_id, item.candidate_id) for item in drawn_items(dataset, n_candidates, seed)}
+    return lambda trial: {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= drawn
+
+
+def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) -> Trial:
+    """Return a text trial of a pair with reasons before or after the verdict; unchanged without reasons."""
+    request = trial.request
+    if reasons == "none" or not isinstance(request, Completion) or request.about is None:
+        return trial
+    first, second = request.about.texts
+    context = dataset.rows[trial.context_id, trial.candidate_id]["context"]
+    of = {"noun": dataset.noun, "attribute": trial.attribute, "reasons": reasons}
+    prompt = prompts.render("reasoned_comparative", context=context, first=first, second=second, **of)
+    about = replace(request.about, reasons=reasons)
+    return replace(trial, request=replace(request, messages=as_messages(prompt), max_tokens=max_tokens, about=about))
+
+
+def is_exact(trials: pd.DataFrame) -> bool:
+    """Return whether pairs have exact probabilities rather than verdicts or shares of samples."""
+    return bool((trials["answer"] == "distribution").all()) and not (
+        "samples" in trials and trials["samples"].notna().any()
+    )
+
+
+def has_degrees(protocol: object) -> bool:
+    """Return whether a pair protocol has more than two verdicts, which one probability cannot represent."""
+    return isinstance(protocol, Protocol) and len(protocol.points) > 2
+
+
+def at_temperature(p: ArrayLike, temperature: float) -> Floats:
+    """Return probabilities of two answers at another temperature: p^(1/T), normalised.
+
+    ½, 0 and 1 do not change; at temperature 0 the likelier answer is certain.
+    """
+    with np.errstate(divide="ignore"):
+        odds = np.log(p) - np.log1p(-np.asarray(p, float))
+    tempered = expit(odds / temperature) if temperature else np.heaviside(odds, 0.5)
+    return np.asarray(tempered, float)
+
+
+#: Function of a text, the attribute, and its single human ratings that returns the columns of the text.
+PairColumns = Callable[[Item, str, Mapping[str, Scalar]], dict[str, Scalar]]
+
+_OF_TRIALS = ("own", "likelihood_judge")
+
+
+def ordered_pairs(
+    probe: PairFeatureProbe,
+    dataset: Dataset,
+    columns: PairColumns,
+    is_planned: Callable[[Item, Item], bool] | None = None,
+) -> Iterator[Trial]:
+    """Plan the pairs of each context's texts in both orders, for each attribute.
+
+    Parameters
+    ----------
+    probe : PairFeatureProbe
+        The probe, which sets how pairs are asked for.
+    dataset : Dataset
+        The data to judge.
+    columns : callable
+        Returns the columns of a text; those of the text shown second are prefixed with ``opponent_``, except for
+        columns of the trial.
+    is_planned : callable, optional
+        Returns whether two texts are compared; default: all.
+    """
+    position, ratings = comparing(probe, probe.template), ratings_by_item(dataset)
+    attributes = dataset.require_attributes(probe.attributes)
+    for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
+        for pair in combinations(candidates, 2):
+            if is_planned is not None and not is_planned(*pair):
+                continue
+            for both in (pair, pair[::-1]):
+                shown = [(item.candidate_id, item.text) for item in both]
+                for attribute in attributes:
+                    first, second = (
+                        columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {}))
+                        for item in both
+                    )
+                    gap = both[0].human[attribute] - both[1].human[attribute]
+                    asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
+                    asked |= {f"opponent_{name}": value for name, value in second.items() if name not in _OF_TRIALS}
+                    context = (context_id, both[0].context)
+                    yield from position.ask_pair(
+                        dataset, probe.template, attribute, context, (shown[0], shown[1]), asked
+                    )

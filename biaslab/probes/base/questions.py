@@ -1,0 +1,510 @@
+"""Bases of probes that compare pairs or score single texts: how to ask, and how to parse the reply."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import product
+from os import PathLike
+from typing import Any, ClassVar, Literal, TypeVar, get_args
+
+import numpy as np
+
+from biaslab import prompts
+from biaslab.core import About, Choice, Compare, Completion, Nearest, Reply, Request, Scalar, Status, Trial, request_key
+from biaslab.core.checks import require_one_of, require_sampling, unknown
+from biaslab.core.errors import InputError
+from biaslab.core.scales import Scale, find_scale
+from biaslab.core.schema import Dataset
+from biaslab.measures.scoring.pointwise import (
+    AnswerSettings,
+    AnyAnswer,
+    Item,
+    Question,
+    about_scores,
+    items,
+    read_score,
+)
+from biaslab.probes.base.probe import Probe
+from biaslab.prompts.edits.attacks import Defence, defend
+from biaslab.prompts.parsing import parse_choice
+from biaslab.prompts.protocols import Protocol
+from biaslab.stats import tempered
+
+VerdictAnswer = Literal["distribution", "text", "verdict"]
+_WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that do not wrap the whole prompt
+_Drawn = TypeVar("Drawn")
+_NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt
+_LARGE = 709.0  # larger values overflow exp
+
+
+@dataclass(frozen=True)
+class PairProbe(Probe):
+    """Base for probes that compare pairs of candidates.
+
+    Further parameters: `biaslab.probes.base.Probe`.
+
+    A trial's ``value`` is the probability that the candidate shown first wins, normalised over the two labels (p_ij of
+    Liusie et al. 2024, Eq. 3), or 0, ½ (tie), 1 for text. A tie is marked by the status: "Tie" is the likeliest answer.
+    Two equally likely labels give no decision either, but their ½ is a probability, which remedies can change.
+
+    Parameters
+    ----------
+    answer : {"distribution", "text", "verdict"}
+        Read the probabilities of the two labels (Liusie et al. 2024, Eq. 3), or generate text and parse the label (Eqs.
+        4, 5); or show the two texts to a judge that takes no prompt (`biaslab.core.Compare`).
+    ties : bool
+        Offer "Tie" as a third answer.
+    replicates : int
+        With ``answer="text"``: samples of each request.
+    temperature : float
+        With ``answer="text"``: 0 is greedy; replicates are then equal.
+    protocol : Protocol or path, optional
+        Prompt and parser to use instead of biaslab's own; see `biaslab.Protocol`. It also sets whether text or label
+        probabilities are read, the temperature, and whether ties are offered; its id is in the column ``template``.
+
+    Attributes
+    ----------
+    verdicts : bool
+        Whether judges without prompts can be asked, because the bias does not depend on the prompt.
+    protocol_form : str
+        Form of protocol it accepts.
+    """
+
+    verdicts: ClassVar[bool] = False
+    protocol_form: ClassVar[str] = "pair"
+
+    answer: VerdictAnswer = field(default="distribution", kw_only=True)
+    ties: bool = field(default=False, kw_only=True)
+    replicates: int = field(default=1, kw_only=True)
+    temperature: float = field(default=1.0, kw_only=True)
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.take_protocol()
+        require_one_of("answer", self.answer, get_args(VerdictAnswer) if self.verdicts else get_args(VerdictAnswer)[:2])
+        require_sampling(self.answer, self.replicates, self.temperature)
+
+    def take_protocol(self) -> None:
+        """Load the protocol, if given, and adopt its settings."""
+        if self.protocol is None:
+            return
+        protocol = Protocol.of_form(self.protocol, "pair")
+        settle(self, {**settled(protocol), "ties": 0.5 in protocol.points})
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: text instead of label probabilities, a verdict instead of text."""
+        if isinstance(refused, Completion) and self.answer == "text" and self.verdicts:
+            settled = {"answer": "verdict", "protocol": None, "replicates": 1}
+            return Nearest(replace(self, **settled), "shows the texts without a prompt")  # type: ignore[arg-type]
+        return super().nearest(refused)
+
+    def ask_pair(
+        self,
+        dataset: Dataset,
+        template: int,
+        attribute: str,
+        context: tuple[str, str],
+        pair: tuple[tuple[str, str], tuple[str, str]],
+        condition: Mapping[str, Scalar],
+        headings: tuple[str, str] = ("", ""),
+        note: str = "",
+        edits: tuple[str, ...] = (),
+        defence: Defence = "none",
+        cue: str = "",
+    ) -> Iterator[Trial]:
+        """Return one trial per replicate of an ordered pair.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Source of noun and definition.
+        template : {1, 2}
+            Comparative template.
+        attribute : str
+            The attribute to compare on.
+        context, pair : tuple of str
+            Name and text of the context, and of the candidates shown first and second.
+        condition : mapping
+            Columns of the trials frame.
+        headings : tuple of str
+            Text in brackets after the names of first and second.
+        note : str
+            A sentence before the question.
+        edits : tuple of str
+            Names of the edits of first and second, "" for none; empty if neither is edited.
+        cue : str
+            Text at the end of the prompt, such as "Answer:".
+        defence : str
+            Defence around the prompt; see `biaslab.prompts.edits.attacks`, whose `shield` has been applied to the texts.
+        """
+        (first, shown), (second, shown_second) = pair
+        if attribute not in dataset.attributes:
+            raise unknown("attribute", attribute, dataset.attributes)
+        if self.answer == "verdict":
+            return iter([self._show_pair(dataset, attribute, context, pair, condition, edits)])
+        if isinstance(self.protocol, Protocol):
+            asked = (dataset, attribute, context, pair, condition, headings, note, edits, defence)
+            return self._ask_protocol(self.protocol, *asked)
+        definition, noun = dataset.attributes[attribute], dataset.noun
+        form = _form(template, noun, attribute, definition, self.ties, headings, note, cue)
+        parts = form[0], context[1], form[1], shown, form[2], shown_second, form[3]
+        whole = "".join(parts)
+        prompt = whole.strip()
+        labels = _labels(noun, self.ties)
+        source = bool(context[1].strip())
+        texts = (shown, shown_second)
+        about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
+        defended = prompt if defence == "none" else defend(prompt, defence)
+        kept = parts if len(whole) == len(prompt) and defended is prompt else ()
+        where = context[0], attribute, first, second
+        if self.answer == "distribution":
+            return iter((Trial(Choice(defended, labels, about, kept), *where, 0, condition, labels),))
+        requests = [
+            Completion(defended, self.temperature, 32, replicate, self.seed, about)
+            for replicate in range(self.replicates)
+        ]
+        return iter([Trial(each, *where, number, condition, labels) for number, each in enumerate(requests)])
+
+    def _show_pair(
+        self,
+        dataset: Dataset,
+        attribute: str,
+        context: tuple[str, str],
+        pair: tuple[tuple[str, str], tuple[str, str]],
+        condition: Mapping[str, Scalar],
+        edits: tuple[str, ...],
+    ) -> Trial:
+        """Return the trial of one ordered pair shown without a prompt."""
+        (first, text), (second, other) = pair
+        about = About(context[0], (first, second), (text, other), (attribute,), bool(context[1].strip()), edits=edits)
+        request = Compare(text, other, context[1], dataset.rows[context[0], first]["reference"], attribute, about)
+        return Trial(request, context[0], attribute, first, second, 0, {**condition, "template": _NO_PROMPT})
+
+    def _ask_protocol(
+        self,
+        protocol: Protocol,
+        dataset: Dataset,
+        attribute: str,
+        context: tuple[str, str],
+        pair: tuple[tuple[str, str], tuple[str, str]],
+        condition: Mapping[str, Scalar],
+        headings: tuple[str, str],
+        note: str,
+        edits: tuple[str, ...],
+        defence: Defence,
+    ) -> Iterator[Trial]:
+        """Yield the trials of one ordered pair asked with a protocol.
+
+        A heading goes on the line before the candidate's text, a note on the line before the last user message.
+        """
+        if defence not in _WITHIN_TEXTS:
+            raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} with a protocol")
+        (first, _), (second, _) = pair
+        texts = tuple(
+            f"({heading})\n{text}" if heading else text for heading, (_, text) in zip(headings, pair, strict=True)
+        )
+        shown = protocol.show(dataset, attribute, context[0], (first, second), texts)
+        labels, source = protocol.labels, bool(context[1].strip()) and "context" in protocol.sources
+        named = dataset.require_attributes(self.attributes) if protocol.joint else (attribute,)
+        about = About(context[0], (first, second), texts, named, source, labels, edits=edits, protocol=protocol)
+        where = {**condition, "template": protocol.id}
+        for replicate in range(self.replicates):
+            request = protocol.request(shown, about, replicate, self.seed, self.answer == "distribution", note)
+            yield Trial(request, context[0], attribute, first, second, replicate, where, labels)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the probability that the first wins, and the status."""
+        return read_pair(trial, reply, self.protocol)
+
+
+def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[float, Status]:
+    """Return the probability that the first of a pair wins (0, ½ or 1 for text), and the status.
+
+    Replies to a protocol are parsed by it.
+    """
+    if isinstance(trial.request, Compare):
+        return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
+    if isinstance(protocol, Protocol):
+        return protocol.read(reply, trial.attribute)
+    if isinstance(trial.request, Choice):
+        return _read_distribution(reply.logprobs or ())
+    chosen, status = parse_choice(reply.text, trial.labels)
+    if chosen is None and status != "tie":
+        return math.nan, status
+    return (0.5, "tie") if chosen is None or chosen == 2 else (1.0 - chosen, "ok")
+
+
+def _status(value: float) -> Status:
+    return "tie" if value == 0.5 else "ok"
+
+
+def draw_of(seed: int, context_id: str) -> np.random.Generator:
+    """Return a random generator that depends only on the seed and the context."""
+    return np.random.default_rng([seed, zlib.crc32(context_id.encode())])
+
+
+def draw(population: Sequence[_Drawn], n: int | None, seed: int, context_id: str) -> list[_Drawn]:
+    """Draw candidates or pairs of a context without replacement, keeping their order; None takes all."""
+    if n is None or n >= len(population):
+        return list(population)
+    return [population[i] for i in sorted(draw_of(seed, context_id).choice(len(population), n, replace=False))]
+
+
+def name_candidates(noun: str) -> tuple[str, str]:
+    """Return the names of the first and second candidate in a prompt.
+
+    Examples
+    --------
+    >>> name_candidates("summary")
+    ('Summary A', 'Summary B')
+    """
+    return f"{noun.capitalize()} A", f"{noun.capitalize()} B"
+
+
+@lru_cache(maxsize=1024)
+def _form(
+    template: int,
+    noun: str,
+    attribute: str,
+    definition: str,
+    ties: bool,
+    headings: tuple[str, str],
+    note: str,
+    cue: str,
+) -> tuple[str, ...]:
+    """Return a comparative prompt without its texts and outer white space; see `biaslab.prompts.prepare`."""
+    of = {"noun": noun, "attribute": attribute, "definition": definition}
+    texts = ("context", "first", "second")
+    form = prompts.prepare(f"comparative_{template}", texts, **of, ties=ties, headings=headings, note=note, cue=cue)
+    return (form[0].lstrip(), *form[1:-1], form[-1].rstrip())
+
+
+@cache
+def _labels(noun: str, ties: bool) -> tuple[str, ...]:
+    return (*name_candidates(noun), "Tie") if ties else name_candidates(noun)
+
+
+def _read_distribution(logprobs: Sequence[float]) -> tuple[float, Status]:
+    """Return p and the status, which is "tie" if that is the most likely label."""
+    if not logprobs or not any(map(math.isfinite, logprobs[:2])):
+        tied = len(logprobs) > 2 and math.isfinite(logprobs[2])
+        return (0.5, "tie") if tied else (math.nan, "refused")
+    first, second = logprobs[:2]
+    difference = first - second
+    p = 1 / (1 + math.exp(-difference)) if difference > -_LARGE else 0.0
+    return p, "tie" if len(logprobs) > 2 and logprobs[2] > max(first, second) else "ok"
+
+
+@dataclass(frozen=True)
+class ScoreProbe(Probe):
+    """Base for probes that score candidates one by one on one scale.
+
+    Further parameters: `biaslab.probes.base.Probe`.
+
+    A trial's ``value`` is the score on the scale; for a distribution, the expected score.
+
+    Parameters
+    ----------
+    scale : str
+        One of `biaslab.core.scales.SCALES`.
+    answer : {"distribution", "text", "score"}
+        Read the exact distribution over the scale's labels, or generate text and parse the score; or ask an evaluator,
+        which takes no prompt, for one number.
+    replicates : int
+        With ``answer="text"``: samples of each request; their scores are averaged.
+    temperature : float
+        With ``answer="text"``: 0 is greedy; replicates are then equal.
+    max_tokens : int
+        With ``answer="text"``: maximum tokens of an answer.
+    protocol : Protocol or path, optional
+        Prompt and parser to use instead of biaslab's own; see `biaslab.Protocol`. It sets scale, temperature and
+        maximum length; its id is in the column ``protocol``.
+
+    Attributes
+    ----------
+    evaluators : bool
+        Whether evaluators can be asked, because the bias does not depend on the prompt.
+    protocol_form : str
+        Form of protocol it accepts.
+    """
+
+    evaluators: ClassVar[bool] = True
+    protocol_form: ClassVar[str] = "score"
+    columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
+
+    scale: str = field(default="1-5", kw_only=True)
+    answer: AnyAnswer = field(default="distribution", kw_only=True)
+    replicates: int = field(default=1, kw_only=True)
+    temperature: float = field(default=1.0, kw_only=True)
+    max_tokens: int = field(default=16, kw_only=True)
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.take_protocol()
+        super().__post_init__()
+        _ = self._scale, self.asking
+
+    def take_protocol(self) -> None:
+        """Load the protocol, if given, and adopt its settings."""
+        if self.protocol is not None and not self.protocol_form:
+            allowed = f"None, because {self.name} has its own prompts"
+            raise InputError("protocol", self.protocol, allowed, "the probe template compares several, protocols=[…]")
+        if self.protocol is not None:
+            protocol = Protocol.of_form(self.protocol, "score")
+            settle(self, {**settled(protocol), "scale": protocol.scale.name, "max_tokens": protocol.max_tokens})
+
+    @property
+    def _scale(self) -> Scale:
+        return self.protocol.scale if isinstance(self.protocol, Protocol) else find_scale(self.scale)
+
+    @property
+    def asking(self) -> AnswerSettings:
+        """How scores are asked for."""
+        return AnswerSettings(
+            self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, self.evaluators
+        )
+
+    def questions(self, dataset: Dataset) -> Iterator[Question]:
+        """Yield the question for each candidate's score on each attribute."""
+        for item, attribute in product(items(dataset), dataset.require_attributes(self.attributes)):
+            yield self.question(dataset, item, attribute)
+
+    def question(self, dataset: Dataset, item: Item, attribute: str, **placed: str) -> Question:
+        """Return the question for one score; headings, notes and edits as in `Question.rate`."""
+        return question_of(self.protocol, dataset, item, attribute, self._scale, self.attributes, **placed)
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the nearest design: text instead of label probabilities, an evaluator's number instead of text."""
+        if isinstance(refused, Completion) and self.answer == "text" and self.evaluators:
+            settled = {"answer": "score", "replicates": 1, "protocol": None}
+            return Nearest(replace(self, **settled), "takes an evaluator's number instead of text")  # type: ignore[arg-type]
+        return super().nearest(refused)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score in the reply, and its status."""
+        return read_with(self.protocol, trial, reply)
+
+
+def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tuple[float, Status]:
+    """Draw one score from a label distribution at a temperature; return it with its status.
+
+    The distribution is inverted at a random number that depends only on the request and its use.
+    """
+    p = tempered(reply.logprobs or (), temperature)
+    if np.isnan(p).any() or not len(p):
+        return math.nan, "refused"
+    place = int(np.searchsorted(p.cumsum(), random_number(trial.request, use) / 2**52 * p.sum(), side="right"))
+    return float(find_scale(str(trial.condition["scale"])).values[min(place, len(p) - 1)]), "ok"
+
+
+def random_number(request: Request, use: str) -> int:
+    """Return a random integer below 2**52 that depends on a request and its use."""
+    return int(request_key(request, use)[:13], 16)
+
+
+def settled(protocol: Protocol) -> dict[str, Any]:
+    """Return the probe parameters set by a protocol of any form."""
+    text = {"answer": "text"} if protocol.answer == "text" else {}
+    return {"protocol": protocol, "temperature": protocol.temperature, **text}
+
+
+def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
+    """Set parameters of a frozen probe during initialisation."""
+    for name, value in parameters.items():
+        object.__setattr__(probe, name, value)
+
+
+def settle_form(probe: Any, forms: Sequence[str], take_scores: Callable[[], None]) -> None:
+    """Set ``asks`` to the form of the protocol, pairs or scores, if the probe asks for any other form."""
+    protocol = Protocol.of_form(probe.protocol, "pair", "score")
+    if protocol.form == "score":
+        take_scores()
+    own = f"{protocol.form}s"
+    settle(probe, settled(protocol) | ({"asks": (own,)} if set(forms) - {own} else {}))
+
+
+def question_of(
+    protocol: object,
+    dataset: Dataset,
+    item: Item,
+    attribute: str,
+    scale: Scale,
+    attributes: Sequence[str] | None = None,
+    **placed: str,
+) -> Question:
+    """Return the question for a score, from a protocol or from biaslab's own prompt.
+
+    Headings, notes and edits are as in `Question.rate`.
+    """
+    if isinstance(protocol, Protocol):
+        return protocol_question(protocol, dataset, item, attribute, attributes, **placed)
+    return Question.rate(dataset, item, [attribute], scale, **placed)  # type: ignore[arg-type]
+
+
+def read_with(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Status]:
+    """Return score and status of a reply; text is parsed by the protocol, if there is one."""
+    if isinstance(trial.request, Completion) and isinstance(protocol, Protocol):
+        return protocol.read(reply, trial.attribute)
+    return read_score(trial, reply)
+
+
+def protocol_column(protocol: object) -> dict[str, Scalar]:
+    """Return the column that names a score protocol (for pairs, the column ``template`` does)."""
+    return {"protocol": protocol.id} if isinstance(protocol, Protocol) and protocol.form != "pair" else {}
+
+
+def protocol_question(
+    protocol: Protocol,
+    dataset: Dataset,
+    item: Item,
+    attribute: str,
+    attributes: Sequence[str] | None = None,
+    heading: str = "",
+    note: str = "",
+    edit: str = "",
+) -> Question:
+    """Return a protocol's question for a score.
+
+    Parameters
+    ----------
+    protocol : Protocol
+        A score protocol.
+    dataset : Dataset
+        Source of definitions and of the item's variables.
+    item : Item
+        The item to score, as shown; its context may be empty.
+    attribute : str
+        The attribute to judge.
+    attributes : sequence of str, optional
+        All attributes judged in one reply, if several; default: all of the data set.
+    heading, note : str
+        A heading in brackets on the line before the candidate; a note on the line before the last user message.
+    edit : str
+        Name of the edit applied to the candidate.
+    """
+    text = f"({heading})\n{item.text}" if heading else item.text
+    shown = protocol.show(dataset, attribute, item.context_id, [item.candidate_id], [text])
+    shown["context"] = item.context
+    named = dataset.require_attributes(attributes) if protocol.joint else (attribute,)
+    scale = protocol.scale
+    about = about_scores(replace(item, text=text), named, scale, edit=edit)
+    about = replace(
+        about, labels=scale.labels, source=about.source and "context" in protocol.sources, protocol=protocol
+    )
+    return Question(item, attribute, protocol.messages(shown, note), scale, about)
+
+
+def require_source_slot(protocol: Protocol) -> None:
+    """Raise `InputError` unless a protocol shows the source."""
+    if "context" not in protocol.sources:
+        raise InputError(
+            "protocol",
+            protocol.id,
+            "a protocol whose template shows the context",
+            "without it, there is nothing to compare",
+        )

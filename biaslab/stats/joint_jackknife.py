@@ -1,0 +1,228 @@
+"""Joint jackknife of correlated estimates of several judges on the same contexts, and of their sums."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from biaslab.core.arrays import Floats
+from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
+from biaslab.core.output import progress_bar
+from biaslab.stats.blocks import shared_requests
+from biaslab.stats.estimate import Estimate, is_rounding, undefined, unvarying, without_interval
+from biaslab.stats.frame import LEADING, TRAILING
+from biaslab.stats.t_inference import estimate_by_t
+
+CellKey = tuple[Any, ...]
+METHOD = "jackknife t over contexts"
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class Together:
+    """Values of several judges with their joint variation over contexts.
+
+    Parameters
+    ----------
+    values : ndarray, shape (judges,)
+        One value per judge.
+    errors : ndarray, shape (left-out contexts, judges)
+        Their cross-products are the covariance of the values; NaN if a single context determines whether a value
+        exists. Stored instead of the covariance, in which differences between judges that vary alike would be lost to
+        rounding.
+    contexts : int
+        Number of contexts used.
+    level : float
+        Confidence level.
+    """
+
+    roles: ClassVar[tuple[str, ...]] = ("first", "second")
+
+    values: Floats
+    errors: Floats
+    contexts: int
+    level: float
+
+    @classmethod
+    def jackknifed(cls, values: Floats, contexts: int, level: float) -> Self:
+        """Build from leave-one-context-out values, shape (1 + contexts, judges), the full sample first."""
+        shifts = values[1:] - values[0]
+        shifts[is_rounding(shifts, values[0])] = 0.0
+        return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
+
+    def _missing(self) -> str:
+        """Return why no joint estimate exists; empty if one does."""
+        if np.isnan(self.values).any():
+            return f"undefined: the {self.roles[int(np.isnan(self.values).argmax())]} has no estimate"
+        if self.contexts < _FEWEST or not np.isfinite(self.errors).all():
+            return "no interval: whether there is an estimate depends on one context"
+        return ""
+
+    def combined(self, weights: ArrayLike) -> Estimate:
+        """Estimate a weighted sum of the values, tested against 0 with t; no interval if contexts do not vary."""
+        missing = self._missing()
+        if missing:
+            return undefined(missing, self.contexts)
+        w = np.asarray(weights, float)
+        value, error = float(w @ self.values), float(np.linalg.norm(self.errors @ w))
+        largest = float(np.abs(self.values).max())
+        if is_rounding(error, largest):
+            if not is_rounding(value, largest):
+                return without_interval(value, self.contexts, "no interval: no variation between contexts")
+            return unvarying(0.0, self.contexts, self.level, None, math.nan)
+        return estimate_by_t(value, error, self.contexts, self.level, METHOD)
+
+    def quotient(self, top: ArrayLike, bottom: ArrayLike, nothing: str) -> Estimate:
+        """Estimate the quotient of two weighted sums of the values, with Fieller's interval and no test.
+
+        Parameters
+        ----------
+        top, bottom : array_like of float, shape (judges,)
+            Weights of the numerator and the denominator.
+        nothing : str
+            Note if the denominator does not differ from 0, so that no quotient can be excluded; ``{:.3g}`` is replaced
+            by Fieller's g, which is then at least 1.
+
+        References
+        ----------
+        Fieller 1954, *Some Problems in Interval Estimation*, JRSS B 16(2).
+        """
+        missing = self._missing()
+        if missing:
+            return undefined(missing, self.contexts)
+        one, two = np.asarray(top, float), np.asarray(bottom, float)
+        s, t, errors = float(one @ self.values), float(two @ self.values), self.errors @ two
+        q, v_t = float(stats.t.ppf((1 + self.level) / 2, self.contexts - 1)) ** 2, float(np.sum(errors**2))
+        g = q * v_t / t**2 if t else math.inf
+        if g >= 1:
+            return undefined(nothing.format(g), self.contexts)
+        ratio = s / t
+        # All r with (s − r t)² ≤ q var(s − r t), a quadratic that opens upwards, because g < 1. Centred at the ratio,
+        # with the errors that remain there, it needs no small difference of large numbers.
+        left = self.errors @ (one - ratio * two)
+        a, c, v = t * t - q * v_t, float(errors @ left), float(left @ left)
+        half = math.sqrt(q * (a * v + q * c * c))
+        error = math.sqrt(v) / abs(t)
+        low, high = ratio - (q * c + half) / a, ratio - (q * c - half) / a
+        return Estimate(ratio, error, low, high, math.nan, math.nan, self.contexts, f"Fieller, {METHOD}")
+
+
+def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
+    """Return the trials of contexts that all judges have judged, and the number of contexts dropped.
+
+    Parameters
+    ----------
+    frames : mapping of str to pandas.DataFrame
+        Trials with a column ``context_id``, by judge.
+
+    Raises
+    ------
+    TrialsError
+        If the judges have fewer than two contexts in common.
+    """
+    names = [set(frame["context_id"]) for frame in frames.values()]
+    common = set.intersection(*names)
+    if len(common) < _FEWEST:
+        of_each = "; ".join(f"{len(own)} of {name}" for name, own in zip(frames, names, strict=True))
+        described = f"{len(common)} in common ({of_each})"
+        raise TrialsError(
+            "context_id", described, "at least two common contexts", "compare judgements of the same data"
+        )
+    kept = [frame[frame["context_id"].isin(common)] for frame in frames.values()]
+    return kept, len(set.union(*names)) - len(common)
+
+
+def condition_names(estimates: pd.DataFrame, *besides: str) -> list[str]:
+    """Return the columns that define the cells of one judge and data set, except some."""
+    return [name for name in estimates.columns if name not in (*LEADING, *TRAILING, *besides)]
+
+
+def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[CellKey, Mapping[Any, Any]]:
+    """Return rows keyed by columns such as metric, data set and conditions (None if empty), without human-only metrics.
+
+    Metrics that concern humans alone (``scorer`` "human") belong to neither judge.
+    """
+    rows = [row for row in estimates.to_dict("records") if row.get("scorer") != "human"]
+    return {tuple(None if row[name] != row[name] else row[name] for name in columns): row for row in rows}
+
+
+def where_apart(cells: Sequence[Mapping[CellKey, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
+    """Describe the columns in which judges have no value in common."""
+    parts = []
+    for at, name in enumerate(columns):
+        ours = [sorted({str(key[at]) for key in keys}) for keys in cells]
+        if not set.intersection(*map(set, ours)):
+            of_each = [f"{', '.join(one)} for the {role}" for one, role in zip(ours, roles, strict=False)]
+            parts.append(f"{name} is {' and '.join(of_each)}")
+    return "; ".join(parts) or "no combination of them occurs for all"
+
+
+def quickly(probe: Any) -> Any:
+    """Return a probe with the same estimates but without intervals, or with fast ones."""
+    resampling = getattr(probe, "resampling", None)
+    if resampling is None:
+        return probe
+    return replace(probe, resampling=replace(resampling, n=100, method="studentised", values_only=True))
+
+
+@contextmanager
+def suppressed_data_warnings() -> Iterator[None]:
+    """Suppress warnings of missing data and shared requests that were already shown or are planted."""
+    with warnings.catch_warnings():
+        for kind in (MissingDataWarning, SharedRequestsWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
+
+
+def texts_as_objects(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return trials with text converted to objects, for faster selection and comparison of rows."""
+    return trials.astype(dict.fromkeys(trials.columns[trials.dtypes == "str"], object))
+
+
+def without_each(
+    estimate: Callable[[pd.DataFrame], pd.DataFrame],
+    trials: Sequence[pd.DataFrame],
+    columns: Sequence[str],
+    keys: Sequence[CellKey],
+    bar: str = "",
+) -> Floats:
+    """Recompute estimates leaving out each context, or each cluster of contexts that share requests.
+
+    Parameters
+    ----------
+    estimate : callable
+        Maps trials to an estimates frame.
+    trials : sequence of pandas.DataFrame
+        One per judge, with the same contexts.
+    columns : sequence of str
+        Columns of the estimates that identify cells.
+    keys : sequence of tuple
+        The cells, as named by `rows_by_cell`.
+    bar : str
+        Label of the progress bar; empty for no bar.
+
+    Returns
+    -------
+    ndarray, shape (keys, contexts, judges)
+        NaN if there is no estimate.
+    """
+    clusters = shared_requests(trials[0])
+    trials = [texts_as_objects(frame) for frame in trials]
+    units = [frame["context_id"].map(lambda name: clusters.get(name, name)) for frame in trials]
+    names = list(dict.fromkeys(units[0]))
+    values = np.full((len(keys), len(names), len(trials)), math.nan)
+    with suppressed_data_warnings():  # these were issued for the complete trials
+        for at, name in enumerate(progress_bar(names, desc=bar, unit="context", disable=not bar)):
+            for role, (frame, unit) in enumerate(zip(trials, units, strict=True)):
+                rest = rows_by_cell(estimate(frame[unit != name]), columns)
+                values[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
+    return values

@@ -1,0 +1,415 @@
+"""Pairs judged in one order: type-I error and coverage by a generator of its own, balance, and what is refused."""
+
+import json
+import random
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy.stats import spearmanr, ttest_1samp
+
+import biaslab as bl
+from biaslab.logs.audit.measures import OneList
+from biaslab.logs.audit.pair_measures import OneOrder, PairLength
+from biaslab.stats import Resampling
+
+STRENGTH = {"weak": 0.0, "middling": 0.6, "strong": 1.5}
+
+
+def log(items, position, seed, games=1, best_first=0.65, texts=False):
+    """Return trials of pairs of systems in one order each, the stronger one more often first than second."""
+    rng = np.random.default_rng(seed)
+    names, strengths = np.array(list(STRENGTH)), np.array(list(STRENGTH.values()))
+    each = np.argsort(rng.random((items, 3)), axis=1)[:, :games].ravel()
+    one, two = np.array([(0, 1), (0, 2), (1, 2)])[each].T
+    stronger_first = rng.random(len(each)) < best_first
+    first, second = np.where(stronger_first, (two, one), (one, two))
+    won = rng.random(len(each)) < 1 / (1 + np.exp(strengths[second] - strengths[first] - position))
+    item = np.repeat(np.arange(items).astype(str), games)
+    end = np.char.add(" ", item) if texts else ""
+    table = {"context_id": np.char.add("q", item), "candidate_id": np.char.add(names[first], end)}
+    table |= {"opponent_id": np.char.add(names[second], end), "winner": np.where(won, "first", "second")}
+    return pd.DataFrame(table)
+
+
+def log_odds(table):
+    trials = bl.read_judgements(table, mapping={"judge": "=j"})
+    found = bl.audit(trials, only=["one_order"], resampling=Resampling())
+    return found.set_index("metric").loc["first_position_log_odds"]
+
+
+def test_the_estimate_is_that_of_a_bradley_terry_regression():
+    table = log(400, 0.5, seed=1)
+    signs = {name: (table["candidate_id"] == name).astype(int) - (table["opponent_id"] == name) for name in STRENGTH}
+    x = np.column_stack([np.ones(len(table)), signs["strong"], signs["weak"]])
+    fit = sm.Logit((table["winner"] == "first").astype(float), x).fit(disp=0)
+    found = log_odds(table)
+    assert found["estimate"] == pytest.approx(fit.params.iloc[0], abs=1e-6)
+    assert found["ci_low"] < 0.5 < found["ci_high"]
+    assert "strengths of 3 systems; assumes random order: the log has nothing to check this with" in found["method"]
+
+
+def test_single_texts_have_an_intercept_alone():
+    table = log(200, 0.7, seed=2, best_first=0.5, texts=True)
+    share = (table["winner"] == "first").mean()
+    assert log_odds(table)["estimate"] == pytest.approx(np.log(share / (1 - share)), abs=1e-9)
+
+
+def test_ties_are_excluded_but_not_counted_as_missing():
+    table = log(200, 0.7, seed=2, best_first=0.5, texts=True)
+    ties = table.index % 4 == 0
+    trials = bl.read_judgements(table.assign(winner=table["winner"].where(~ties, "tie")), mapping={"judge": "=j"})
+    found = bl.audit(trials, only=["one_order"], resampling=Resampling())
+    assert found["estimate"].item() == pytest.approx(log_odds(table[~ties])["estimate"], abs=1e-9)
+    assert (found["n_trials"].item(), found["n_dropped"].item()) == (150, 0)
+    assert "missing" not in bl.report.verdicts(found)[0]
+
+
+def test_estimate_is_undefined_for_a_system_always_first():
+    table = log(100, 0.7, seed=3, best_first=1.0)
+    table = table[(table["candidate_id"] == "strong") & (table["opponent_id"] == "weak")]
+    found = log_odds(table)
+    assert np.isnan(found["estimate"])
+    assert "strong is always shown first" in found["note"]
+
+
+def test_lengths_that_are_not_balanced_enter_the_model():
+    """A judge that decides by length alone, and longer texts that mostly stand first: no position bias is left."""
+    rng = np.random.default_rng(4)
+    gap = rng.normal(0.5, 1.0, 400)
+    won = rng.random(400) < 1 / (1 + np.exp(-1.5 * gap))
+    words = np.round(200 * np.exp(gap / 2))
+    table = pd.DataFrame({"context_id": range(400), "candidate_id": [f"a{n}" for n in range(400)], "words": words,
+                          "opponent_id": [f"b{n}" for n in range(400)], "opponent_words": 200.0,
+                          "winner": np.where(won, "first", "second")})  # fmt: skip
+    found = log_odds(table)
+    assert "lengths not balanced, in the model" in found["method"]
+    assert found["p_value"] > 0.05
+    assert log_odds(table.drop(columns=["words", "opponent_words"]))["p_value"] < 0.001
+
+
+def test_method_states_balanced_lengths():
+    rng = np.random.default_rng(5)
+    table = log(200, 0.0, seed=5, texts=True).assign(words=rng.integers(50, 99, 200), opponent_words=70)
+    assert "lengths balanced (p 0." in log_odds(table)["method"]
+
+
+def test_both_orders_and_unknown_order_are_not_run():
+    table = log(30, 0.0, seed=6)
+    swapped = table.rename(columns={"candidate_id": "opponent_id", "opponent_id": "candidate_id"})
+    both = bl.audit(bl.read_judgements(pd.concat([table, swapped]), mapping={"judge": "=j"}), only=["one_order"])
+    assert both.attrs["not_run"]["one_order"] == "pairs were judged in both orders; the probe position uses them better"
+    unknown = bl.read_judgements(table, mapping={"judge": "=j", "order_known": "=false"})
+    assert "needs to know which" in bl.audit(unknown, only=["one_order"]).attrs["not_run"]["one_order"]
+
+
+def test_a_common_table_in_one_order_ends_in_a_finding(tmp_path, capsys):
+    from biaslab.cli import main
+
+    table = log(200, 0.9, seed=7, texts=True).replace({"winner": {"first": "A", "second": "B"}})
+    names = {"context_id": "question", "candidate_id": "answer_a", "opponent_id": "answer_b"}
+    table.rename(columns=names).to_csv(tmp_path / "log.csv", index=False)
+    assert main(["audit", str(tmp_path / "log.csv")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "found: ● one order, log odds of the first" in said
+    assert "prefers the candidate shown first" in said
+    assert "win rate" not in said
+    assert "no bias could be tested" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("items", "games"), [(60, 1), (400, 1), (60, 2)])
+@pytest.mark.parametrize("position", [0.0, 0.5])
+def test_type_one_error_and_coverage(items, games, position):
+    """500 logs of systems of unequal quality in an unbalanced order; a standard error is .01.
+
+    With 60 decisions the cluster jackknife (CR3) is conservative: it may find less, never more.
+    """
+    measure, rejected, covered, undefined = OneOrder(Resampling()), 0, 0, 0
+    from biaslab.logs.audit.pair_measures import first_position_log_odds
+
+    for seed in range(500):
+        table = log(items, position, seed, games)
+        decided = table.assign(won=(table["winner"] == "first").astype(float), human_gap=np.nan)
+        found = first_position_log_odds(decided.assign(words=np.nan, opponent_words=np.nan), measure)
+        undefined += np.isnan(found.ci_low)
+        covered += found.ci_low <= position <= found.ci_high
+        rejected += found.p_value < 0.05
+    known = 500 - undefined
+    assert undefined < 5
+    assert 0.93 <= covered / known <= (0.98 if items == 60 else 0.97)
+    if position == 0:
+        assert (0.02 if items == 60 else 0.035) <= rejected / known <= 0.065
+    print(items, games, position, rejected / known, covered / known, undefined)  # noqa: T201 - the figures
+
+
+@pytest.mark.slow
+def test_alpacaeval_with_its_order_has_one(shared_data):
+    """The order of AlpacaEval is known of all pairs: its generator is seeded with the instruction."""
+    import gzip
+    import json
+
+    file = sorted((shared_data / "recorded" / "alpaca_eval_new").glob("cohere*cot*.jsonl.gz"))[0]
+    with gzip.open(file, "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    table = pd.DataFrame(rows)
+    seeds = ("is_switched_outputs" + text + "0" for text in table["instruction"])
+    switched = [random.Random(seed).choices([False, True])[0] for seed in seeds]
+    pairs = pd.DataFrame({
+        "context_id": table["i"], "candidate_id": table["generator_1"], "opponent_id": table["generator_2"],
+        "winner": table["preference"].map({1.0: "candidate", 2.0: "opponent"}).fillna("tie"), "swapped": switched,
+    })  # fmt: skip
+    trials = bl.read_judgements(pairs, mapping={"swapped": "swapped", "judge": "=j"})
+    first = np.where(switched, pairs["winner"] == "opponent", pairs["winner"] == "candidate")
+    decided = (pairs["winner"] != "tie").to_numpy()
+    sign = np.where(switched, -1.0, 1.0)
+    fit = sm.Logit(first[decided].astype(float), np.column_stack([np.ones(805), sign])[decided]).fit(disp=0)
+    assert len(trials) == 805
+    found = bl.audit(trials, only=["one_order"]).set_index("metric")
+    estimate = found.loc["first_position_log_odds"]
+    assert estimate["estimate"] == pytest.approx(fit.params[0], abs=1e-6)
+    assert estimate["n_trials"] == decided.sum()
+    print(estimate[["estimate", "ci_low", "ci_high", "p_value"]].to_dict())  # noqa: T201 - the figures
+
+
+def test_constant_length_gap_is_not_separable_from_order():
+    rows = [
+        {"question": f"q{n}", "answer_a": f"a {n}", "answer_b": f"a b {n}", "winner": "AB"[n % 3 > 0]}
+        for n in range(40)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = bl.audit(bl.read_judgements(pd.DataFrame(rows)), only=["one_order"])
+    [row] = found.to_dict("records")
+    assert "lengths differ in the same way in every pair, which cannot be separated from order" in row["method"]
+    assert row["ci_low"] < np.log(14 / 26) < row["ci_high"]
+
+
+def test_constant_length_gap_per_context_is_not_balanced():
+    words = {"answer_a": ["a b", "a b c"], "answer_b": ["a", "a"]}
+    rows = [
+        {"question": f"q{n // 2}", "model_a": "x", "model_b": f"y{n}", "winner": "AB"[n % 3 > 0]}
+        | {side: texts[n % 2] for side, texts in words.items()}
+        for n in range(40)
+    ]
+    found = bl.audit(bl.read_judgements(pd.DataFrame(rows)), only=["one_order"])
+    assert "lengths not balanced, in the model (p 0)" in found["method"].item()
+
+
+NAMES = np.array(["weak", "middling", "strong", "best"])
+WORTH = np.array([0.0, 0.5, 1.0, 2.0])
+
+
+def lists(items, position, seed, sorted_by_worth=False):
+    """Return lists of four systems of unequal worth, each in one random order, ranked by worth, position and noise."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for item in range(items):
+        order = np.arange(4)[::-1] if sorted_by_worth else rng.permutation(4)
+        utility = WORTH[order] + position * np.array([1.0, 0.0, 0.0, 0.0]) + rng.gumbel(size=4)
+        ranking = NAMES[order][np.argsort(-utility)]
+        rows.append({"question": f"q{item}", "judge": "j", "candidates": NAMES[order].tolist(),
+                     "ranking": ranking.tolist()})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def audited(table):
+    found = bl.audit(bl.read_judgements(table), only=["one_list"], resampling=Resampling(n=200))
+    return found.set_index("metric")
+
+
+def test_estimates_are_those_of_an_independent_computation():
+    table = lists(80, 1.0, seed=1)
+    first = np.array([row["candidates"][0] == row["ranking"][0] for row in table.to_dict("records")], float)
+    rho = [spearmanr(range(4), [row["ranking"].index(name) for name in row["candidates"]])[0]
+           for row in table.to_dict("records")]  # fmt: skip
+    found = audited(table)
+    assert found.loc["first_place_excess", "estimate"] == pytest.approx(first.mean() - 0.25)
+    assert found.loc["place_rank_correlation", "estimate"] == pytest.approx(np.mean(rho))
+    assert found.loc["place_rank_correlation", "p_value"] == pytest.approx(ttest_1samp(rho, 0.0).pvalue, rel=0.2)
+    assert "assumes random order: systems balanced (p 0." in found.loc["first_place_excess", "method"]
+
+
+def test_an_order_by_quality_is_not_taken_for_random():
+    found = audited(lists(40, 0.0, seed=2, sorted_by_worth=True))
+    assert found["estimate"].isna().all()
+    assert "quality cannot be separated from position" in found.loc["first_place_excess", "note"]
+
+
+def test_unreadable_lists_are_missing_and_named_on_the_page():
+    table = lists(40, 1.0, seed=3)
+    table["ranking"] = [None if n % 8 == 0 else given for n, given in enumerate(table["ranking"])]
+    with pytest.warns(bl.errors.MissingDataWarning, match="20 of 160 judgements are left out"):
+        found = bl.audit(bl.read_judgements(table), only=["one_list"], resampling=Resampling(n=200))
+    assert found.set_index("metric").loc["first_place_excess", "n_dropped"] == 20
+    page = bl.report.page(found, reference=None)
+    assert "missing judgements, which may bias an estimate:" in page
+    assert "! one_list: 20 of 160 judgements are left out" in page
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("items", [24, 60, 200])
+def test_type_one_error_and_coverage_of_lists(items):
+    measure = OneList(Resampling(n=200))
+    odds = np.exp(WORTH)  # of a list with Gumbel noise, the best is chosen as by Plackett and Luce
+    truth = np.mean(np.e * odds / (odds.sum() - odds + np.e * odds)) - 0.25
+    rejected, covered = [], []
+    for seed in range(400):
+        fair, planted = (
+            measure.estimate(bl.read_judgements(lists(items, position, seed))).set_index("metric")
+            for position in (0.0, 1.0)
+        )
+        rejected.append(fair.loc["first_place_excess", "p_value"] < 0.05)
+        ends = planted.loc["first_place_excess", ["ci_low", "ci_high"]]
+        if ends.notna().all():  # one order in a hundred is taken for unbalanced
+            covered.append(ends["ci_low"] <= truth <= ends["ci_high"])
+    print(items, np.mean(rejected), np.mean(covered), len(covered))  # noqa: T201 - the figures
+    assert 0.025 <= np.mean(rejected) <= 0.075
+    assert 0.92 <= np.mean(covered) <= 0.98
+
+
+QUICK = bl.Resampling(n=100)
+
+
+def read(folder, rows):
+    file = folder / "log.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return bl.read_judgements(file, mapping={"text": "one", "opponent_text": "two"} if "one" in rows[0] else None)
+
+
+def pair(context, winner, gap=None, one="a b", two="a", **more):
+    return {"context_id": context, "candidate_id": "x", "opponent_id": "y", "winner": winner, "human_gap": gap,
+            "one": one, "two": two, **more}  # fmt: skip
+
+
+def found_in(trials, probe):
+    estimates = bl.audit(trials, only=[probe], resampling=QUICK)
+    return estimates if estimates.empty else estimates.set_index("metric")
+
+
+def test_pair_length_rates_by_hand(tmp_path):
+    rows = [pair(0, "x", 1), pair(1, "x", 1), pair(2, "y", 1), pair(3, "x", -1), pair(4, "tie", 1), pair(5, "x"),
+            pair(6, "x", 1, "a", "b"), pair(7, "y", -1, "a", "b c"), pair(8, "x", 1, "a", "b c"),
+            pair(9, "who", 1)]  # fmt: skip
+    found = found_in(read(tmp_path, rows), "pair_length")
+    assert found.loc["longer_wins", "estimate"] == pytest.approx(5 / 7)
+    assert found.loc["longer_better", "estimate"] == pytest.approx(4 / 6)
+    assert found.loc["longer_wins_when_better", "estimate"] == pytest.approx(3 / 4)
+    assert found.loc["longer_wins_when_worse", "estimate"] == pytest.approx(1 / 2)
+    assert found.loc["longer_wins_at_equal_gold", "estimate"] == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert found.loc["longer_wins", ["n_trials", "n_dropped"]].tolist() == [7, 1]
+
+
+@pytest.mark.slow
+def test_longer_wins_false_positive_rate_for_a_fair_judge():
+    """Right in nine of ten, where the longer text is the better one in two of three: accused in one study of twenty."""
+    rng = np.random.default_rng(0)
+    about = {"judge": "j", "dataset": "d", "attribute": "a", "template": "t", "status": "ok"}
+    one = pd.DataFrame({"context_id": np.arange(60), "words": 2, "opponent_words": 1}).assign(**about)
+    measure, accused = PairLength(QUICK), 0
+    for _ in range(200):
+        gap = np.where(rng.random(60) < 2 / 3, 1.0, -1.0)
+        right = rng.random(60) < 0.9
+        trials = one.assign(human_gap=gap, value=(right == (gap > 0)).astype(float))
+        found = measure.estimate(trials).set_index("metric")
+        accused += found.loc["longer_wins_at_equal_gold", "p_value"] < 0.05
+        assert np.isnan(found.loc["longer_wins", "p_value"])
+    assert 2 <= accused <= 20  # .01 and .10 of them: a count of 10 is due
+
+
+def test_lengths_are_needed_for_length(tmp_path):
+    rows = [{key: value for key, value in pair(0, "x", 1).items() if key not in ("one", "two")}]
+    assert "lengths of both texts" in bl.audit(read(tmp_path, rows)).attrs["not_run"]["pair_length"]
+
+
+def test_the_gold_label_by_subset(tmp_path):
+    rows = [pair(n, "x" if n < 5 else "y", 1, subset="easy" if n < 4 else "hard") for n in range(8)]
+    found = found_in(read(tmp_path, rows), "subsets").set_index("subset", append=True)["estimate"]
+    assert found["comparative_accuracy", "easy"] == 1.0
+    assert found["comparative_accuracy", "hard"] == pytest.approx(1 / 4)
+    one = [row | {"subset": "easy"} for row in rows]
+    assert "several subsets" in bl.audit(read(tmp_path, one), only=["subsets"]).attrs["not_run"]["subsets"]
+
+
+def own_log(judge, **more):
+    sides = [
+        ("gpt4", "human", "gpt4"),
+        ("human", "gpt4", "gpt4"),
+        ("gpt4", "claude", "claude"),
+        ("human", "claude", "human"),
+    ]
+    return [{"context_id": c, "candidate_id": a, "opponent_id": b, "winner": w, "judge": judge, "human_gap": -1, **more}
+            for c in range(3) for a, b, w in sides]  # fmt: skip
+
+
+@pytest.mark.parametrize(("judge", "more"), [("GPT4", {}), ("gpt-4-0613", {"judge_system": "gpt4"})])
+def test_own_texts_win(tmp_path, judge, more):
+    found = found_in(read(tmp_path, own_log(judge, **more)), "self_preference").set_index("system", append=True)
+    assert found.loc[("own_win_rate", ""), "estimate"] == pytest.approx(2 / 3)
+    assert found.loc[("own_win_rate", "human"), "estimate"] == 1.0
+    assert found.loc[("own_win_rate", "claude"), ["estimate", "n_trials"]].tolist() == [0.0, 3]
+    assert "may be better" in found.loc[("own_win_rate", ""), "note"]
+    assert found.loc[("own_win_excess", ""), "estimate"] == pytest.approx(2 / 3 - 1 / 3)
+
+
+def test_own_scores(tmp_path):
+    rows = [{"context_id": c, "candidate_id": k, "score": score, "scale": "1-5", "judge": "me"}
+            for c in range(4) for k, score in (("me", 4), ("other", 3), ("third", 1 + c % 2))]  # fmt: skip
+    found = found_in(read(tmp_path, rows), "self_preference")
+    assert found.loc["own_score_gap", "estimate"] == pytest.approx(4 - (3 + 1.5) / 2)
+
+
+def test_self_preference_needs_a_system_of_the_judge(tmp_path):
+    not_run = bl.audit(read(tmp_path, own_log("someone")), only=["self_preference"]).attrs["not_run"]
+    assert "judge_system" in not_run["self_preference"]
+
+
+def test_counts_are_those_of_the_system(tmp_path):
+    sides = [("x", "y", "x"), ("y", "z", "y"), ("z", "x", "nobody")]
+    rows = [{"context_id": n, "candidate_id": a, "opponent_id": b, "winner": w} for n, (a, b, w) in enumerate(sides)]
+    found = found_in(read(tmp_path, rows), "replies")
+    counts = found.loc[["win_rate"]].set_index("system")[["n_trials", "n_dropped"]]
+    assert counts.loc[["x", "y", "z"]].to_numpy().tolist() == [[1, 1], [2, 0], [1, 1]]
+
+
+def test_template_probe_needs_order_known_alike_in_all_prompts():
+    """Of a pair in an unknown order beside one whose first is known, the difference may be that of the order."""
+    rows = [
+        {"context_id": f"q{n}", "candidate_id": "x", "opponent_id": "y", "winner": "x" if n % 3 else "y",
+         "template": prompt, "order_known": prompt == "told"}
+        for n in range(30) for prompt in ("told", "untold")
+    ]  # fmt: skip
+    trials = bl.read_judgements(pd.DataFrame(rows))
+    assert bl.probes.Template().accepts(trials).trials.empty
+    alike = bl.read_judgements(pd.DataFrame(rows).assign(order_known=False))
+    assert len(bl.probes.Template().accepts(alike).trials) == 60
+
+
+def test_a_cell_has_one_share_for_the_first_and_one_accuracy(tmp_path):
+    """That of pairs judged in both orders; of a cell judged in one order, or asked for alone, that of all replies."""
+    sides = [("x", "y"), ("y", "x")]
+    rows = [{"context_id": n, "candidate_id": a, "opponent_id": b, "winner": "x" if n % 3 else a, "human_gap": 1,
+             "template": "both"} for n in range(12) for a, b in (sides if n else sides[:1])]  # fmt: skip
+    rows += [dict(rows[0], context_id=n, template="one") for n in range(12)]
+    trials = read(tmp_path, rows)
+    found = bl.audit(trials, only=["position", "replies"], resampling=QUICK, breakdowns=False)
+    assert not found.fillna({"system": ""}).duplicated(["attribute", "template", "metric", "system"]).any()
+    of = found[found["metric"].isin(["first_position_rate", "comparative_accuracy"]) & (found["system"] != "x")]
+    probes = of[of["system"] != "y"].set_index(["template", "metric"])["probe"].to_dict()
+    assert {probe for (prompt, _), probe in probes.items() if prompt == "both"} == {"position"}
+    assert {probe for (prompt, _), probe in probes.items() if prompt == "one"} == {"replies"}
+    alone = bl.audit(trials, only=["replies"], resampling=QUICK)
+    assert {"both", "one"} == set(alone.loc[alone["metric"] == "first_position_rate", "template"])
+
+
+@pytest.mark.parametrize("repeated", [0, 3])
+def test_win_rate_is_of_systems_not_of_single_texts(tmp_path, repeated):
+    """Nor has a short answer that stands under a few questions."""
+    rows = [{"context_id": n, "candidate_id": "yes" if n < repeated else f"text {n}", "opponent_id": "baseline",
+             "winner": "baseline" if n % 2 else "yes" if n < repeated else f"text {n}"} for n in range(20)]  # fmt: skip
+    found = found_in(read(tmp_path, rows), "replies")
+    assert found.loc[["win_rate"], "system"].tolist() == ["baseline"]
+    texts = [dict(row, opponent_id=f"other {n}", winner="tie") for n, row in enumerate(rows)]
+    assert "win_rate" not in found_in(read(tmp_path, texts), "replies").index

@@ -1,0 +1,518 @@
+"""Exports of tools with metrics that users named: each is read, under its name, with the score that stands there."""
+
+import csv
+import gzip
+import io
+import json
+import random
+import re
+import shlex
+
+import pandas as pd
+import pytest
+from made_logs import (
+    AGAIN,
+    ASKED,
+    DECIDED,
+    FIVE,
+    ONE,
+    OTHER,
+    SIDES,
+    TWO,
+    UNIT,
+    UNIT2,
+    WORTH,
+    N,
+    readings,
+    rows,
+    said,
+    values,
+    written,
+)
+
+from biaslab.cli import main
+from biaslab.core.errors import InputError
+from biaslab.logs.audit.run import audit_humans
+from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.expressions import parse_expression
+from biaslab.logs.readers.refusals import map_line
+
+
+def by_attribute(trials):
+    return {name: values(own) for name, own in trials.groupby("attribute", sort=False)}
+
+
+def packed(n, scores="", text=ONE):
+    """A cell of promptfoo's older CSV."""
+    word = "Pass" if UNIT[n] > 0.5 else "Fail"
+    return f"[{word.upper()}] ({UNIT[n]:.2f}{scores})\n\n{text[n]}\n\n{word} Reason: it is {UNIT2[n]}"
+
+
+def test_cells_of_promptfoo_hold_status_score_and_reason(tmp_path):
+    records = rows(
+        lambda n: {
+            "question": ASKED[n],
+            "[openai:m] {{question}}": packed(n),
+            "[other:m] {{question}}": packed(n, f", clarity: {UNIT2[n]:.2f}", TWO),
+        }
+    )
+    trials = read_judgements(written(tmp_path, records, "csv"))
+    assert set(trials.attrs["files"].values()) == {"promptfoo_table"}
+    plain, named = (trials[trials["candidate_id"] == name] for name in ("openai:m", "other:m"))
+    assert by_attribute(plain) == {"score": UNIT}
+    assert by_attribute(named) == {"clarity": UNIT2}
+    assert plain["reply"].tolist() == [f"it is {score}" for score in UNIT2]
+    assert plain["words"].tolist() == [len(text.split()) for text in ONE]
+    assert list(plain["context_id"]) == list(named["context_id"])
+
+
+def test_columns_of_promptfoo_repeat_for_each_provider(tmp_path):
+    beside = ["Status", "Score", "Named Scores", "Grader Reason", "Comment"]
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(["question", "[a] one", *beside, "[b] one", *beside])
+    for n in range(N):
+        error = n == 3
+        one = [ONE[n], "PASS", f"{UNIT[n]:.2f}", "", "why", ""]
+        two = [TWO[n], "ERROR" if error else "FAIL", "0.00", json.dumps({"depth": UNIT2[n]}), "so", ""]
+        table.writerow([ASKED[n], *one, *two])
+    file = tmp_path / "results.csv"
+    file.write_text(text.getvalue())
+    trials = read_judgements(file)
+    assert by_attribute(trials[trials["candidate_id"] == "a"]) == {"score": UNIT}
+    assert by_attribute(trials[trials["candidate_id"] == "b"]) == {"depth": UNIT2[:3] + UNIT2[4:]}
+    assert trials.attrs["left_out"] == {"the call failed": 1}
+
+
+def test_feedback_of_trulens_has_any_name(tmp_path):
+    records = rows(
+        lambda n: {
+            "app_name": "rag",
+            "app_version": "v" + "12"[n % 2],
+            "record_id": f"r{n}",
+            "input": ASKED[n // 2],
+            "output": ONE[n],
+            "Answer Relevance": UNIT[n],
+            "f_sass": UNIT2[n] if n else "",
+            "Answer Relevance_calls": "[]",
+            "f_sass_calls": "[]",
+            "latency": n % 3,
+            "total_tokens": n,
+            "total_cost": n / 100,
+        }
+    )
+    trials = read_judgements(written(tmp_path, records, "csv"))
+    assert by_attribute(trials) == {"Answer Relevance": UNIT, "f_sass": UNIT2[1:]}
+    assert set(trials["candidate_id"]) == {"rag v1", "rag v2"}
+    assert trials["context_id"].nunique() == N // 2
+
+
+def test_metrics_of_galileo_name_their_judge(tmp_path):
+    def metric(value, **more):
+        return {"status_type": "success", "value": value, "model_alias": "gpt-x", "explanation": "so", **more}
+
+    records = rows(lambda n: {
+        "id": f"t{n}", "type": "llm", "input": [{"role": "user", "content": ASKED[n]}],
+        "output": {"role": "assistant", "content": ONE[n]}, "metrics": {"duration_ns": 10**9 + n},
+        "metric_info": {"correctness": metric(UNIT[n], num_judges=3), "brand_voice": metric(UNIT2[n] > 0.5),
+                        "num_tokens": {"status_type": "success", "value": n},
+                        "late": {"status_type": "pending"}}})  # fmt: skip
+    trials = read_judgements(written(tmp_path, records, "jsonl"))
+    assert by_attribute(trials) == {"correctness": UNIT, "brand_voice": [float(score > 0.5) for score in UNIT2]}
+    assert set(trials["judge"]) == {"gpt-x"}
+    assert trials["words"].tolist()[::2] == [len(text.split()) for text in ONE]
+    assert trials.attrs["left_out"] == {"scored by code, not by a model": N, "a metric that was not computed": N}
+
+
+#: Records, and what is read of each attribute.
+METRICS = {
+    "in one object": (rows(lambda n: {
+        "input": {"role": "user", "content": ASKED[n]}, "output": {"role": "assistant", "content": ONE[n]},
+        "metrics": {"correctness": UNIT[n], "my_brand_voice": UNIT2[n], "polite": FIVE[n] > 2, "num_tokens": n}}),
+        {"correctness": UNIT, "my_brand_voice": UNIT2, "polite": [float(five > 2) for five in FIVE]}),
+    "under a prefix": (rows(lambda n: {"input": ASKED[n], "output": ONE[n], "metrics/correctness": UNIT[n],
+                                       "metrics/tone_of_brand": UNIT2[n], "metrics/duration_ns": n}),
+                       {"correctness": UNIT, "tone_of_brand": UNIT2}),
+    "with a reason each": (rows(lambda n: {"input": ASKED[n], "output": ONE[n], "brand_voice": UNIT[n],
+                                           "brand_voice_rationale": "it 2 sounds", "sass": UNIT2[n],
+                                           "sass_explanation": "so", "retrieved": n}),
+                           {"brand voice": UNIT, "sass": UNIT2}),
+    "on scales of their own": (rows(lambda n: {"input": ASKED[n], "output": ONE[n], "correctness": UNIT[n],
+                                               "fluency": FIVE[n]}), {"correctness": UNIT, "fluency": FIVE}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_is_read_under_its_name(name, tmp_path):
+    records, wanted = METRICS[name]
+    trials = read_judgements(written(tmp_path, records, "jsonl"))
+    assert by_attribute(trials) == {about: list(map(float, scores)) for about, scores in wanted.items()}
+    assert trials["candidate_id"].nunique() == len(set(ONE))  # each text, not who wrote the message
+    assert trials["status"].eq("ok").all()
+
+
+def test_attributes_on_different_scales_have_a_mapping_each(tmp_path):
+    records = rows(
+        lambda n: {"question": ASKED[n], "answer": ONE[n], "clarity": min(FIVE[n], 4), "overall": min(FIVE[n] + 3, 8)}
+    )
+    trials, alone = readings(written(tmp_path, records, "csv"))
+    assert not alone
+    assert all(each["attribute"].nunique() == 1 for each in trials)
+    assert {(each["attribute"].iloc[0], each["scale"].iloc[0]) for each in trials} >= {
+        ("clarity", "1-4"), ("overall", "1-10")}  # fmt: skip
+
+
+def test_an_instruction_and_its_input_are_one_item(tmp_path):
+    records = rows(
+        lambda n: {
+            "instruction": f"Do thing {n % 6}.",
+            "input": "" if n % 8 == 0 else f"of {n}",
+            "output_1": ONE[n],
+            "output_2": TWO[n],
+            "preference": said("output_1", "output_2")[n],
+        }
+    )
+    trials = read_judgements(written(tmp_path, records, "csv"))
+    assert len(trials) == N
+    assert trials["context_id"].nunique() == len({(r["instruction"], r["input"]) for r in records})
+
+
+def test_numeric_votes_of_people_have_a_mapping_for_all(tmp_path):
+    numbers = {"first": 1, "second": 2, "tie": 0}
+    records = rows(
+        lambda n: {
+            "prompt": ASKED[n],
+            "response1": ONE[n],
+            "response2": TWO[n],
+            "annotator1": numbers[AGAIN[n]],
+            "annotator2": numbers[DECIDED[n]],
+            "annotator3": numbers[DECIDED[n]],
+        }
+    )
+    trials, alone = readings(written(tmp_path, records, "csv"))
+    assert not alone
+    gaps = [{"first": 1.0, "second": -1.0}[side] for side in DECIDED]
+    assert [{"first": 1.0, "second": 0.0, "tie": 0.5}[side] for side in AGAIN] in [values(each) for each in trials]
+    assert gaps in [each["human_gap"].tolist() for each in trials]
+
+
+def test_a_line_of_several_fields_keeps_what_their_values_mean():
+    entries = {"preference": {"fields": ["a", "b"], "values": {"0": "tie", "1": "first"}}}
+    line = map_line(entries)
+    assert line == '--map "preference=a, b | 0 -> tie, 1 -> first"'
+    read = parse_expression("preference", "a, b | 0 -> tie, 1 -> first")
+    assert (read.fields, read.values) == (("a", "b"), {"0": "tie", "1": "first"})
+
+
+def test_lists_of_scores_are_offered_item_by_item(tmp_path):
+    records = rows(
+        lambda n: {
+            "system": "xy"[n % 2],
+            "document_id": f"d{n // 2}",
+            "gpt": [20 * FIVE[n], 20 * OTHER[n], 7],
+            "llama": [50, 20 * FIVE[n], 9],
+        }
+    )
+    trials, alone = readings(written(tmp_path, records, "jsonl"))
+    assert not alone
+    assert [sorted(values(each)) for each in trials] == [
+        sorted([7.0] * N + [20.0 * score for score in [*FIVE, *OTHER]]),
+        sorted([50.0, 9.0] * N + [20.0 * score for score in FIVE]),
+    ]
+    assert all(each["context_id"].nunique() == 3 * N // 2 for each in trials)
+
+
+def scored(n, *more):
+    return [{"name": "Relevance", "value": UNIT[n], "reason": f"because of {n}"}, *more]
+
+
+def second(n):
+    return {"name": "Tone", "value": UNIT2[n], "reason": "so"}
+
+
+def bedrock(n):
+    scores = [
+        {"metricName": f"Builtin.{name}", "result": value[n],
+         "evaluatorDetails": [{"modelIdentifier": "claude-x", "explanation": "so"}]}
+        for name, value in (("Correctness", UNIT), ("Helpfulness", UNIT2))
+    ]  # fmt: skip
+    return {"inputRecord": {"prompt": ASKED[n], "category": "c"},
+            "modelResponses": [{"response": ONE[n], "modelIdentifier": "nova"}],
+            "automatedEvaluationResult": {"scores": scores}}  # fmt: skip
+
+
+BOTH = [*UNIT, *UNIT2]
+#: Name: layout, records, the scores that must be read.
+LISTS = {
+    "opik on the command line": ("jsonl", rows(lambda n: {
+        "trace": {"id": f"t{n}", "input": {"q": ASKED[n]}, "output": {"o": ONE[n]},
+                  "feedback_scores": scored(n, second(n))}, "spans": [], "project_name": "p"}), BOTH),
+    "opik results": ("json", {"experiment_id": "e", "test_results": rows(lambda n: {
+        "test_case": {"trace_id": f"t{n}", "scoring_inputs": {"input": ASKED[n], "output": ONE[n]}},
+        "score_results": scored(n, second(n)), "trial_id": 0})}, BOTH),
+    "phoenix experiments": ("json", rows(lambda n: {
+        "example_id": f"e{n}", "input": {"question": ASKED[n]}, "output": ONE[n], "latency_ms": 9.0, "annotations": [
+            {"name": "relevance", "annotator_kind": "LLM", "label": None, "score": UNIT[n], "explanation": "so"},
+            {"name": "contains", "annotator_kind": "CODE", "label": None, "score": 1.0}]}), UNIT),
+    "langsmith results": ("jsonl", rows(lambda n: {
+        "run": {"id": f"r{n}", "outputs": {"answer": ONE[n]}},
+        "example": {"id": f"e{n}", "inputs": {"question": ASKED[n]}, "outputs": {"answer": "x"}},
+        "evaluation_results": {"results": [{"key": "right", "score": UNIT[n], "comment": "so"}]}}), UNIT),
+    "mlflow 3": ("jsonl", rows(lambda n: {
+        "trace_id": f"t{n}", "request": json.dumps({"question": ASKED[n]}), "response": json.dumps(ONE[n]),
+        "assessments": [{"assessment_name": "right", "source": {"source_type": "LLM_JUDGE", "source_id": "gpt-x"},
+                         "feedback": {"value": "yes" if n % 2 else "no"}, "rationale": "so"}]}),
+        [float(n % 2) for n in range(N)]),
+    "openai evals, by the API": ("json", {"object": "list", "data": rows(lambda n: {
+        "object": "eval.run.output_item", "id": f"o{n}", "datasource_item_id": n, "datasource_item": {"q": ASKED[n]},
+        "results": [{"name": "grader", "type": "score_model", "score": UNIT[n], "passed": True}],
+        "sample": {"output": [{"role": "assistant", "content": ONE[n]}], "model": "gpt-x"}})}, UNIT),
+    "humanloop": ("jsonl", rows(lambda n: {
+        "id": f"l{n}", "inputs": {"q": ASKED[n]}, "output": ONE[n], "evaluator_logs": [
+            {"path": "relevance", "judgment": UNIT[n], "evaluator": {"spec": {"evaluator_type": "llm"}}}]}), UNIT),
+    "bedrock": ("jsonl", rows(bedrock), BOTH),
+    "weave": ("jsonl", rows(lambda n: {
+        "id": f"c{n}", "inputs": {"example": {"question": ASKED[n]}, "model": "weave:///gpt-x"},
+        "output": {"output": ONE[n], "scores": {"relevance": {"score": FIVE[n], "reason": "so"}}}}), FIVE),
+    "lists side by side": ("jsonl", rows(lambda n: {
+        "instruction": ASKED[n], "generations": [ONE[n], TWO[n], "third"], "models": ["x", "y", "z"],
+        "ratings": [FIVE[n], OTHER[n], 3]}), [*FIVE, *OTHER, *[3] * N]),
+    "systems in columns": ("csv", rows(lambda n: {
+        "question": ASKED[n], "gpt-4o_answer": ONE[n], "gpt-4o_score": FIVE[n], "llama_answer": TWO[n],
+        "llama_score": OTHER[n]}), [*FIVE, *OTHER]),
+    "azure": ("json", {"rows": rows(lambda n: {
+        "inputs.query": ASKED[n], "inputs.response": ONE[n], "outputs.coherence.coherence": FIVE[n],
+        "outputs.coherence.gpt_coherence": FIVE[n], "outputs.fluency.fluency": OTHER[n]}), "metrics": {"m": 3.1}},
+        [*FIVE, *OTHER]),
+    "vertex": ("csv", rows(lambda n: {
+        "instruction": ASKED[n], "response": ONE[n], "coherence/score": FIVE[n], "coherence/explanation": "so",
+        "groundedness/score": n % 2}), [*FIVE, *(float(n % 2) for n in range(N))]),
+    "oaieval": ("jsonl", [{"spec": {"eval_name": "fact"}, "run_id": "R"}, *(
+        event for n in range(N) for event in (
+            {"run_id": "R", "event_id": 2 * n, "sample_id": f"fact.{n}", "type": "sampling", "data": {}},
+            {"run_id": "R", "event_id": 2 * n + 1, "sample_id": f"fact.{n}", "type": "metrics",
+             "data": {"choice": "A", "score": UNIT[n]}}))], UNIT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_scores_are_found_by_the_shape_of_the_records(name, tmp_path):
+    layout, records, wanted = LISTS[name]
+    (trials,), was_read = readings(written(tmp_path, records, layout))
+    assert was_read
+    assert sorted(values(trials)) == sorted(map(float, wanted))
+    assert trials["context_id"].nunique() == N
+    assert set(trials["status"]) == {"ok"}
+
+
+def test_judges_attributes_reasons_and_lines_are_kept(tmp_path):
+    trials = read_judgements(written(tmp_path, rows(bedrock), "jsonl"))
+    assert set(trials["judge"]) == {"claude-x"}
+    assert set(trials["attribute"]) == {"Builtin.Correctness", "Builtin.Helpfulness"}
+    assert trials["words"].iloc[0] == len(ONE[0].split())
+    assert trials["key"].iloc[:4].tolist() == ["log.jsonl:1", "log.jsonl:1", "log.jsonl:2", "log.jsonl:2"]
+
+
+def test_scores_of_people_are_the_human_scores(tmp_path):
+    records = rows(lambda n: {"id": n, "input": ASKED[n], "output": ONE[n], "scores": [
+        {"name": "right", "value": UNIT[n], "source": "EVAL"},
+        {"name": "right", "value": UNIT2[n], "source": "ANNOTATION"}]})  # fmt: skip
+    trials = read_judgements(written(tmp_path, records, "jsonl"))
+    assert values(trials) == UNIT
+    assert trials["human"].tolist() == UNIT2
+    assert sum(trials.attrs["left_out"].values()) == N
+
+
+def test_langfuse_snake_case_equals_camel_case(tmp_path):
+    snake = rows(lambda n: {"trace_id": f"t{n}", "observation_id": None, "name": "right", "value": UNIT[n],
+                            "source": "EVAL", "data_type": "NUMERIC", "comment": "so"})  # fmt: skip
+    snake += rows(lambda n: {**snake[n], "value": UNIT2[n], "source": "ANNOTATION"})
+    camel = [{"traceId": r["trace_id"], "observationId": None, "name": "right", "value": r["value"],
+              "source": r["source"], "dataType": "NUMERIC", "comment": "so"} for r in snake]  # fmt: skip
+    first, other = (read_judgements(written(tmp_path, records, "jsonl")) for records in (snake, camel))
+    assert values(first) == UNIT
+    assert first["human"].tolist() == UNIT2
+    assert first.equals(other)
+
+
+def test_mapping_may_index_into_a_list_of_scores(tmp_path):
+    records = rows(lambda n: {"question": ASKED[n], "answer": ONE[n], "scores": scored(n)})
+    mapping = {"score": "scores.0.value", "scale": "=0-1", "context_id": "question", "candidate_id": "answer"}
+    assert values(read_judgements(written(tmp_path, records, "jsonl"), mapping=mapping)) == UNIT
+
+
+@pytest.mark.parametrize("place", ["position", None])
+def test_two_rows_may_make_one_pair(place, tmp_path):
+    records = [
+        {"comparison_id": n, "question": ASKED[n], "model": "xy"[at], "answer": (ONE, TWO)[at][n],
+         "is_winner": SIDES[n] == ("first", "second")[at]} | ({place: at + 1} if place else {})
+        for n in range(N) for at in (0, 1)
+    ]  # fmt: skip
+    (trials,), was_read = readings(written(tmp_path, records[::-1] if place else records, "csv"))
+    assert was_read
+    assert dict(zip(trials["context_id"], trials["value"], strict=True)) == {
+        asked: WORTH[side] for asked, side in zip(ASKED, SIDES, strict=True)
+    }
+    assert trials["order_known"].all() == (place is not None)
+    assert set(trials["candidate_id"]) == {"x"}
+
+
+def test_label_studio_predictions_in_lists_of_one_are_read(tmp_path):
+    records = rows(lambda n: {"id": n, "data": {"prompt": ASKED[n], "answer1": ONE[n], "answer2": TWO[n]},
+                              "annotations": [], "predictions": [{"model_version": "gpt-x", "result": [
+                                  {"value": {"selected": said("left", "right", "tie")[n]}}]}]})  # fmt: skip
+    (trials,), was_read = readings(written(tmp_path, records, "json"))
+    assert was_read
+    assert values(trials) == [WORTH[side] for side in SIDES]
+
+
+ITEMS = [f"item {n}" for n in range(40)]
+LABELS = {
+    "scores": [1, 2, 3, 4, 5],
+    "answers": ["yes", "no", "n/a: resolved"],
+    "kinds": ["Part of", "Opposite", "Cause"],
+    "verdicts": ["model_a", "model_b", "tie"],
+}
+
+
+def annotations(kind, names, seed=0, share=1.0):
+    rng = random.Random(seed)
+    items = ITEMS
+    if kind == "verdicts":
+        items = [f"{n}__{one}__{two}__{turn}" for n in range(10) for turn in (1, 2) for one, two in ("xy", "xz", "zy")]
+    return {
+        name: {item: rng.choice(LABELS[kind]) for item in items if rng.random() < share or item == items[0]}
+        for name in names
+    }
+
+
+def pasted(message):
+    """Return the mapping of the line that a message shows."""
+    words = shlex.split(re.search(r"--map .*", message)[0])
+    return dict(word.split("=", 1) for word in words if word != "--map")
+
+
+def flat(given):
+    return pd.DataFrame([(who, item, label) for who, labels in given.items() for item, label in labels.items()],
+                        columns=["judge", "item", "label"])  # fmt: skip
+
+
+def saved(path, given, indent=None):
+    path.write_text(json.dumps(given, indent=indent))
+    return path
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_scores_of_models_are_read(tmp_path, indent):
+    given = annotations("scores", ["gpt-4o", "llama-31"], share=0.8)
+    trials = read_judgements(saved(tmp_path / "a.json", given, indent))
+    expected = flat(given)
+    assert trials["judge"].tolist() == expected["judge"].tolist()
+    assert trials["context_id"].tolist() == expected["item"].tolist()
+    assert trials["value"].tolist() == expected["label"].tolist()
+    assert set(trials["scale"]) == {"1-5"}
+    assert trials["key"].iloc[-1] == f"a.json:{len(expected)}"
+
+
+def test_scores_of_people_are_read_with_the_line_that_is_shown(tmp_path):
+    given = annotations("scores", ["w1", "w2", "w3"], share=0.7)
+    file = saved(tmp_path / "a.json", given)
+    with pytest.raises(InputError, match="may be people or judges") as refused:
+        read_judgements(file)
+    trials = read_judgements(file, mapping=pasted(str(refused.value)))
+    assert trials["value"].tolist() == flat(given)["label"].tolist()
+    estimates = audit_humans(trials).set_index("level")
+    assert estimates["n_trials"].tolist() == [len(trials)] * 3
+    assert estimates["estimate"].abs().max() < 0.4  # drawn at random
+
+
+@pytest.mark.parametrize("kind", ["answers", "kinds"])
+def test_names_of_labels_are_read_with_the_line_that_is_shown(tmp_path, kind):
+    given = annotations(kind, ["gpt-4o", "ann"])
+    file = saved(tmp_path / "a.json", given)
+    with pytest.raises(InputError, match="the labels are not numbers") as refused:
+        read_judgements(file)
+    trials = read_judgements(file, mapping=pasted(str(refused.value)))
+    numbers = dict(zip(flat(given)["label"], trials["value"], strict=True))
+    unread = {"n/a: resolved"} if kind == "answers" else set()
+    assert {label for label, number in numbers.items() if pd.isna(number)} == unread
+    assert sorted(number for number in numbers.values() if number == number) == ([0, 1] if unread else [1, 2, 3])
+    assert (trials["value"].isna() == flat(given)["label"].isin(unread)).all()
+
+
+def test_suggested_mapping_reads_verdicts_on_named_candidates(tmp_path):
+    given = annotations("verdicts", ["gpt-4o", "ann"])
+    file = saved(tmp_path / "a.json", given)
+    with pytest.raises(InputError, match="if they name positions as shown") as refused:
+        read_judgements(file)
+    trials = read_judgements(file, mapping=pasted(str(refused.value)))
+    names = ["context_id", "candidate_id", "opponent_id", "configuration"]
+    assert trials[names].apply("__".join, axis=1).tolist() == flat(given)["item"].tolist()
+    values = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
+    assert trials["value"].tolist() == flat(given)["label"].map(values).tolist()
+
+
+def test_people_of_another_file_are_joined_by_item(tmp_path):
+    judges, people = annotations("scores", ["gpt-4o"]), annotations("scores", ["w1", "w2", "w3"], seed=1, share=0.5)
+    saved(tmp_path / "people.json", people)
+    mapping = {"join": f"{tmp_path / 'people.json'} on item", "ratings": "w1, w2, w3"}
+    trials = read_judgements(saved(tmp_path / "judges.json", judges), mapping=mapping)
+    means = flat(people).groupby("item")["label"].mean()
+    rated = trials.set_index("context_id")
+    assert rated["human"].to_dict() == pytest.approx(means.reindex(rated.index).to_dict(), nan_ok=True)
+    assert trials.attrs["malformed"] == len(ITEMS) - len(trials) == len(set(ITEMS) - set(means.index))
+
+
+def test_on_the_command_line_the_mapping_has_a_line_of_its_own(tmp_path, capsys):
+    file = saved(tmp_path / "a.json", annotations("answers", ["gpt-4o", "ann"]))
+    assert main(["doctor", str(file)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    [line] = [line for line in lines if "--map" in line]
+    assert line.startswith("  as scores of 0 and 1: --map judge=annotator --map context_id=item ")
+    assert lines[-4:] == ["  the first rows:", *lines[-3:]]
+    words = shlex.split(line.partition(": ")[2])
+    assert main(["doctor", str(file), *words]) == 0
+    assert "80 judgements" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"settings": {"model": "gpt-4o", "seed": 1}, "results": {"accuracy": 0.5, "seed": 1}},
+        {"a": {f"i{n}": 1 for n in range(20)}, "b": {f"j{n}": 1 for n in range(20)}},
+        {"a": {f"i{n}": [1] for n in range(20)}, "b": {f"i{n}": 1 for n in range(20)}},
+        {"a": {f"i{n}": f"a text {n}" for n in range(30)}, "b": {f"i{n}": f"another {n}" for n in range(30)}},
+    ],
+)
+def test_other_objects_are_not_taken_for_annotations(tmp_path, other):
+    with pytest.raises(InputError) as refused:
+        read_judgements(saved(tmp_path / "a.json", other))
+    assert "judge=annotator" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "judged", "rated", "pairs"),
+    [
+        ("wax", 6 * 246, 1380, False),
+        ("mtbench", 6 * 120, 246, True),
+        ("framing", 6 * 2552, 7656, False),
+        ("10k_prompts", 6 * 1698, 3844, False),
+        ("cebab_stars", 6 * 711, 2193, False),
+    ],
+)
+def test_files_of_the_alt_test(shared_data, name, judged, rated, pairs):
+    for who, count in (("llm", judged), ("human", rated)):
+        file = shared_data / "recorded" / "alt_test" / name / f"{who}_annotations.json.gz"
+        try:
+            trials = read_judgements(file)
+        except InputError as error:
+            trials = read_judgements(file, mapping=pasted(str(error)))
+        expected = flat(json.loads(gzip.decompress(file.read_bytes())))
+        assert len(trials) == len(expected) == count
+        assert trials["judge"].tolist() == expected["judge"].tolist()
+        assert trials["opponent_id"].notna().all() == pairs
+        usable = trials["status"].isin(["ok", "tie"]).to_numpy()
+        read = expected[usable].assign(value=trials["value"].to_numpy()[usable])
+        pairs_of = read[["label", "value"]].drop_duplicates()
+        assert len(pairs_of) == len(set(pairs_of["label"])) == len(set(pairs_of["value"]))  # one number a label
+        assert usable.mean() > 0.95
