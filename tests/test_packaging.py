@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from biaslab.core.checks import EXTRAS as extras_EXTRAS, require_extra
+from biaslab.core.checks import EXTRAS as KNOWN_EXTRAS, require_extra
 from biaslab.core.errors import MissingDependencyError
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -119,7 +119,7 @@ for name, attempt in tries.items():
 
 def script(*parts):
     """Run parts of a script, one after the other, where no extra is installed."""
-    names = sorted(BROUGHT.union(*extras_EXTRAS.values()))
+    names = sorted(BROUGHT.union(*KNOWN_EXTRAS.values()))
     code = "".join([f"NAMES = {names}\n", WITHOUT, *parts])
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
 
@@ -159,10 +159,10 @@ def test_missing_extra_is_named():
     }
 
 
-@pytest.mark.parametrize("extra", extras_EXTRAS)
+@pytest.mark.parametrize("extra", KNOWN_EXTRAS)
 def test_extras_are_those_of_the_project(extra):
-    assert names_in(PROJECT["optional-dependencies"][extra]) == set(extras_EXTRAS[extra])
-    assert not names_in(PROJECT["dependencies"]) & {*extras_EXTRAS[extra], *BROUGHT}
+    assert names_in(PROJECT["optional-dependencies"][extra]) == set(KNOWN_EXTRAS[extra])
+    assert not names_in(PROJECT["dependencies"]) & {*KNOWN_EXTRAS[extra], *BROUGHT}
 
 
 def test_extra_all_is_local_and_notebooks():

@@ -14,7 +14,7 @@ from biaslab.core import Calibration, Judge, ProbeInterface
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.correct import comparison
+from biaslab.correct import compare
 from biaslab.stats import Resampling
 from biaslab.stats.joint_jackknife import suppressed_data_warnings, texts_as_objects
 from biaslab.study.collect import collect
@@ -282,5 +282,5 @@ def difference_each(probe: ProbeInterface, trials: pd.DataFrame, metric: str, re
     """
     probe = replace(probe, resampling=resampling)  # type: ignore[type-var]
     with suppressed_data_warnings():
-        compared = comparison(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
+        compared = compare(trials, metrics=[metric], probe=probe, progress=False)  # type: ignore[arg-type]
     return one_each(compared[compared["role"] == "difference"], trials, f"{metric}_difference", probe)

@@ -63,9 +63,8 @@ def covered(rng: np.random.Generator, studies: int, name: str, correction: str) 
     make, estimand, value = _CORRECTED[name]
     truth, estimates = value(), []
     for _ in range(studies):
-        row = correct(
-            make(rng, 4 * _CORRECTED_CONTEXTS, _CORRECTED_CONTEXTS), estimand=estimand, corrections=[correction]
-        ).iloc[0]  # type: ignore[arg-type, list-item]
+        trials = make(rng, 4 * _CORRECTED_CONTEXTS, _CORRECTED_CONTEXTS)
+        row = correct(trials, estimand=estimand, corrections=[correction]).iloc[0]  # type: ignore[arg-type, list-item]
         missing = math.isnan(row["ci_low"])
         estimates.append(math.nan if missing else float(row["ci_low"] <= truth <= row["ci_high"]))
     return np.array(estimates)

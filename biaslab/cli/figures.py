@@ -108,6 +108,8 @@ def paper(
     Uses the paper's contexts, samples, scales and temperatures; -p and --contexts change single settings.
     If the paper used several data sets for an item, choose one with --dataset.
     """
+    from biaslab.atlas.published import experiments
+
     chosen = experiments(name, item, dataset)
     if item is None:
         for each in chosen:

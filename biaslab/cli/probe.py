@@ -1,4 +1,4 @@
-"""Commands that plan and run studies: ``probe``, ``estimate``, ``list``, ``screen``, ``plan``, ``batch`` and ``protocol``."""
+"""Commands that plan and run studies: ``probe``, ``estimate``, ``list``, ``screen``, ``plan``, ``batch``…"""
 
 from __future__ import annotations
 
@@ -437,8 +437,8 @@ def import_(
         f"{imported.stored:,} replies stored, {imported.present:,} already stored, {imported.repeated:,} repeated, "
         f"{imported.unknown:,} from other exports, {imported.open:,} requests still open"
     )
-    for words, count in imported.failed.most_common():
-        typer.echo(f"  {count:,} × {words}")
+    for words, times in imported.failed.most_common():
+        typer.echo(f"  {times:,} × {words}")
     if imported.open:
         typer.echo("to ask the open requests: run the same `biaslab probe` command, or export another batch")
 

@@ -358,7 +358,7 @@ def compare(
     require_table(out)
     import pandas as pd
 
-    from biaslab.correct import comparison as compare_all
+    from biaslab.correct import compare as compare_all
     from biaslab.probes import find_probe
     from biaslab.report import verdicts
 

@@ -123,7 +123,7 @@ PRICES = ("input", "cached", "output")
 LIMITS = ("requests", "tokens", "minutes", "dollars")
 
 ReplyBatch = Sequence[tuple[Request, Reply]]
-_ItemT = TypeVar("Item", covariant=True)
+_ItemT = TypeVar("_ItemT", covariant=True)
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Construction of the bundled data sets: written originals with their annotations, and the candidates derived from them.
+"""Construction of the bundled data sets: annotated originals, and the candidates derived from them.
 
 `tools.constructed` degrades the originals of `graded` and `dialogues` and writes the resulting files; `lengths` is
 derived on loading.

@@ -504,7 +504,7 @@ def _cut(model: Any, depth: int, layer: int) -> torch.nn.ModuleList:
 
 WEIGHTS, CARD = "evaluator.safetensors", "evaluator.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib")
-_Read = TypeVar("Read")
+_Read = TypeVar("_Read")
 
 
 class EvaluatorCard(TypedDict):

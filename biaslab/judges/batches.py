@@ -17,8 +17,8 @@ import torch
 from biaslab.core.errors import JudgeError, OutOfMemoryError
 from biaslab.judges.loading import computing_devices, input_device
 
-Item = TypeVar("Row")
-_Result = TypeVar("Result")
+_Row = TypeVar("_Row")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,7 @@ def decoder_start(model: Any) -> int:
 
 
 def halving(
-    run: Callable[[Sequence[Item]], list[_Result]], rows: Sequence[Item], shrink: Callable[[], None], index: int
+    run: Callable[[Sequence[_Row]], list[_Result]], rows: Sequence[_Row], shrink: Callable[[], None], index: int
 ) -> list[_Result]:
     """Run on the rows, halving their number while memory runs out; return the results obtained.
 

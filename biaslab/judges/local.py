@@ -79,7 +79,7 @@ class LocalModel:
 
         model, tokenizer = self._loaded
         size = int(model.config.get_text_config().vocab_size)
-        return Encoder(tokenizer, size)
+        return ChatEncoder(tokenizer, size)
 
     def _thinking_of(self, request: Request) -> ThinkingOption | None:
         """Return the thinking budget of the request or else the judge; None for the model's default."""
@@ -432,7 +432,7 @@ class LocalJudge(LocalModel, BaseJudge):
 
         model, most = self._loaded[0], self._max_batch_tokens
         sizes = (most or batch_tokens(model), most or cached_tokens(model))
-        return Generator(model, self._end_of_turn, *sizes, self._opening)
+        return TextGenerator(model, self._end_of_turn, *sizes, self._opening)
 
     def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
         """Score the sequences of all requests together; a request is answered when its last sequence is."""

@@ -362,8 +362,8 @@ class Edit(PairProbe, ScoreProbe):
     gap_bins : int
         Bins of the human score gap.
     defences : sequence of {"none", "delimiters", "quoting", "reminder", "two_step"}
-        Defences in the prompt against candidates that address the judge (`biaslab.prompts.edits.attacks`); everything is
-        asked with each.
+        Defences in the prompt against candidates that address the judge (`biaslab.prompts.edits.attacks`); everything
+        is asked with each.
     answer : {"distribution", "text", "verdict"}
         Read the probabilities of the labels, or generate and parse text; or show the texts to a judge that takes no
         prompt, which allows only edits of the text itself and no defences.

@@ -723,7 +723,7 @@ class Chats:
         values = np.array(self.scale.values)
         at = int(np.abs((values - self.scale.low) / (self.scale.high - self.scale.low) - unit).argmin())
         prompt = base.rate(self.dataset, self.attribute, self.scale, shown.text, shown.context)
-        return Example(prompt, self.scale.labels[at], self.scale.values[at])
+        return Example(prompt, self.scale.labels[at], self.scale.values[at])  # noqa: PD011
 
 
 def _named(form: VariantForm, variant: Variant) -> dict[str, Scalar]:

@@ -347,8 +347,8 @@ def describe_distribution(
         Null value of Whipple's index; None for no test.
     margin : float
         The test is whether Whipple's index differs from the null by more than this margin. A smooth distribution
-        truncated by the ends of the scale can have an index up to .023 from 1 (`biaslab.stats.distribution`), which would
-        be detected with exact distributions, though not with the usual sample sizes.
+        truncated by the ends of the scale can have an index up to .023 from 1 (`biaslab.stats.distribution`), which
+        would be detected with exact distributions, though not with the usual sample sizes.
 
     Returns
     -------

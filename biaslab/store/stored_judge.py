@@ -175,7 +175,7 @@ class StoredJudge(BaseJudge):
         """Answer every request as often as it is given, stored replies first, in packs of replies that arrive together.
 
         Equal requests are asked once. Those that another process on this machine has in flight are not asked: the
-        judge waits for their replies, and asks only if that process ends without one (`biaslab.store.stored_judge`; not for
+        judge waits for their replies, and asks only if that process ends without one (not for
         panels). A reply is **acknowledged** when it is yielded: it is then on disk, and no kill can lose it. The
         replies of a pack, and single ones that arrive at once, share a transaction before the judge is asked for
         more. If another process stored a reply to the same request meanwhile, that one is yielded.

@@ -225,8 +225,8 @@ def plan(
         Trials of an earlier study with this probe, to estimate the variation between contexts. Default: a simulated
         pilot, which is an assumption; see `biaslab.study.pilot.simulated_pilot`.
     answer : str, optional
-        How the judge answers: "exact", "text" or "sampled:k", see `biaslab.judges.repetition.AnswerMode`. Texts and shares
-        of few samples vary more. Default: the probe's.
+        How the judge answers: "exact", "text" or "sampled:k", see `biaslab.judges.repetition.AnswerMode`. Texts and
+        shares of few samples vary more. Default: the probe's.
     flips : float, optional
         For ``first_position_rate``: share of pairs that flip with the order. Default: that of the pilot.
     prices : mapping, optional

@@ -62,9 +62,9 @@ def test_require_count_accepts_integers_of_numpy():
 def test_invalid_paths_raise_biaslab_errors(name):
     with pytest.raises(StoreError):
         bl.Store(name)
-    for read in (bl.read_judgements, lambda path: bl.load_dataset("tabular", path=path)):
+    for reader in (bl.read_judgements, lambda path: bl.load_dataset("tabular", path=path)):
         with pytest.raises(InputError, match="an existing file or folder"):
-            read(name)
+            reader(name)
 
 
 @pytest.mark.parametrize("kind", ["", "./", "recorded:", "evaluator:", "other:", "atlas:"])

@@ -131,7 +131,7 @@ def test_a_judge_that_needs_correction(trials):
     assert (table.loc["coverage", ["human", "ppi"]] > 0.8).all(axis=None)
     widths = table.loc["interval_width"]
     assert (widths.loc[0.5, ["human", "ppi"]] < widths.loc[0.2, ["human", "ppi"]]).all()
-    assert widths["judge"].nunique() == 1
+    assert widths["judge"].nunique() == 1  # noqa: PD101
     assert sorted(set(drawn["contexts_labelled"])) == [55, 138]
     assert drawn["ci_low"].le(drawn["estimate"] + 1e-9).all()
     assert drawn.equals(draw_labels(trials, shares=[0.2, 0.5], draws=30))

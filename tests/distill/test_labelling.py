@@ -12,7 +12,7 @@ from biaslab.core import Choice, Completion, Reply, Score
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import whole_numbers
 from biaslab.datasets import wmt
-from biaslab.distill import Aspect, Stars, annotate, aspects_of, examples, find_aspect
+from biaslab.distill import Aspect, annotate, aspects_of, examples, find_aspect
 from biaslab.distill.annotation import Stars
 
 

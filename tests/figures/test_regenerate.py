@@ -9,7 +9,6 @@ import pytest
 
 from biaslab.core.errors import InputError, NotebookError, StoreError
 from biaslab.core.project import folder_of
-from biaslab.figures import regenerate
 from biaslab.figures.gallery import describe
 from biaslab.figures.notebook import NotebookRun, NotebookTask
 from biaslab.figures.regenerate import earlier_run, inputs, list_notebooks, regenerate, remember

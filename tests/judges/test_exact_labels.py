@@ -52,7 +52,9 @@ class Served:
 
     def __init__(self, model, tokenizer, named=True, drift=0.0):
 
-        self.model, self.tokenizer, self.encoder = model, tokenizer, Encoder(tokenizer)
+        from biaslab.judges.encoding import ChatEncoder
+
+        self.model, self.tokenizer, self.encoder = model, tokenizer, ChatEncoder(tokenizer)
         self.named, self.drift, self.posts = named, drift, []
 
     def levels(self, ids):

@@ -66,6 +66,8 @@ KINDS = ["byte_level", "metaspace"]
 def encoder_of(make_tokenizer):
     from tokenizers import AddedToken
 
+    from biaslab.judges.encoding import ChatEncoder
+
     @cache
     def make(family, kind, every=False):
         """Encode for a family, with its own control tokens or with those of every family."""
@@ -73,7 +75,7 @@ def encoder_of(make_tokenizer):
         tokenizer = make_tokenizer(kind, chat_template=template)
         marks = MARKS if every else own.split()
         tokenizer.add_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
-        return Encoder(tokenizer)
+        return ChatEncoder(tokenizer)
 
     return make
 

@@ -339,7 +339,7 @@ def test_a_panel_answers_lists_as_its_members_do(graded, ranks, answer):
     assert same[1] > same[0]
 
 
-class Says_sampled:
+class SampledSays:
     """Writes the replicate's text from a list."""
 
     id, kinds = "says", frozenset({Completion})
@@ -356,7 +356,7 @@ class Says_sampled:
 
 
 def test_counts_shares_and_usage():
-    judge = Sampled(Says_sampled(["A", "B", "A", "[[A]]", "I cannot say.", "Both A and B"]), 6)
+    judge = Sampled(SampledSays(["A", "B", "A", "[[A]]", "I cannot say.", "Both A and B"]), 6)
     [(request, reply)] = judge.ask([Choice("which?", ("A", "B"))])
     assert request == Choice("which?", ("A", "B"))
     assert np.exp(reply.logprobs) == pytest.approx([3 / 6, 1 / 6])
@@ -374,7 +374,7 @@ def test_breadth_is_that_of_the_wrapped_judge_per_sample(graded):
 
 
 def test_declined_samples_count_for_no_label():
-    class Declines(Says_sampled):
+    class Declines(SampledSays):
         def ask(self, requests):
             for request in requests:
                 yield request, Reply(text="A", finish_reason="content_filter" if request.replicate else "stop")
@@ -412,15 +412,15 @@ def test_a_plan_counts_every_sample(graded):
 
 
 def test_other_kinds_and_bad_values():
-    judge = Sampled(Says_sampled(["x"]), 2)
+    judge = Sampled(SampledSays(["x"]), 2)
     assert [reply.text for _, reply in judge.ask([Completion("p")])] == ["x"]
     with pytest.raises(UnsupportedRequestError):
         judge.check([Likelihood("x")])
     for options in ({"k": 0}, {"k": 2, "temperature": 0}, {"k": 2, "max_tokens": 0}):
         with pytest.raises(InputError):
-            Sampled(Says_sampled([]), **options)
+            Sampled(SampledSays([]), **options)
 
-    class Labels(Says_sampled):
+    class Labels(SampledSays):
         kinds = frozenset({Choice})
 
     with pytest.raises(InputError, match="answers Completion"):

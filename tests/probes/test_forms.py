@@ -10,7 +10,7 @@ import biaslab as bl
 from biaslab.core import Choice, Completion, Likelihood, Metric
 from biaslab.core.errors import UnsupportedRequestError
 from biaslab.judges.loading import find_model, load_model
-from biaslab.probes import FORMS as table_FORMS, available
+from biaslab.probes import FORMS as TABLE_FORMS, available
 from biaslab.probes.base import WRITTEN, ScoreProbe
 
 KINDS = [kind for name in dir(bl.probes) if isinstance(kind := getattr(bl.probes, name), type)]
@@ -192,7 +192,7 @@ def test_each_primary_metric_has_one_row_per_form():
     assert not rows.duplicated(["probe", "form", "metric"]).any()
     for name, kind in available().items():
         own = rows[rows["probe"] == name]
-        assert set(own["form"]) == set(kind.asks_for) <= set(table_FORMS)
+        assert set(own["form"]) == set(kind.asks_for) <= set(TABLE_FORMS)
         declared = {(form, m.name) for m in kind.metrics if m.primary for form in kind.asks_for if m.form in ("", form)}
         assert declared <= set(zip(own["form"], own["metric"], strict=True))
         assert set(kind.primary) <= set(own["metric"])

@@ -14,7 +14,7 @@ from scipy.special import expit
 from statsmodels.sandbox.regression.gmm import IV2SLS
 
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats import Resampling, correlation_difference, linear_model, log_odds_at_equal, logistic_model
+from biaslab.stats import correlation_difference, log_odds_at_equal, logistic_model
 from biaslab.stats.correlation import disattenuated_difference
 from biaslab.stats.regression import linear_model, slope_at_equal
 from biaslab.stats.reliability import rating_error

@@ -7,7 +7,7 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
 from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
@@ -16,7 +16,6 @@ import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats import (
     Crossed,
-    Resampling,
     agreement_loss,
     expected_agreement_loss,
     fit_components,

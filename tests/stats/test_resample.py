@@ -15,10 +15,6 @@ from scipy.special import expit
 from biaslab.core.errors import InputError, SharedRequestsWarning, TrialsError
 from biaslab.stats import (
     Ratio,
-    Resampling,
-    cluster_statistic,
-    estimate_alpha,
-    estimate_correlation,
     linear_model,
     log_odds_at_equal,
     logistic_model,
@@ -31,7 +27,7 @@ from biaslab.stats.reliability import alpha_difference, estimate_alpha
 from biaslab.stats.resample import (
     GROUPS,
     JACKKNIFE_GROUPS,
-    MANY as jackknife_MANY,
+    MANY as JACKKNIFE_MANY,
     Resampling,
     cluster_difference,
     cluster_statistic,
@@ -285,27 +281,27 @@ def many(contexts, seed=0):
 
 
 def test_sums_of_many_contexts_are_jackknifed_by_subtraction():
-    sums = many(jackknife_MANY)
+    sums = many(JACKKNIFE_MANY)
     statistic = Counted(sums)
-    found = cluster_statistic(statistic, jackknife_MANY, Resampling(), null=0.0, inference="t")
-    without = np.array([np.log(np.delete(sums, n, axis=0).sum(axis=0)) @ (1, -1) for n in range(jackknife_MANY)])
-    pseudo = jackknife_MANY * found.estimate - (jackknife_MANY - 1) * without
+    found = cluster_statistic(statistic, JACKKNIFE_MANY, Resampling(), null=0.0, inference="t")
+    without = np.array([np.log(np.delete(sums, n, axis=0).sum(axis=0)) @ (1, -1) for n in range(JACKKNIFE_MANY)])
+    pseudo = JACKKNIFE_MANY * found.estimate - (JACKKNIFE_MANY - 1) * without
     assert found.se == pytest.approx(stats.sem(pseudo), rel=1e-9)
-    low, high = stats.t.interval(0.95, jackknife_MANY - 1, found.estimate, stats.sem(pseudo))
+    low, high = stats.t.interval(0.95, JACKKNIFE_MANY - 1, found.estimate, stats.sem(pseudo))
     assert (found.ci_low, found.ci_high) == pytest.approx((low, high), rel=1e-9)
     assert found.method.startswith("jackknife t over contexts")
 
 
 @pytest.mark.parametrize(("opaque", "each"), [(False, 2), (True, JACKKNIFE_GROUPS + 1)])
 def test_the_work_of_the_jackknife_grows_with_contexts(opaque, each):
-    for contexts in (jackknife_MANY, 4 * jackknife_MANY):
+    for contexts in (JACKKNIFE_MANY, 4 * JACKKNIFE_MANY):
         statistic = Counted(many(contexts), opaque)
         cluster_statistic(statistic, contexts, Resampling(), null=0.0, inference="t")
         assert statistic.weights == contexts * each
 
 
 def test_opaque_statistics_are_jackknifed_over_random_groups():
-    sums = many(3 * jackknife_MANY)
+    sums = many(3 * JACKKNIFE_MANY)
     exact = cluster_statistic(Counted(sums), len(sums), Resampling(), null=0.0, inference="t")
     grouped = cluster_statistic(Counted(sums, opaque=True), len(sums), Resampling(), null=0.0, inference="t")
     assert grouped.method == f"jackknife t over {JACKKNIFE_GROUPS} random groups of contexts; t test"
@@ -317,13 +313,13 @@ def test_opaque_statistics_are_jackknifed_over_random_groups():
 
 
 def test_one_context_that_decides_is_seen_among_many():
-    sums = np.column_stack([np.where(np.arange(jackknife_MANY) == 7, 0.1, 0.0), np.full(jackknife_MANY, 0.3)])
+    sums = np.column_stack([np.where(np.arange(JACKKNIFE_MANY) == 7, 0.1, 0.0), np.full(JACKKNIFE_MANY, 0.3)])
 
     def ratio(weights):
         up, down = (weights @ sums).T
         return np.divide(down, up, where=up > 0, out=np.full(len(up), np.nan))
 
-    found = cluster_statistic(ratio, jackknife_MANY, Resampling(), inference="t")
+    found = cluster_statistic(ratio, JACKKNIFE_MANY, Resampling(), inference="t")
     assert "depends on a single context" in found.note
 
 
@@ -332,8 +328,8 @@ def test_intervals_over_random_groups_cover():
     """600 log ratios of gamma sums over 2,000 contexts, truth log(2 / 3); .95 ± 3 standard errors is .923 to .977."""
     covered = []
     for seed in range(600):
-        statistic = Counted(many(jackknife_MANY, seed), opaque=True)
-        found = cluster_statistic(statistic, jackknife_MANY, Resampling(seed=seed), null=0.0, inference="t")
+        statistic = Counted(many(JACKKNIFE_MANY, seed), opaque=True)
+        found = cluster_statistic(statistic, JACKKNIFE_MANY, Resampling(seed=seed), null=0.0, inference="t")
         covered.append(found.ci_low <= math.log(2 / 3) <= found.ci_high)
     assert 0.923 < np.mean(covered) < 0.977
 

@@ -319,14 +319,14 @@ def test_kill_minus_nine_ten_times_then_resume(judge, graded, tmp_path):
 
 
 def test_scorers_and_probes_are_designs(graded):
-    from biaslab.core import Design
+    from biaslab.core import Design, ProbeInterface
 
     scorer = bl.scoring.PromptScoring(["coherence"])
     assert isinstance(scorer, Design)
-    assert not isinstance(scorer, Probe)
+    assert not isinstance(scorer, ProbeInterface)
     for kind in bl.probes.available().values():
         assert isinstance(kind(), Design)
-        assert isinstance(kind(), Probe)
+        assert isinstance(kind(), ProbeInterface)
     trials = bl.collect(scorer, bl.SimulatedJudge(graded), graded, progress=False)
     assert set(trials["probe"]) == {scorer.name}
 

@@ -16,8 +16,7 @@ import typer
 
 import biaslab as bl
 from biaslab import distill, scoring
-from biaslab.atlas import published
-from biaslab.atlas.published import PAPERS, Experiment
+from biaslab.atlas.published import PAPERS, Experiment, experiments
 from biaslab.cli.options import hints, make_probes
 from biaslab.core import Request
 from biaslab.probes import find_probe
@@ -118,7 +117,7 @@ def count(name: str, chosen: list[Experiment]) -> tuple[float, float, float, flo
 def price(apart: bool) -> pd.DataFrame:
     """Return what experiments cost: all of a paper on one data set together, or what shares settings apart."""
     groups: dict[tuple[str, ...], list[Experiment]] = {}
-    for each in (each for paper in PAPERS for each in published(paper) if each.notebook != "reward"):
+    for each in (each for paper in PAPERS for each in experiments(paper) if each.notebook != "reward"):
         key = (each.paper, ", ".join(each.items) if apart else "", each.dataset)
         groups.setdefault(key, []).append(each)
     rows = [(*key, *count(key[-1], chosen)) for key, chosen in groups.items()]

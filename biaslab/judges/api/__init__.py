@@ -230,7 +230,7 @@ class ApiJudge(BaseJudge):
             self._sender.check(request)
 
     def packs(self, requests: Iterable[Request]) -> ReplyStream:
-        """Answer each request once, in any order, yielding all replies that have arrived as one pack; see `ReplyStream`.
+        """Answer each request once, in any order; all replies that have arrived are one pack, see `ReplyStream`.
 
         Raises
         ------

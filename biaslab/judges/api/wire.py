@@ -654,6 +654,6 @@ def _usage(reported: object) -> dict[str, Any] | None:
     if not isinstance(reported, Mapping):
         return None
     usage: dict[str, Any] = {name: reported.get(field) for name, field in _USAGE.items()}
-    for name, field in (("prompt", "input"), ("completion", "output")):
-        usage[f"{name}_tokens_details"] = reported.get(f"{field}_tokens_details")
+    for name, sent in (("prompt", "input"), ("completion", "output")):
+        usage[f"{name}_tokens_details"] = reported.get(f"{sent}_tokens_details")
     return usage

@@ -14,13 +14,10 @@ from biaslab.core.checks import require_some_of
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
 from biaslab.logs.audit import (
-    measures as halo,
-    measures as human_agreement,
-    measures as one_list,
     pair_measures,
 )
 from biaslab.logs.audit.holdings import addition_for, holdings
-from biaslab.logs.audit.measures import AuditMeasure
+from biaslab.logs.audit.measures import AuditMeasure, Halo, HumanAgreement, OneList
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
 from biaslab.logs.readers.human_scores import with_humans
@@ -50,11 +47,11 @@ from biaslab.stats import (
 #: Measures that apply to judgements of any design, in addition to the probes.
 _OTHERS: tuple[type[AuditMeasure], ...] = (
     pair_measures.Replies,
-    human_agreement.HumanAgreement,
-    halo.Halo,
+    HumanAgreement,
+    Halo,
     pair_measures.PairLength,
     pair_measures.OneOrder,
-    one_list.OneList,
+    OneList,
     pair_measures.Subsets,
 )
 _CELL = pair_measures.Replies.cell

@@ -132,8 +132,15 @@ def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
             attribute = attribute if counts[attribute] == 1 else f"{attribute} {counts[attribute]}"
             grader = assertion.get("provider")
             judge = grader.get("id") if isinstance(grader, dict) else grader
-            yield JudgedScore(result["vars"], candidate, attribute, component["score"], judge, reply=component.get("reason"),
-                         text=output)  # fmt: skip
+            yield JudgedScore(
+                result["vars"],
+                candidate,
+                attribute,
+                component["score"],
+                judge,
+                reply=component.get("reason"),
+                text=output,
+            )
 
 
 PROMPTFOO_TABLE_FIELDS: frozenset[str] = frozenset()
@@ -173,8 +180,8 @@ def _promptfoo_table_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore |
         raise ValueError("no output")
     variables = {name: record[name] for name in names[: outputs[0]] if name != "Description"}
     systems = _promptfoo_table_systems([names[at] for at in outputs])
-    for at, system in zip(outputs, systems, strict=True):
-        output = _promptfoo_table_output(names, at, record)
+    for position, system in zip(outputs, systems, strict=True):
+        output = _promptfoo_table_output(names, position, record)
         if output is None or output.status == "ERROR":
             yield CALL_FAILED
             continue

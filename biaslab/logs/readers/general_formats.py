@@ -278,16 +278,18 @@ def read_rankings(rows: Rows, _source: LogSource) -> pd.DataFrame:
     orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
     values: list[tuple[Any, ...]] = []
     places: list[tuple[int, ...]] = []
-    for at, (names, ranking) in enumerate(zip(shown, rows.values("ranking"), strict=True)):
-        if names is None or not rows.good[at]:
+    for index, (names, ranking) in enumerate(zip(shown, rows.values("ranking"), strict=True)):
+        if names is None or not rows.good[index]:
             continue
-        known = orders.setdefault(lists[at], {})
+        known = orders.setdefault(lists[index], {})
         number = known.setdefault(names, len(known))
         ranks, status = _rankings_ranks(ranking, names)
         read_ = (status, ranking if isinstance(ranking, str) else None)
-        about = (judge[at], attribute[at], int(replicate[at]))
+        about = (judge[index], attribute[index], int(replicate[index]))
         for place, (name, rank) in enumerate(zip(names, ranks, strict=True), start=1):
-            values.append((at, _OTHERS if unbalanced[at] else _BALANCED, context[at], name, *about, rank, *read_))
+            values.append(
+                (index, _OTHERS if unbalanced[index] else _BALANCED, context[index], name, *about, rank, *read_)
+            )
             places.append((len(names), number, place))
     trials = trials_of_several(values, _RANKINGS_COLUMNS)
     columns = {name: [row[at] for row in places] for at, name in enumerate(_OF_LISTS)}

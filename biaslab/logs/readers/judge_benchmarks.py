@@ -148,10 +148,10 @@ def _pairs(item: _LlmbarItem, result: dict[str, Any]) -> Iterator[tuple[Any, ...
 
 def _llmbar_scores(item: _LlmbarItem, result: dict[str, Any], number: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the scores of both outputs."""
-    for at, (output, name) in enumerate(zip(item.outputs, _SCORES, strict=True)):
+    for index, (output, name) in enumerate(zip(item.outputs, _SCORES, strict=True)):
         text, why = _llmbar_text_of(result[name])
         reading: ParsedScore = (math.nan, "refused") if why in _FILTERED and not text else number(text)
-        yield item.place, item.name, output, float(item.gold == str(at + 1)), item.words[at], *reading, text
+        yield item.place, item.name, output, float(item.gold == str(index + 1)), item.words[index], *reading, text
 
 
 def _llmbar_verdict(winner: Any, swap: bool, text: str, why: str) -> tuple[float, Status]:
@@ -302,8 +302,17 @@ def _lengths(responses: list[Any]) -> pd.Series:
 
 REIFE_FIELDS = frozenset({"instruction", "output_1", "output_2", "response", "winner", "result"})
 _REIFE_SIDES = ("output_1", "output_2")
-_REIFE_COLUMNS = ("context_id", "candidate_id", "opponent_id", "words", "opponent_words", "human_gap", "value", "status",
-            "reply")  # fmt: skip
+_REIFE_COLUMNS = (
+    "context_id",
+    "candidate_id",
+    "opponent_id",
+    "words",
+    "opponent_words",
+    "human_gap",
+    "value",
+    "status",
+    "reply",
+)
 _SWAPPED = "_swap"
 
 

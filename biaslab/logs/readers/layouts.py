@@ -504,8 +504,8 @@ def rows_of_pairs(rows: Rows, mapping: Mapping[str, Any]) -> Rows | None:
         return None
     for item in _comparison_fields(names):
         groups: dict[Any, list[int]] = {}
-        for at, record in enumerate(rows.records):
-            groups.setdefault(written(record.get(item)), []).append(at)
+        for index, record in enumerate(rows.records):
+            groups.setdefault(written(record.get(item)), []).append(index)
         pairs = [group for group in groups.values() if _is_pair(rows.records, group, flag)]
         if len(pairs) >= max(_FEWEST_PAIRS, _MOST * len(groups)):
             place = _place(rows.records, names, pairs)

@@ -156,8 +156,8 @@ class Shape:
         """Return the reshaped records, refusing those without a join partner or a list."""
         if self.joined is not None:
             rows = _merged(rows, self.joined, self.on)
-        for field in self.explode:
-            rows = _exploded(rows, field)
+        for name in self.explode:
+            rows = _exploded(rows, name)
         return rows
 
 
@@ -269,8 +269,8 @@ def _exploded_together(rows: Rows, fields: Sequence[str]) -> Rows:
         alike[place] = None not in several and len({len(items or ()) for items in several}) == 1
         for at, items in enumerate(zip(*(items or () for items in several), strict=True)) if alike[place] else ():
             record = rows.records[place]
-            for field, (_, item) in zip(fields, items, strict=True):
-                record = {**_replaced(record, field, item), f"{field}{_NUMBER}": at}
+            for name, (_, item) in zip(fields, items, strict=True):
+                record = {**_replaced(record, name, item), f"{name}{_NUMBER}": at}
             made.append((place, record))
     rows.refuse(~alike, f"{' and '.join(fields)} are not lists of the same length")
     return Rows([row for _, row in made], [rows.lines[place] for place, _ in made], rows.log, rows.textual)

@@ -96,8 +96,15 @@ def read_langfuse(rows: Rows, source: LogSource) -> pd.DataFrame:
         elif record["source"] != "EVAL":
             yield _LANGFUSE_BY_PEOPLE if record["source"] == "ANNOTATION" else _OTHER
         else:
-            yield JudgedScore(record["trace_id"], record.get("observation_id") or "trace", record["name"], record["value"],
-                         at(record, "metadata.model"), reply=record.get("comment"), human=people(exported))  # fmt: skip
+            yield JudgedScore(
+                record["trace_id"],
+                record.get("observation_id") or "trace",
+                record["name"],
+                record["value"],
+                at(record, "metadata.model"),
+                reply=record.get("comment"),
+                human=people(exported),
+            )
 
     return score_trials(rows, source, scores, "langfuse")
 
@@ -208,9 +215,14 @@ def read_phoenix_spans(rows: Rows, source: LogSource) -> pd.DataFrame:
             if score is None and label is None:
                 continue  # not evaluated on this
             context = record.get("attributes.input.value") or record["context.span_id"]
-            yield JudgedScore(context, record.get("attributes.llm.model_name") or "span", name, _phoenix_score(score, label),
-                         reply=record.get(f"eval.{name}.explanation"),
-                         text=record.get("attributes.output.value"))  # fmt: skip
+            yield JudgedScore(
+                context,
+                record.get("attributes.llm.model_name") or "span",
+                name,
+                _phoenix_score(score, label),
+                reply=record.get(f"eval.{name}.explanation"),
+                text=record.get("attributes.output.value"),
+            )
 
     return score_trials(rows, source, scores, "phoenix")
 

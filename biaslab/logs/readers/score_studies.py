@@ -58,8 +58,22 @@ _ALL_RESPONSES_NAMES = {
 }
 
 
-_ALL_RESPONSES_COLUMNS = ("dataset", "context_id", "candidate_id", "attribute", "scale", "form", "order", "configuration", "human",
-            "words", "replicate", "reply", "value", "status")  # fmt: skip
+_ALL_RESPONSES_COLUMNS = (
+    "dataset",
+    "context_id",
+    "candidate_id",
+    "attribute",
+    "scale",
+    "form",
+    "order",
+    "configuration",
+    "human",
+    "words",
+    "replicate",
+    "reply",
+    "value",
+    "status",
+)
 
 
 def read_all_responses(rows: Rows, source: LogSource) -> pd.DataFrame:

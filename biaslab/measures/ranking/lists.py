@@ -285,7 +285,7 @@ def _between_replicates(blocks: ListBlocks, answers: Floats, bounds: tuple[float
     return Ratio(blocks.context[pairs[:, 0]], agree, np.ones(len(agree)), bounds=bounds, missing=missing)
 
 
-_Shown = TypeVar("Shown", bound=Hashable)
+_Shown = TypeVar("_Shown", bound=Hashable)
 
 
 def balanced_orders(candidates: Sequence[_Shown], neighbours: bool = False) -> list[tuple[_Shown, ...]]:

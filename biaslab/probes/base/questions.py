@@ -36,7 +36,7 @@ from biaslab.stats import tempered
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
 _WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that do not wrap the whole prompt
-_Drawn = TypeVar("Drawn")
+_Drawn = TypeVar("_Drawn")
 _NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt
 _LARGE = 709.0  # larger values overflow exp
 
@@ -140,7 +140,7 @@ class PairProbe(Probe):
         cue : str
             Text at the end of the prompt, such as "Answer:".
         defence : str
-            Defence around the prompt; see `biaslab.prompts.edits.attacks`, whose `shield` has been applied to the texts.
+            Defence around the prompt (`biaslab.prompts.edits.attacks`); its `shield` has been applied to the texts.
         """
         (first, shown), (second, shown_second) = pair
         if attribute not in dataset.attributes:

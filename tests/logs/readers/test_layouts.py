@@ -157,7 +157,7 @@ def test_attributes_on_different_scales_have_a_mapping_each(tmp_path):
     )
     trials, alone = readings(written(tmp_path, records, "csv"))
     assert not alone
-    assert all(each["attribute"].nunique() == 1 for each in trials)
+    assert all(each["attribute"].nunique() == 1 for each in trials)  # noqa: PD101
     assert {(each["attribute"].iloc[0], each["scale"].iloc[0]) for each in trials} >= {
         ("clarity", "1-4"), ("overall", "1-10")}  # fmt: skip
 
@@ -201,7 +201,7 @@ def test_a_line_of_several_fields_keeps_what_their_values_mean():
     line = map_line(entries)
     assert line == '--map "preference=a, b | 0 -> tie, 1 -> first"'
     read = parse_expression("preference", "a, b | 0 -> tie, 1 -> first")
-    assert (read.fields, read.values) == (("a", "b"), {"0": "tie", "1": "first"})
+    assert (read.fields, read.values) == (("a", "b"), {"0": "tie", "1": "first"})  # noqa: PD011
 
 
 def test_lists_of_scores_are_offered_item_by_item(tmp_path):

@@ -249,10 +249,10 @@ def study():
 
 
 def as_log(trials, write):
-    for (context, order), rows in trials.groupby(["context_id", "list_order"], sort=False):
-        rows = rows.sort_values("place")
-        best_first = rows.sort_values("value")
-        yield {"question_id": context, "judge": "mine", "candidates": rows["candidate_id"].tolist(),
+    for (context, order), group in trials.groupby(["context_id", "list_order"], sort=False):
+        group = group.sort_values("place")
+        best_first = group.sort_values("value")
+        yield {"question_id": context, "judge": "mine", "candidates": group["candidate_id"].tolist(),
                "ranking": write(best_first), "round": order}  # fmt: skip
 
 
