@@ -19,7 +19,7 @@ from biaslab.cli import app, main
 from biaslab.cli.options import make_probe, name_dataset
 from biaslab.core.checks import pairs
 from biaslab.core.project import types_of
-from biaslab.datasets import available, wmt
+from biaslab.datasets import available, topicalchat, wmt
 from biaslab.figures import list_notebooks
 from biaslab.figures.regenerate import read_given
 from biaslab.probes import available as probes
@@ -188,7 +188,7 @@ def test_every_command_names_existing_data_sets_and_options(command):
     dataset = given["dataset"] or "graded"
     plain, written = datasets.split_name(dataset)
     assert plain in available()
-    datasets.read_options(plain, bl.datasets._loader(plain).load, written)
+    datasets.read_options(plain, bl.datasets._loader(plain), written)
     if name == "paper":
         assert len({each.dataset for each in published(given["name"], given["item"], given["dataset"])}) == 1
     elif name == "probe":
@@ -270,7 +270,7 @@ def written_lines(file, records):
 
 
 def topicalchat_file(folder, contexts=4, candidates=4):
-    names = bl.datasets._loader("topicalchat").SCALES
+    names = topicalchat.SCALES
     records = [
         {"source": f"Hello {n}.", "context": f"Fact {n}.", "system_id": f"S{k}", "system_output": f"Answer {k}, {n}."}
         | {"scores": {name: low + (n + k) % 3 / 2 * (high - low) for name, (low, high) in names.items()}}

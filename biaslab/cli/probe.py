@@ -1,4 +1,4 @@
-"""Commands that plan and run studies: ``probe``, ``estimate``, ``list``, ``screen``, ``plan``, ``batch``…"""
+"""Commands that plan and run studies: ``probe``, ``estimate``, ``list``, ``screen``, ``plan``, ``batch``, etc."""
 
 from __future__ import annotations
 

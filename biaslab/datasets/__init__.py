@@ -1,8 +1,8 @@
 """Data sets: the schema, bundled constructed sets, and loaders for published ones.
 
-A loader is a module of this package named after its data set, with a function
-``load(path=None, **options) -> Dataset`` whose one-line docstring is shown by `biaslab list`. No registration is
-needed.
+A loader of published data is a module of this package named after its data set, with a function
+``load(path=None, **options) -> Dataset``; it needs no registration. The bundled sets are functions ``load_NAME`` of
+`biaslab.datasets.construction`. `biaslab list` shows the first line of the docstring of either.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from biaslab.core.schema import Dataset
 
 __all__ = ["Dataset", "available", "join_name", "load_dataset", "maps_columns"]
 
-_NOT_LOADERS = {"schema"}
+_BUNDLED = ("dialogue_sets", "dialogues", "graded", "lengths")
+_NOT_LOADERS = {"construction"}
 
 
 def available() -> dict[str, str]:
     """Return the data sets that can be loaded by name, each with a one-line description."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {
-        name: (_loader(name).__doc__ or "").strip().splitlines()[0]
-        for name in names
-        if name not in _NOT_LOADERS and not name.startswith("_")
-    }
+    modules = {module.name for module in pkgutil.iter_modules(__path__)} - _NOT_LOADERS
+    names = sorted({*_BUNDLED, *(name for name in modules if not name.startswith("_"))})
+    described = {name: _loader(name) if name in _BUNDLED else _module(name) for name in names}
+    return {name: (each.__doc__ or "").strip().splitlines()[0] for name, each in described.items()}
 
 
 def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None = None, **options: Any) -> Dataset:
@@ -74,7 +73,7 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     plain, written = split_name(name)
     a_file = f'for a file, use load_dataset("tabular", path={name!r})' if is_there(name) or Path(name).suffix else ""
     require_one_of("dataset", plain, tuple(available()), a_file)
-    load = _loader(plain).load
+    load = _loader(plain)
     check_options(plain, load, options)
     options = read_options(plain, load, written) | options
     _check_path(path, "data" in signature(load).parameters)
@@ -85,7 +84,7 @@ def maps_columns(name: str) -> bool:
     """Return whether a data set is a user's own table, with options for columns, scale and noun."""
     plain, _ = split_name(name)
     require_one_of("dataset", plain, tuple(available()))
-    return "columns" in signature(_loader(plain).load).parameters
+    return "columns" in signature(_loader(plain)).parameters
 
 
 def _check_path(path: object, takes_data: bool) -> None:
@@ -101,7 +100,11 @@ def _check_path(path: object, takes_data: bool) -> None:
         raise InputError("path", str(path), allowed, "check the name and the working folder")
 
 
-def _loader(name: str) -> ModuleType:
+def _loader(name: str) -> Callable[..., Dataset]:
+    return getattr(_module("construction"), f"load_{name}") if name in _BUNDLED else _module(name).load  # type: ignore[no-any-return]
+
+
+def _module(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 

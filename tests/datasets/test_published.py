@@ -13,6 +13,7 @@ from beside_data import EXPERT_ALPHAS
 import biaslab as bl
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.datasets import evalbiasbench, summeval, topicalchat, webnlg
+from biaslab.datasets.webnlg_2017 import published_scores
 from biaslab.stats.correlation import correlation
 from biaslab.stats.reliability import estimate_alpha
 from biaslab.stats.resample import Resampling
@@ -355,7 +356,7 @@ def test_webnlg_2017_has_three_attributes_and_references(webnlg_2017):
 
 def test_webnlg_2017_has_metrics_of_its_own(webnlg_2017):
     data = bl.load_dataset("webnlg_2017", path=webnlg_2017())
-    found = bl.datasets._loader("webnlg_2017").published_scores(webnlg_2017(), data)
+    found = published_scores(webnlg_2017(), data)
     one = found[found["attribute"] == "grammar"].pivot_table("score", "scorer", "candidate_id", "max")
     assert one.to_dict("index") == {
         "BLEU (reference)": {"adapt": 0.3, "vietnam": 0.2},
