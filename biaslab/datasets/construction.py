@@ -2,7 +2,6 @@
 
 `tools.constructed` degrades the originals of `graded` and `dialogues` and writes the resulting files; `lengths` is
 derived on loading.
-
 """
 
 from __future__ import annotations
@@ -128,9 +127,9 @@ def load_graded(path: Path | None = None) -> Dataset:
     """96 constructed texts with six summaries each; their order on four attributes is known by construction.
 
     Texts, clean summaries and annotations were written for biaslab, in ``graded.json``; nothing is copied, and
-    nobody rated anything. `tools.constructed` degrades each clean summary; a score is 5 minus the documented losses of the
-    degradations applied. Row order carries no information: within a plan, every recipe occurs equally often in each of the
-    six positions.
+    nobody rated anything. `tools.constructed` degrades each clean summary; a score is 5 minus the documented losses
+    of the degradations applied. Row order carries no information: within a plan, every recipe occurs equally often
+    in each of the six positions.
 
     Parameters
     ----------
@@ -172,10 +171,10 @@ DIALOGUE_PROVENANCE = (
 def load_dialogues(path: Path | None = None) -> Dataset:
     """10 constructed situations with four to six dialogues each, with planted repetitions and contradictions.
 
-    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose problems
-    are repetition and contradiction. Their data are not bundled; these dialogues were written for biaslab, in
-    ``dialogues.json``, and nobody rated them. Chen et al. rate a whole set, from 1 (no issue) to 10 (severe problems);
-    here each dialogue is a candidate, and 10 is the best score.
+    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose
+    problems are repetition and contradiction. Their data are not bundled; these dialogues were written for biaslab,
+    in ``dialogues.json``, and nobody rated them. Chen et al. rate a whole set, from 1 (no issue) to 10 (severe
+    problems); here each dialogue is a candidate, and 10 is the best score.
 
     `tools.constructed` degrades one clean dialogue of eight turns, partly with stock replies; a score is 10 minus the
     documented losses.
@@ -229,11 +228,11 @@ DIALOGUE_SET_PROVENANCE = (
 def load_dialogue_sets(path: Path | None = None) -> Dataset:
     """25 constructed sets of four to six dialogues each, with repetitions and contradictions between dialogues.
 
-    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), which are
-    judged as a whole: "each set contains four to six dialogues and exhibits one or more problems, such as repetition or
-    contradictions between dialogues". Their sets, made from the agents of Park et al. 2023, are not published; these were
-    written for biaslab, in ``dialogue_sets.json``. A set is one candidate, its dialogues are in chronological order, and a
-    high score is a bad one.
+    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), which
+    are judged as a whole: "each set contains four to six dialogues and exhibits one or more problems, such as
+    repetition or contradictions between dialogues". Their sets, made from the agents of Park et al. 2023, are not
+    published; these were written for biaslab, in ``dialogue_sets.json``. A set is one candidate, its dialogues are
+    in chronological order, and a high score is a bad one.
 
     Parameters
     ----------
@@ -330,12 +329,13 @@ LENGTH_PROVENANCE = (
 
 
 def load_lengths(path: Path | None = None) -> Dataset:
-    """Constructed texts with summaries of three lengths, each in a version without errors and one with two.
+    """96 constructed texts with summaries of three lengths, each in a version without errors and one with two.
 
-    Candidates of `graded` have similar lengths, so they carry almost no information about a length preference. Here each
-    clean summary of ``graded.json`` is cut to its first two sentences, left unchanged, or extended by two sentences that
-    the text supports; and each of these three occurs once unchanged and once with two facts replaced. Length and quality
-    are thus independent by construction: a judge that gives longer texts higher scores prefers length.
+    Candidates of `graded` have similar lengths, so they carry almost no information about a length preference. Here
+    each clean summary of ``graded.json`` is cut to its first two sentences, left unchanged, or extended by two
+    sentences that the text supports; and each of these three occurs once unchanged and once with two facts
+    replaced. Length and quality are thus independent by construction: a judge that gives longer texts higher scores
+    prefers length.
 
     Parameters
     ----------
