@@ -9,11 +9,15 @@ PIP    := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-versio
 
 # The lowest releases that pyproject.toml admits, tested in an environment of their own; `make lowest` writes them down anew.
 LOWEST ?= .venv-lowest
+# What the tests of core, stats, measures and probes need: neither torch nor JupyterLab, no client and nothing that draws.
+LIGHT ?= .venv-light
+LIGHT_PACKAGES := evalica jinja2 krippendorff lazy-loader numpy pandas pyarrow pyyaml scipy statsmodels tqdm hypothesis pytest-xdist
+LIGHT_TESTS := tests/core tests/stats tests/measures tests/probes
 # Two processes; one for named files, which end before a second process has started.
 WORKERS = --numprocesses $(if $(findstring .py,$(ARGS)),0,2) --dist worksteal
 WHEELS := --only-binary :all: --no-binary rouge-score
 
-.PHONY: figures say_how_long test test-all lowest test-lowest check lab docs clean
+.PHONY: figures say_how_long test test-light test-all lowest test-lowest check lab docs clean
 
 # Three notebooks keep two cores busy: while one starts, reads or writes, others compute.
 figures: say_how_long $(VENV)/.runtime
@@ -25,6 +29,10 @@ say_how_long:
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+# For a first change: a small environment and the tests of what needs no model and no server.
+test-light: $(LIGHT)/.test
+	$(LIGHT)/bin/python -m pytest $(WORKERS) $(or $(ARGS),$(LIGHT_TESTS))
 
 # Everything: before a release, and on a schedule.
 test-all: $(VENV)/.test $(VENV)/.docs test-lowest
@@ -68,6 +76,15 @@ $(VENV)/.test: $(VENV)/.runtime
 	$(PIP) --editable '.[test,check]'
 	touch $@
 
+# Of what the large packages install, 70 MB are their own tests and headers, which nobody needs here, nor pip once it is done.
+$(LIGHT)/.test: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(LIGHT)
+	$(LIGHT)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt $(LIGHT_PACKAGES)
+	$(LIGHT)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --editable .
+	$(LIGHT)/bin/python -m pip uninstall --quiet --yes setuptools pip
+	find $(LIGHT)/lib/python*/site-packages -type d '(' -name tests -o -name include ')' -prune -exec rm -r {} +
+	touch $@
+
 $(LOWEST)/.test: pyproject.toml setup.py constraints-lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --constraint constraints-lowest.txt --editable '.[all,hub,test]'
@@ -79,4 +96,4 @@ $(VENV)/.docs: $(VENV)/.runtime
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LIGHT) $(LOWEST) build site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -181,7 +181,7 @@ def test_every_public_part_has_a_reference():
 
 @pytest.mark.slow
 def test_a_type_checker_accepts_the_readme(tmp_path):
-    pytest.importorskip("mypy", reason="mypy is not installed: pip install 'biaslab[check]'")
+    pytest.importorskip("mypy", reason="mypy is not installed: pip install '.[check]'")
     code = "\n".join(block.code for block in blocks(README) if block.language == "python")
     (tmp_path / "readme.py").write_text(code, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "readme.py")]
@@ -197,14 +197,14 @@ def test_readme_is_short_and_begins_with_a_useful_example():
     text = README.read_text(encoding="utf-8")
     assert len(text.encode()) <= 9_000
     commands = [line for block in blocks(README) if block.language == "bash" for line in block.code.splitlines()]
-    first = [line.split("  ")[0] for line in commands if not line.startswith("pip ")]
+    first = [line.split("  ")[0] for line in commands if not line.startswith(("pip ", "python3 -m venv "))]
     assert first == ["biaslab audit judgements.jsonl", "make figures"]
 
 
 def test_home_has_an_install_command_and_the_ways_in():
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     top = text[: text.index("![")]
-    for command in ("pip install biaslab", "biaslab audit", "make lab", "biaslab notebooks copy", "make figures"):
+    for command in ("pip install .", "biaslab audit", "make lab", "biaslab notebooks copy", "make figures"):
         assert command in top, command
 
 
@@ -213,7 +213,7 @@ def test_every_extra_that_pages_install_is_declared():
     named = {
         extra
         for page in PAGES
-        for extras in re.findall(r"biaslab\[([\w,]+)\]", page.read_text(encoding="utf-8"))
+        for extras in re.findall(r"(?:'\.|\.whl)\[([\w,]+)\]", page.read_text(encoding="utf-8"))
         for extra in extras.split(",")
     }
     assert {"all", "local", "notebooks"} <= named <= declared
@@ -246,7 +246,7 @@ def test_every_picture_has_alternative_text(page):
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
-    pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'biaslab[docs]'")
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install '.[docs]'")
     pytest.importorskip("material")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "true"}

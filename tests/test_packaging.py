@@ -104,6 +104,7 @@ tries = {
     "hub": lambda: bl.load_judge("organisation/model"),
     "evaluator": lambda: bl.load_judge("evaluator:folder"),
     "encoder": bl.scoring.load_encoder,
+    "overlap": lambda: bl.scoring.reference_scores(data),
     "train": lambda: bl.distill.train,
     "figures": lambda: regenerate(["tour"]),
     "dataset": lambda: bl.load_dataset("hub"),
@@ -146,16 +147,18 @@ def test_missing_extra_is_named():
     done = script(REFUSED)
     assert done.returncode == 0, done.stderr[-2000:]
     said = dict(line.split(": ", 1) for line in done.stdout.splitlines())
-    local = "needs accelerate, gguf, psutil, torch, transformers: pip install 'biaslab[local]'"
+    clone = "in a clone of biaslab"
+    local = f"needs accelerate, gguf, psutil, torch, transformers: pip install '.[local]' {clone}"
     assert said == {
         "judge": f"the model 'smollm2-135m' {local}",
         "hub": f"the model 'organisation/model' {local}",
         "evaluator": f"the judge 'evaluator:folder' {local}",
         "encoder": f"the model 'smollm2-135m' {local}",
+        "overlap": f"ROUGE-1 needs rouge_score, sacrebleu: pip install '.[text-metrics]' {clone}",
         "train": f"biaslab.distill.train {local}",
-        "figures": "executing notebooks needs ipywidgets, jupyterlab, papermill: pip install 'biaslab[notebooks]'",
-        "dataset": "the data set 'mteb/summeval' needs datasets: pip install 'biaslab[hub]'",
-        "ray": "a judge of 2 replicas needs ray: pip install 'biaslab[ray]'",
+        "figures": f"executing notebooks needs ipywidgets, jupyterlab, papermill: pip install '.[notebooks]' {clone}",
+        "dataset": f"the data set 'mteb/summeval' needs datasets: pip install '.[hub]' {clone}",
+        "ray": f"a judge of 2 replicas needs ray: pip install '.[ray]' {clone}",
     }
 
 
@@ -166,13 +169,15 @@ def test_extras_are_those_of_the_project(extra):
 
 
 def test_extra_all_is_local_and_notebooks():
-    assert PROJECT["optional-dependencies"]["all"] == ["biaslab[local,notebooks]"]
+    assert PROJECT["optional-dependencies"]["all"] == ["biaslab[local,notebooks,text-metrics]"]
 
 
 def test_error_names_missing_packages_only(monkeypatch):
     require_extra("notebooks", "this")
     monkeypatch.setitem(sys.modules, "papermill", None)
-    with pytest.raises(MissingDependencyError, match=r"^this needs papermill: pip install 'biaslab\[notebooks\]'$"):
+    with pytest.raises(
+        MissingDependencyError, match=r"^this needs papermill: pip install '\.\[notebooks\]' in a clone"
+    ):
         require_extra("notebooks", "this")
 
 
@@ -200,7 +205,7 @@ def pinned(file):
 def resolve(tmp_path, python, *options, beside=()):
     """Resolve `biaslab[all]` by metadata alone, nothing is downloaded; skip where no package index can be reached."""
     if importlib.util.find_spec("uv") is None:
-        pytest.skip("uv is not installed: pip install 'biaslab[test]'")
+        pytest.skip("uv is not installed: pip install '.[test]'")
     others = tmp_path / "others.in"
     others.write_text("\n".join(beside))
     uv = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--extra", "all"]

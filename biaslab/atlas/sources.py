@@ -129,7 +129,7 @@ def build_tool(name: str) -> ModuleType:
     """
     root = Path(__file__).resolve().parents[2]
     if not (root / "tools" / "atlas").is_dir():
-        remedy = "clone it, and install it with pip install --editable"
+        remedy = "in a clone of biaslab, pip install --editable ."
         raise InputError("biaslab", str(root), "a checkout of the repository, which has a folder tools", remedy)
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))

@@ -28,10 +28,11 @@ import numpy as np
 
 from biaslab.core.errors import InputError, MissingDependencyError
 
-#: Extras of pyproject.toml (`pip install 'biaslab[NAME]'`) and the packages that each adds.
+#: Extras of pyproject.toml (in a clone, `pip install '.[NAME]'`) and the packages that each adds.
 EXTRAS = {
     "local": ("accelerate", "gguf", "psutil", "torch", "transformers"),
     "notebooks": ("ipywidgets", "jupyterlab", "papermill"),
+    "text-metrics": ("rouge_score", "sacrebleu"),
     "widgets": ("anywidget",),
     "hub": ("datasets",),
     "ray": ("ray",),
@@ -76,7 +77,7 @@ def require_count(name: str, value: object, least: int) -> None:
 
 def require_share(name: str, value: float, remedy: str = "") -> None:
     """Raise `InputError` unless a number lies between 0 and 1, both excluded."""
-    if not 0 < value < 1:
+    if not isinstance(value, Real) or not 0 < value < 1:
         raise InputError(name, value, "a number between 0 and 1", remedy)
 
 
@@ -161,7 +162,7 @@ def check_spending(name: str, amounts: Mapping[str, float], known: Sequence[str]
     for key, value in amounts.items():
         if key not in known:
             raise InputError(name, key, f"names among {', '.join(known)}", did_you_mean(key, known))
-        if not 0 <= value < inf or (name == "limits" and not value):
+        if not isinstance(value, Real) or not 0 <= value < inf or (name == "limits" and not value):
             allowed = "a number above 0" if name == "limits" else "a number of at least 0"
             raise InputError(f"{name}.{key}", value, allowed)
     if name == "prices" and "input" not in amounts:
@@ -173,16 +174,25 @@ _A_JUDGE = "load one by name, biaslab.load_judge(name, data), or write a class w
 
 def require_study(probe: object, judge: object, dataset: object) -> None:
     """Raise `InputError` unless these are a design, a judge and a data set."""
+    require_probe(probe)
+    require_judge(judge)
+    if not hasattr(dataset, "candidates"):
+        name = dataset if isinstance(dataset, str) else "graded"
+        raise InputError("dataset", dataset, "a data set", f"load one: biaslab.load_dataset({name!r})")
+
+
+def require_probe(probe: object) -> None:
+    """Raise `InputError` unless this is a probe or another design."""
     if isinstance(probe, type) or not callable(getattr(probe, "design", None)):
         raise InputError("probe", probe, "a probe, such as biaslab.probes.Position()", "create one: Position()")
+
+
+def require_judge(judge: object) -> None:
+    """Raise `InputError` unless this is a judge."""
     if isinstance(judge, type) or not callable(getattr(judge, "ask", None)):
         named = f"load one: biaslab.load_judge({judge!r}, data)" if isinstance(judge, str) else _A_JUDGE
         named = f"create one: {judge.__name__}()" if isinstance(judge, type) else named
         raise InputError("judge", judge, "a judge: an object with id, kinds, check and ask", named)
-    if not hasattr(dataset, "candidates"):
-        name = dataset if isinstance(dataset, str) else "graded"
-        called = dataset if isinstance(dataset, str) else type(dataset).__name__
-        raise InputError("dataset", called, "a data set", f"load one: biaslab.load_dataset({name!r})")
 
 
 def _listed(values: Iterable[object]) -> str:
@@ -201,7 +211,8 @@ def require_extra(extra: str, what: str) -> None:
     """
     missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
     if missing:
-        raise MissingDependencyError(f"{what} needs {', '.join(missing)}: pip install 'biaslab[{extra}]'")
+        remedy = f"pip install '.[{extra}]' in a clone of biaslab"
+        raise MissingDependencyError(f"{what} needs {', '.join(missing)}: {remedy}")
 
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
@@ -286,7 +297,7 @@ def require_fits(name: str, value: object, hint: Any) -> None:
     kinds = sorted(_kinds(hint), key=lambda kind: kind is NoneType)
     literals = [each for kind in kinds for each in (kind, *get_args(kind)) if get_origin(each) is Literal]
     choices = [choice for literal in literals for choice in get_args(literal)]
-    strangers = [each for each in (value if isinstance(value, list | tuple) else [value]) if each not in choices]
+    strangers = [each for each in (value if isinstance(value, list | tuple) else [value]) if isinstance(each, str)]
     remedy = did_you_mean(strangers[0], choices) if strangers else ""
     if isinstance(value, str) and any(fits([value], kind) for kind in kinds):
         remedy = f"use [{value!r}]"
@@ -309,7 +320,9 @@ def _allowed(kind: Any) -> str:
         plural = {str: "names", int: "whole numbers", float: "numbers"}.get(inner[0])
         among = f"values among {', '.join(map(str, get_args(inner[0])))}" if get_origin(inner[0]) is Literal else ""
         return f"a list of {plural or among or 'values that are each ' + ' or '.join(map(_allowed, _kinds(inner[0])))}"
-    return {"Callable": "a function", "Any": "any value", "PathLike": "a path"}.get(name, f"a {name}")
+    return {"Callable": "a function", "Any": "any value", "PathLike": "a path"}.get(
+        name, f"{'an' if name.startswith(('A', 'E', 'I', 'O')) else 'a'} {name}"
+    )
 
 
 def require_fields(made: Any) -> None:
@@ -319,12 +332,15 @@ def require_fields(made: Any) -> None:
     for each in fields(made):
         value = getattr(made, each.name)
         if value is not each.default:
-            require_fits(each.name, value, hints[each.name])
+            require_fits(each.name, value, hints.get(each.name, Any))
 
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    try:
+        return get_type_hints(kind)
+    except NameError:  # a class of a user's own, whose annotations are imported for type checkers alone
+        return {}
 
 
 def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, str]:

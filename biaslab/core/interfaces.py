@@ -11,6 +11,7 @@ from inspect import signature
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
+from biaslab.core.checks import require_judge
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.core.metrics import Metric
 from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Rank, Request, Score, thinking_of
@@ -329,6 +330,7 @@ class _Adapted(BaseJudge):
     """Adapt a judge of any class: its own attributes if present, else the defaults."""
 
     def __init__(self, judge: Any) -> None:
+        require_judge(judge)
         self._judge, self.id, self.kinds = judge, judge.id, judge.kinds
         for name in vars(BaseJudge).keys() - {"packs", "asks", "encodes"}:
             if not name.startswith("_") and hasattr(judge, name):

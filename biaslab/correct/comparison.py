@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core import difference_of, find_metric
-from biaslab.core.checks import require_one_of
+from biaslab.core.checks import require_one_of, require_probe
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes import find_probe
 from biaslab.probes.base import Probe
@@ -105,6 +105,8 @@ def compare(
         raise InputError("by", by, "the name of a column, such as 'judge'", several)
     if isinstance(reference, pd.DataFrame):
         raise InputError("reference", reference, f"a value of the column {by!r}", "pass all frames as a list")
+    if probe is not None:
+        require_probe(probe)
     frame = found if isinstance(found, pd.DataFrame) else pd.concat(list(found), ignore_index=True)
     values = _values(frame, by)
     first = values[0] if reference is None else reference

@@ -260,6 +260,8 @@ def read_cells(
     TrialsError, InputError
         As in `biaslab.correct.correct`.
     """
+    if not isinstance(judged, pd.DataFrame):
+        raise TrialsError("judged", judged, "a frame of judgements", "read a file with biaslab.read_judgements(path)")
     frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
     require_columns(frame, (*CELL, "context_id", "candidate_id", "value", *by), "judged")
     frame = frame if "status" in frame else frame.assign(status="ok")

@@ -95,7 +95,7 @@ def _check_path(path: object, takes_data: bool) -> None:
         remedy = "write a table to a file first: table.to_csv('my.csv', index=False)"
         if takes_data:
             remedy = "pass a table as data: load_dataset('tabular', data=table)"
-        raise InputError("path", type(path).__name__, f"{allowed}, by its name", remedy)
+        raise InputError("path", path, f"{allowed}, by its name", remedy)
     if not is_there(path):
         raise InputError("path", str(path), allowed, "check the name and the working folder")
 

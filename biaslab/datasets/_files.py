@@ -261,7 +261,7 @@ def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
         If it has no rows, or two columns have the same name.
     """
     if not isinstance(data, pd.DataFrame):
-        raise InputError(where, type(data).__name__, "a pandas.DataFrame", "create one with pd.DataFrame(rows)")
+        raise InputError(where, data, "a pandas.DataFrame", "create one with pd.DataFrame(rows)")
     if data.columns.nlevels > 1:
         raise InputError(f"{where}, columns", list(data.columns), "a single level of columns", "flatten their names")
     if data.empty:

@@ -1,4 +1,4 @@
-"""Data sets on the Hugging Face Hub: SummEval and RoSE by name, others by columns (needs biaslab[hub])."""
+"""Data sets on the Hugging Face Hub: SummEval and RoSE by name, others by columns (needs the extra hub)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from biaslab.core import (
     require_kinds,
 )
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import shares_of
+from biaslab.core.checks import require_judge, shares_of
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.scales import scale_named
 from biaslab.prompts.parsing import parse_choice, parse_score
@@ -187,6 +187,8 @@ class Panel(BaseJudge):
 def _members(judges: Sequence[Judge]) -> tuple[Judge, ...]:
     if isinstance(judges, Judge | str) or len(judges) < 2:
         raise InputError("judges", judges, "a list of at least two judges")
+    for judge in judges:
+        require_judge(judge)
     names = [judge.id for judge in judges]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -20,6 +20,7 @@ from biaslab.report.summary import STATUS, Fitness, agreements, fitness, is_bias
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, findings
 from biaslab.report.wording import correction, fair, levels, span, templates, version
+from biaslab.stats import require_columns
 from biaslab.stats.frame import without_breakdowns
 
 if TYPE_CHECKING:
@@ -229,6 +230,8 @@ def card(
     frames = [estimates] if isinstance(estimates, pd.DataFrame) else list(estimates)
     if not frames:
         raise InputError("estimates", estimates, "at least one estimates frame")
+    for frame in frames:
+        require_columns(frame, ("probe", "metric", "estimate"), "estimates")
     whole = pd.concat([frame.dropna(axis=1, how="all") for frame in frames], ignore_index=True)
     needed = [c for c in frames[0].columns if c not in whole]  # columns that are empty everywhere
     whole[needed] = float("nan")

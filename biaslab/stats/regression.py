@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from scipy import stats
 from scipy.special import expit, logit
 
@@ -41,7 +42,7 @@ def linear_model(
     frame : pandas.DataFrame
         One row per item. Rows with a missing variable or context are dropped.
     formula : str
-        A `patsy` formula, such as ``"score ~ log_perplexity + human"``.
+        Outcome and terms, columns of numbers, as in ``"score ~ log_perplexity + human"``. The model has an intercept.
     context : str
         Column of the context.
     within : bool
@@ -171,21 +172,23 @@ def coefficient_by_t(value: float, error: float, contexts: int, level: float, me
 
 
 def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floats, Floats, list[str], pd.Series]:
-    """Return outcome, variables, their names, and each row's context."""
-    import patsy  # type: ignore[import-untyped]
-
+    """Return outcome, variables, their names, and each row's context; without rows in which one of them is missing."""
     if context not in frame.columns:
         raise TrialsError("frame columns", list(frame.columns), f"the context column {context!r}")
-    known = frame[frame[context].notna()].reset_index(drop=True)
-    if known.select_dtypes("number").isin([np.inf, -np.inf]).any(axis=None):
+    outcome, _, terms = formula.partition("~")
+    names = [name.strip() for name in (outcome, *terms.split("+"))]
+    if not set(names) <= set(frame.columns):
+        known = ", ".join(map(str, frame.columns))
+        raise InputError("formula", formula, f"outcome ~ term + term, each a column of the frame ({known})")
+    rows = frame.loc[frame[[context, *names]].notna().all(axis=1)]
+    for name in names:
+        if not is_numeric_dtype(rows[name]):
+            raise InputError("formula", formula, f"columns of numbers; {name} holds {rows[name].dtype}")
+    y, x = rows[names[0]].to_numpy(float), rows[list(dict.fromkeys(names[1:]))].to_numpy(float)
+    if not (np.isfinite(y).all() and np.isfinite(x).all()):
         raise InputError("frame", math.inf, "finite numbers, or NaN if missing")
-    try:
-        y, x = patsy.dmatrices(formula, known, return_type="dataframe")
-    except (patsy.PatsyError, ValueError, SyntaxError) as error:
-        raise InputError("formula", formula, f"a formula over the columns of the frame ({error})") from None
-    if y.shape[1] != 1:
-        raise InputError("formula", formula, "an outcome with one number per row")
-    return y.to_numpy(float)[:, 0], x.to_numpy(float), list(x.columns), known.loc[x.index, context]
+    x = np.column_stack([np.ones(len(x)), x])
+    return y, x, ["Intercept", *dict.fromkeys(names[1:])], rows[context].reset_index(drop=True)
 
 
 def demeaned(columns: Floats, codes: Codes) -> Floats:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -108,7 +109,7 @@ class Resampling:
     values_only: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        if self.n < 100:
+        if not isinstance(self.n, Integral) or self.n < 100:
             raise InputError("resampling.n", self.n, "at least 100 bootstrap replicates")
         require_share("resampling.level", self.level, "use 0.95 for 95 %")
         if self.method not in ("studentised", "percentile", "bca"):

@@ -30,6 +30,7 @@ from biaslab.core import (
     as_judge,
     request_key,
 )
+from biaslab.core.checks import require_judge
 from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.stopping import draining, heeding
 from biaslab.core.trials import uncollected
@@ -122,6 +123,7 @@ class StoredJudge(BaseJudge):
     """
 
     def __init__(self, store: Store, judge: Judge) -> None:
+        require_judge(judge)
         try:
             judge.id.encode()
         except UnicodeEncodeError as error:

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from biaslab.core import PRICES, Judge, ProbeInterface, Reply, Request, request_key
-from biaslab.core.checks import check_spending, require_whole
+from biaslab.core.checks import check_spending, require_study, require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
@@ -271,6 +271,7 @@ def plan(
     >>> 0.05 < planned.effect < 0.2
     True
     """
+    require_study(probe, judge, dataset)
     own = budget_of(judge) if prices is None else None
     prices = own.prices if own else prices
     _check(effect, contexts, prices, seconds_per_request)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,8 +92,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("requests", "tokens", "minutes", "dollars", "seconds_per_request"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
+            value: Any = getattr(self, name)
+            if value is not None and not (isinstance(value, Real) and float(value) > 0):
                 raise InputError(f"budget.{name}", value, "a number above 0, or None for no limit")
 
         if self.prices is not None:

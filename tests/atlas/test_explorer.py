@@ -172,7 +172,7 @@ def test_a_browser_shows_rows_by_the_address(tmp_path, address, judges):
 
 def test_the_selection_of_the_widget_is_a_frame(monkeypatch):
     """What the page sends it: places of estimates, in the order of the page."""
-    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install 'biaslab[widgets]'")
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install '.[widgets]'")
     rows = bl.atlas.estimates(source="mt_bench", metric="first_position_rate")
     widget = bl.atlas.explorer(rows).widget()
     assert widget.page == bl.atlas.explorer(rows).to_html()
@@ -188,5 +188,5 @@ def test_page_posts_the_rows_shown_to_its_widget():
 
 def test_missing_anywidget_error_names_the_extra(monkeypatch):
     monkeypatch.setattr("biaslab.core.checks.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install 'biaslab\[widgets\]'"):
+    with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install '\.\[widgets\]'"):
         bl.atlas.explorer(bl.atlas.estimates(source="mt_bench")).widget()

@@ -117,7 +117,7 @@ def lab(tmp_path):
     """Return the address of a JupyterLab with a notebook whose first cell shows the widget."""
     for name in ("jupyterlab", "anywidget"):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not installed: pip install 'biaslab[notebooks,widgets]'")
+            pytest.skip(f"{name} is not installed: pip install '.[notebooks,widgets]'")
     cells = [
         {"cell_type": "code", "id": f"c{n}", "metadata": {}, "execution_count": None, "outputs": [], "source": source}
         for n, source in enumerate(CELLS)

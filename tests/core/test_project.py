@@ -28,7 +28,7 @@ print(trials.attrs)
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project folder, which is the working directory, with notebooks of ours and one study."""
-    import nbformat
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pip install '.[notebooks]'")
     from nbformat.v4 import new_code_cell, new_notebook
 
     monkeypatch.chdir(tmp_path)

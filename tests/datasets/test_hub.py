@@ -121,5 +121,5 @@ def test_hub_refuses_unknown_names():
 
 @pytest.mark.skipif(importlib.util.find_spec("datasets") is not None, reason="the package datasets is installed")
 def test_hub_names_the_package_that_is_missing():
-    with pytest.raises(MissingDependencyError, match=re.escape("pip install 'biaslab[hub]'")):
+    with pytest.raises(MissingDependencyError, match=re.escape("pip install '.[hub]'")):
         hub.load()

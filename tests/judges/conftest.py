@@ -150,7 +150,7 @@ def embedded() -> Any:
 @pytest.fixture(scope="session")
 def local_cluster():
     """One Ray cluster on this machine for all tests that need one; who uses it first starts it, the last stops it."""
-    pytest.importorskip("ray", reason="replicas need Ray: pip install 'biaslab[ray]'")
+    pytest.importorskip("ray", reason="replicas need Ray: pip install '.[ray]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
         patch.setattr(ray_judge, "_SECONDS", 1800.0)  # on a machine that does much else, a replica starts in minutes

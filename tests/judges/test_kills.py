@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
 ]
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install '.[ray]'")
 PROBE = bl.probes.Position(templates=[1])
 ANSWERED, IN_FLIGHT = 80, 64
 GENTLE = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

@@ -176,7 +176,7 @@ def test_invalid_device_map_is_refused(given, message):
 
 def test_missing_accelerate_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(MissingDependencyError, match=r"needs accelerate: pip install 'biaslab\[local\]'"):
+    with pytest.raises(MissingDependencyError, match=r"needs accelerate: pip install '\.\[local\]'"):
         LocalJudge(device_map="auto")
 
 

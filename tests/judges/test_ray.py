@@ -20,7 +20,7 @@ from biaslab.core.errors import InputError, PromptTooLongError
 from biaslab.core.schema import Dataset
 from biaslab.testing import FaultServer
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install 'biaslab[ray]'")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install '.[ray]'")
 PROBE = bl.probes.Position(["fluency"], [1], n_pairs=2)
 DRIVER = """
 import sys

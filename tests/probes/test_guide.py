@@ -65,6 +65,7 @@ def test_guide_probe_is_registered_and_estimates():
 
 def test_guide_probe_has_a_verdict_a_card_and_an_axis(tmp_path, monkeypatch):
     """Where nothing is installed of it, and estimates come back from a file."""
+    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     cell = CODE.replace('"own_texts"', '"of_a_notebook"').replace("own_text_gain", "notebook_gain")
     namespace = {"__name__": "__main__"}

@@ -191,7 +191,7 @@ CALLS = {
     ),
     "a frame as a path": (
         lambda: bl.load_dataset("tabular", pd.DataFrame({"text": ["It rained."]})),
-        *("path", "'DataFrame'", "an existing file or folder", "a table"),
+        *("path", "a DataFrame of 1 rows and 1 columns", "an existing file or folder", "a table"),
     ),
     "no judge": (
         lambda: bl.load_judge(None),

@@ -10,6 +10,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
@@ -333,7 +334,7 @@ def check_settings(
     require_one_of("redirects", redirects, ("refuse", "same_host"))
     for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
         require_whole(name, value, 1)
-    if not timeout > 0:
+    if not isinstance(timeout, Real) or not timeout > 0:
         raise InputError("timeout", timeout, "seconds above 0")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import islice
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core import (
@@ -147,7 +148,7 @@ class Planted:
     def __post_init__(self) -> None:
         for each in fields(Planted):
             value = getattr(self, each.name)
-            if isinstance(each.default, int | float) and not math.isfinite(value):
+            if isinstance(each.default, int | float) and not (isinstance(value, Real) and math.isfinite(value)):
                 raise InputError(each.name, value, "a finite number")
         for name in _AT_LEAST_0:
             if getattr(self, name) < 0:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
-from charset_normalizer import from_bytes
 
 from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError
@@ -114,6 +113,8 @@ def _of_file(file: Path, alone: bool) -> Iterator[LogDocument]:
 def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
     """Yield the records of a file in chunks, recording malformed lines and the encoding in `log`.
 
+    A file in an unknown encoding is one malformed line, with the remedy, and has no records.
+
     Lines count from 1; a record of several lines has the number of its first line. In a JSON list, reading resumes
     after a damaged record at the next line that starts like the first record, and stops if there is none. Rows of
     Parquet files count from 1. A file that is a single object is one record.
@@ -122,7 +123,11 @@ def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
         log.unit = "row"
         records, textual = _from_parquet(document), False
     else:
-        text, log.encoding = decode(document.data)
+        text, encoding = decode(document.data)
+        if encoding is None:
+            log.refuse(1, f"{UNKNOWN} {document.name}")
+            return
+        log.encoding = encoding
         records, textual = from_text(text, log)
     while chunk := list(islice(records, CHUNK)):
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
@@ -348,40 +353,31 @@ def brief(error: BaseException) -> str:
 NO_TEXT = re.compile("[\udc80-\udcff]")
 """Matches characters that stand for undecodable bytes."""
 
+UNKNOWN = "neither UTF-8 nor Western European text; convert it: iconv -f ENCODING -t UTF-8"
+"""Why a file of another encoding is not read, and the remedy; the name of the file follows."""
+
 _BEYOND_ASCII = re.compile("[^\0-\x7f\udc80-\udcff]")
-_UTF_8 = "utf-8"
-#: Common encodings; the first wins if several fit equally well.
-_KNOWN = (
-    "cp1252",
-    "cp1250",
-    "cp1251",
-    "cp932",
-    "gb18030",
-    "cp949",
-    "big5",
-    "euc_jp",
-    "koi8_r",
-    *(f"cp{number}" for number in range(1253, 1259)),
-    "cp866",
-    "mac_roman",
-)
+_UTF_8, _WESTERN = "utf-8", "cp1252"
 _ZEROS = 50  # UTF-16 and UTF-32 have at least one zero in this many bytes
-_CHAOS, _COHERENCE = 1.0, 5.0  # a decoding counts as equal to the best if at most this many percent worse
+_FEW = 10  # at most one line in this many may be damaged where the encoding is not known
+#: What Cyrillic, Greek, Asian, Polish or Macintosh bytes look like in cp1252, and Western European words do not: five
+#: of the upper half in a row, a sign within a word, a capital after a small letter.
+_NOT_WESTERN = re.compile("[\xa1-\xff]{5}|[A-Za-z][¡-¦¨¬¯³¶¸¹¼-¿][A-Za-z]|[a-z][ŠŒŽŸ]")
 
 
 class DecodedText(NamedTuple):
-    """A text, and the encoding from which it was decoded."""
+    """A text, and the encoding from which it was decoded; None if that is not known."""
 
     text: str
-    encoding: str
+    encoding: str | None
 
 
 def decode(data: bytes) -> DecodedText:
     r"""Decode the text of a file.
 
-    UTF-8, 16 and 32 are recognised by a byte order mark or by zeros in the first characters. Anything else is read in
-    the most likely common encoding (scored by charset-normalizer). A file that is UTF-8 except for some bytes, or in no
-    known encoding, is read as UTF-8; its undecodable bytes match `NO_TEXT`.
+    UTF-8, 16 and 32 are recognised by a byte order mark or by zeros in the first characters. Anything else is read as
+    Western European (cp1252, of which Latin-1 is a part) if its words can be that. A file that is UTF-8 except for some
+    bytes is read as UTF-8; its undecodable bytes match `NO_TEXT`, as those of a file in another encoding do.
 
     Examples
     --------
@@ -389,12 +385,18 @@ def decode(data: bytes) -> DecodedText:
     'cp1252'
     >>> decode('{"judge": "j"}'.encode("utf-16-le"))
     Decoded(text='{"judge": "j"}', encoding='utf-16-le')
+    >>> decode("Первый ответ лучше".encode("cp1251")).encoding is None
+    True
     """
     detected = _unicode(data)
     text = data.decode(detected, "surrogateescape" if detected.startswith(_UTF_8) else "replace")
     damaged = len(NO_TEXT.findall(text))
-    if damaged > max(1, len(_BEYOND_ASCII.findall(text))) and (likely := _likeliest(data)) is not None:
-        return DecodedText(data.decode(likely, "surrogateescape"), likely)
+    if damaged > max(1, len(_BEYOND_ASCII.findall(text))):
+        if (western := _western(data)) is not None:
+            return DecodedText(western, _WESTERN)
+        lines = text.splitlines()
+        if _FEW * sum(NO_TEXT.search(line) is not None for line in lines) > len(lines):
+            return DecodedText(text, None)
     return DecodedText(text, detected.removesuffix("-sig"))
 
 
@@ -405,15 +407,13 @@ def _unicode(data: bytes) -> str:
     return detected if marked or detected.startswith(_UTF_8) or _ZEROS * data.count(0) > len(data) else _UTF_8
 
 
-def _likeliest(data: bytes) -> str | None:
-    """Return the first known encoding that decodes the bytes about as well as the best one, or None."""
-    matches = list(from_bytes(data, cp_isolation=list(_KNOWN)))
-    if not matches:
+def _western(data: bytes) -> str | None:
+    """Return the text as cp1252, or None if it cannot be that."""
+    try:
+        text = data.decode(_WESTERN)
+    except UnicodeDecodeError:
         return None
-    clear = [m for m in matches if m.percent_chaos <= min(m.percent_chaos for m in matches) + _CHAOS]
-    good = [m for m in clear if m.percent_coherence >= max(m.percent_coherence for m in clear) - _COHERENCE]
-    names = {name for match in good for name in match.could_be_from_charset}
-    return next((name for name in _KNOWN if name in names), None)
+    return None if _NOT_WESTERN.search(text) else text
 
 
 @runtime_checkable

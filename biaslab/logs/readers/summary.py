@@ -45,7 +45,8 @@ def reading_summary(file: str, trials: pd.DataFrame, humans: bool = False) -> li
     lines = [f"read as {note}" for note in facts["tables"].values()]
     read = f"{len(trials):,} judgements ({formats}), {readable:,} of them readable"
     lines.append(f"{file}: {f'{len(trials):,} items rated by people ({formats})' if humans else read}")
-    lines += [f"  {name} is not in UTF-8: read as {encoding}" for name, encoding in facts["encodings"].items()]
+    shown = "convert it to UTF-8 if words look wrong"
+    lines += [f"  {name} is not in UTF-8: read as {encoding}; {shown}" for name, encoding in facts["encodings"].items()]
     if facts["duplicates"]:
         others = f"; {facts['contradictions']:,} contradict it" if facts["contradictions"] else ""
         lines.append(f"  dropped {facts['duplicates']:,} duplicate judgements (kept the first of each{others})")

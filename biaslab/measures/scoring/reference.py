@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from biaslab.core.arrays import Floats, Ints
-from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.checks import require_extra, require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.encoder import TokenEmbedder, load_encoder
@@ -60,6 +60,8 @@ def reference_scores(
     ------
     InputError
         If a metric or an attribute is unknown, or a candidate has no text to compare it with.
+    MissingDependencyError
+        Without the packages of the extra text-metrics.
 
     Examples
     --------
@@ -70,6 +72,7 @@ def reference_scores(
     """
     known = get_args(ReferenceMetric)
     require_some_of("metrics", metrics, known)
+    require_extra("text-metrics", metrics[0])
     dataset.require_attributes(attributes)
     where, compared = compared_with(dataset, against)
     texts = dataset.candidates["text"]

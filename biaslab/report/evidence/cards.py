@@ -15,7 +15,7 @@ import pandas as pd
 from jinja2 import Environment
 
 from biaslab.core import Choice, Compare, Completion, Likelihood, Rank, Reply, Request
-from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.checks import require_one_of, require_probe, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import Page, count
 from biaslab.prompts.parsing.thoughts import split_thought
@@ -97,6 +97,8 @@ def show(
     """
     require_whole("n", n, 1)
     require_one_of("sort", sort, SORTS)
+    if probe is not None:
+        require_probe(probe)
     chosen, notes = _trials(judgements, trials)
     rows = single_judgements(chosen)
     groups = grouped(rows)

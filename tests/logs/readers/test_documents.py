@@ -1,4 +1,4 @@
-"""Logs in any encoding are read as they are in UTF-8, and it is said which one it was."""
+"""Logs in UTF-16, UTF-32 or Western European are read as they are in UTF-8; those in another encoding are refused."""
 
 import bz2
 import csv
@@ -23,17 +23,22 @@ from biaslab.core.files import LIMIT, Allowance
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.documents import decode
 
-SENTENCES = {
-    "cp1252": "Größer, naïve – it’s the “café” answer",
+WESTERN = {
+    "cp1252": "Größer, naïve – it’s the “café” answer, “……”",
     "latin-1": "El niño está aquí, el resumé es größer",
+}
+FOREIGN = {
     "cp1250": "Odpowiedź jest jaśniejsza i dłuższa część",
     "cp1251": "Первый ответ лучше второго, потому что он яснее",
+    "koi8_r": "Первый ответ лучше второго, потому что он яснее",
+    "cp1253": "Η πρώτη απάντηση είναι καλύτερη",
     "cp932": "回答Aのほうが良いです。理由は明確だからです",
     "gb18030": "回答更好，因为它更清楚，而且更完整",
     "cp949": "답변이 더 좋습니다. 더 명확하기 때문입니다",
+    "mac_roman": "Größer, naïve, the café answer",
 }
 UNICODE = ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
-ENCODINGS = [*SENTENCES, *UNICODE]
+ENCODINGS = [*WESTERN, *UNICODE]
 
 
 def table(sentence, rows=20):
@@ -50,8 +55,8 @@ def records(sentence, rows=20):
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("write", [table, records])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_every_encoding_is_read_as_utf_8_is(tmp_path, encoding, write, pack):
-    sentence = SENTENCES.get(encoding, SENTENCES["cp1252"])
+def test_known_encodings_are_read_as_utf_8_is(tmp_path, encoding, write, pack):
+    sentence = WESTERN.get(encoding, WESTERN["cp1252"])
     file, plain = tmp_path / "log", tmp_path / "plain" / "log"
     plain.parent.mkdir()
     file.write_bytes(pack(write(sentence).encode(encoding)))
@@ -64,10 +69,26 @@ def test_every_encoding_is_read_as_utf_8_is(tmp_path, encoding, write, pack):
     assert wanted.attrs["encodings"] == {}
 
 
+@pytest.mark.parametrize("encoding", FOREIGN)
+@pytest.mark.parametrize("write", [table, records])
+def test_another_encoding_is_refused_with_the_remedy(tmp_path, encoding, write):
+    file = tmp_path / "log.txt"
+    file.write_bytes(write(FOREIGN[encoding]).encode(encoding))
+    with pytest.raises(BiaslabError, match=r"neither UTF-8 nor Western European text; .* -t UTF-8 log\.txt"):
+        bl.read_judgements(file)
+
+
+def test_one_damaged_line_costs_that_line_alone(tmp_path):
+    text = table("the answer")
+    (tmp_path / "log.csv").write_bytes(text.encode().replace(b"q7", "первый".encode("cp1251")))
+    trials = bl.read_judgements(tmp_path / "log.csv")
+    assert (len(trials), trials.attrs["malformed"]) == (19, 1)
+
+
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.json"])
 def test_damaged_lines_of_utf_8_are_no_other_encoding(tmp_path, name):
     """Bytes that are no text cost their lines where the others are UTF-8."""
-    sentence = SENTENCES["cp932"]
+    sentence = FOREIGN["cp932"]
     text = table(sentence) if name == "log.csv" else records(sentence)
     if name == "log.json":
         text = json.dumps([json.loads(line) for line in text.splitlines()], ensure_ascii=False, indent=1)
@@ -88,7 +109,7 @@ def test_the_command_says_which_encoding_was_read(tmp_path, capsys):
     page = {}
     for encoding in ("latin-1", "utf-8"):
         file = tmp_path / f"{encoding}.csv"
-        file.write_bytes(table(SENTENCES["latin-1"]).encode(encoding))
+        file.write_bytes(table(WESTERN["latin-1"]).encode(encoding))
         assert main(["audit", str(file), "--only", "replies"]) == 0
         page[encoding] = capsys.readouterr().out
     assert "latin-1.csv is not in UTF-8: read as cp1252" in page["latin-1"]

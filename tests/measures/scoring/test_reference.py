@@ -14,6 +14,7 @@ from biaslab.measures.scoring import bert_scores, load_encoder, reference_scores
 from biaslab.measures.scoring.encoder import TokenEmbedder
 from biaslab.measures.scoring.reference import _rarity, _score, compared_with, match
 
+pytest.importorskip("sacrebleu", reason="sacrebleu is not installed: pip install '.[text-metrics]'")
 WORDS = st.lists(st.sampled_from(["rain", "fell", "snow", "on", "roof"]), min_size=1, max_size=8).map(" ".join)
 
 
@@ -160,7 +161,7 @@ def tokenizer(special=True):
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    import torch
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[local]'")
     from transformers import BertConfig, BertModel
 
     folder = tmp_path_factory.mktemp("bert")
@@ -173,7 +174,7 @@ def bert(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
-    import torch
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[local]'")
     from transformers import LlamaConfig, LlamaForCausalLM
 
     folder = tmp_path_factory.mktemp("llama")

@@ -101,7 +101,7 @@ def test_a_card_has_both_orders_prompt_probabilities_and_scores(study, data):
 
 
 def test_widget_selection_is_the_trials_of_shown_cards(study):
-    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install 'biaslab[widgets]'")
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install '.[widgets]'")
     trials = pd.concat([study[0], study[0]])  # with every label twice
     shown = bl.show(trials, store=study[1], n=4)
     widget = shown.widget()
@@ -118,7 +118,7 @@ def test_widget_selection_is_the_trials_of_shown_cards(study):
 
 def test_missing_anywidget_is_named(study, monkeypatch):
     monkeypatch.setattr("biaslab.core.checks.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install 'biaslab\[widgets\]'"):
+    with pytest.raises(MissingDependencyError, match=r"needs anywidget: pip install '\.\[widgets\]'"):
         bl.show(study[0], store=study[1], n=1).widget()
 
 
