@@ -77,7 +77,7 @@ def load_dataset(name: str, /, path: str | Path | None = None, limit: int | None
     check_options(plain, load, options)
     options = read_options(plain, load, written) | options
     _check_path(path, "data" in signature(load).parameters)
-    return load(path=None if path is None else Path(path), **options).head(limit)  # type: ignore[no-any-return]
+    return load(path=None if path is None else Path(path), **options).head(limit)
 
 
 def maps_columns(name: str) -> bool:
