@@ -26,7 +26,7 @@ from biaslab.logs.audit import audit, doctor
 from biaslab.logs.audit.run import measures, prepared
 from biaslab.logs.readers import read_judgements
 from biaslab.report.page import page
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 
 def write_log(file: Path, contexts: int, rng: np.random.Generator) -> None:

@@ -17,7 +17,8 @@ from biaslab.calibration.text_models import ShownOtherwise
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.probes import available
-from biaslab.stats import Resampling, is_rounding
+from biaslab.stats.estimate import is_rounding
+from biaslab.stats.resample import Resampling
 
 SHOWN = [name for name, each in GENERATORS.items() if isinstance(each.texts, ShownOtherwise)]
 KINDS = {"edit": bl.probes.Edit, "template": bl.probes.Template, "vacuum": bl.probes.Vacuum}

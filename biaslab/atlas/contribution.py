@@ -32,7 +32,8 @@ from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.run import audit_humans, measures
 from biaslab.probes.base import paired, scored
-from biaslab.stats import LEADING, TRAILING, Resampling, without_breakdowns
+from biaslab.stats.frame import LEADING, TRAILING, without_breakdowns
+from biaslab.stats.resample import Resampling
 
 #: Known licences, by SPDX identifier; "none" for an unpublished log.
 LICENCES = ("none", *OPEN_LICENCES, "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "GPL-3.0-only")

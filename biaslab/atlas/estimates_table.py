@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from biaslab.core.errors import InputError
 from biaslab.core.files import DECODER, read_csv, write_csv
 from biaslab.core.output import replacing, require_file
-from biaslab.stats import without_breakdowns
+from biaslab.stats.frame import without_breakdowns
 
 if TYPE_CHECKING:
     import pandas as pd

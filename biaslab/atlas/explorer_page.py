@@ -25,15 +25,10 @@ from biaslab.atlas.sources import SOURCES
 from biaslab.core import find_metric
 from biaslab.core.errors import InputError
 from biaslab.core.output import Page, count
-from biaslab.stats import (
-    LEAST_RELIABILITY,
-    decided_by_missing,
-    is_above,
-    needed_reliability,
-    require_columns,
-    side_of,
-    significant,
-)
+from biaslab.stats.estimate import is_above, side_of, significant
+from biaslab.stats.frame import require_columns
+from biaslab.stats.missing import decided_by_missing
+from biaslab.stats.reliability import LEAST_RELIABILITY, needed_reliability
 
 if TYPE_CHECKING:
     import pandas as pd

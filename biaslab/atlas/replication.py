@@ -22,7 +22,7 @@ from biaslab.atlas.sources import SOURCES
 from biaslab.core import find_metric
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import MISSING, Page, count, number, percent
-from biaslab.stats import require_columns
+from biaslab.stats.frame import require_columns
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -35,7 +35,10 @@ from biaslab.core import Calibration, Metric, ProbeInterface
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats import Resampling, decided_by_missing, expected_power, side_of, significant
+from biaslab.stats.estimate import side_of, significant
+from biaslab.stats.missing import decided_by_missing
+from biaslab.stats.power import expected_power
+from biaslab.stats.resample import Resampling
 
 #: Maximum distance of a share from its nominal value: type-I error .05, coverage .95, power as planned.
 BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}

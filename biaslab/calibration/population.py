@@ -15,8 +15,8 @@ from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.correct import compare
-from biaslab.stats import Resampling
 from biaslab.stats.joint_jackknife import suppressed_data_warnings, texts_as_objects
+from biaslab.stats.resample import Resampling
 from biaslab.study.collect import collect
 
 _PILOT = 200  # contexts used to estimate the spread of a difference

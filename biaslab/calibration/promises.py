@@ -24,7 +24,7 @@ from biaslab.correct import correct
 from biaslab.probes.edit import Edit
 from biaslab.report.summary import best_remedy
 from biaslab.report.verdicts import findings
-from biaslab.stats import corrected, corrected_effects
+from biaslab.stats.frame import corrected, corrected_effects
 from biaslab.stats.t_inference import p_by_t, rare_effect
 from biaslab.study.pilot import Flips, p_values
 

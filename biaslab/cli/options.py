@@ -260,7 +260,7 @@ def _of(kind: type[Probe], written: Mapping[str, str]) -> dict[str, Any]:
 
 def _make(kind: type[Probe], options: Mapping[str, Any], values: Mapping[str, Any]) -> Probe:
     """Create a probe; `values` override `options`, and names such as ``resampling.level`` set resampling parameters."""
-    from biaslab.stats import Resampling
+    from biaslab.stats.resample import Resampling
 
     known = kind.__dataclass_fields__
     arguments = {name: value for name, value in options.items() if name in known and value is not None}

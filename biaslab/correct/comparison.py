@@ -16,7 +16,8 @@ from biaslab.core.checks import require_one_of, require_probe
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes import find_probe
 from biaslab.probes.base import Probe
-from biaslab.stats import Estimate, effect_or_why_not, estimates_frame, p_by_t, require_columns, student, undefined
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
     CellKey,
     Together,
@@ -27,6 +28,7 @@ from biaslab.stats.joint_jackknife import (
     where_apart,
     without_each,
 )
+from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
 
 _ROLES = ("reference", "other")
 _UNPAIRED = "standard errors added, t over contexts"

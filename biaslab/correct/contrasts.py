@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.labels import LabelledCell
-from biaslab.stats import context_correlations
+from biaslab.stats.correlation import context_correlations
 
 Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "agreement"]
 ESTIMANDS = get_args(Estimand)

@@ -29,7 +29,9 @@ from biaslab.correct.estimators import (
     summed,
 )
 from biaslab.correct.labels import LabelledCell, read_cells
-from biaslab.stats import Estimate, Resampling, estimates_frame, undefined
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.frame import estimates_frame
+from biaslab.stats.resample import Resampling
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset

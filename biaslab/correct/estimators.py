@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
-from biaslab.stats import ALPHA, Estimate, estimate_by_t, is_rounding, p_by_t, settled, undefined
-from biaslab.stats.estimate import unvarying, without_interval
+from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled, undefined, unvarying, without_interval
+from biaslab.stats.t_inference import estimate_by_t, p_by_t
 
 Target = Literal["contexts like these", "these contexts"]
 #: Fewer labelled contexts give no interval: with 3 or 4 it would rely entirely on normality.

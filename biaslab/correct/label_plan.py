@@ -20,7 +20,8 @@ from biaslab.correct.contrasts import Contrast, Estimand, contrasts
 from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
 from biaslab.correct.labels import LabelledCell, pair_items, read_cells
-from biaslab.stats import detectable_effect, has_value
+from biaslab.stats.blocks import has_value
+from biaslab.stats.t_inference import detectable_effect
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset

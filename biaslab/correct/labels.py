@@ -14,7 +14,8 @@ import pandas as pd
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import scale_named
-from biaslab.stats import CELL, ITEM, has_value, require_columns
+from biaslab.stats.blocks import CELL, ITEM, has_value
+from biaslab.stats.frame import require_columns
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset

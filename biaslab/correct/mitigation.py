@@ -37,29 +37,17 @@ from biaslab.core.checks import require_one_of, require_whole, shares_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.comparisons import cells, read_trials
 from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, content_free, debias
-from biaslab.stats import (
-    CELL,
-    Estimate,
-    Ratio,
-    Resampling,
-    Statistic,
-    choose_metrics,
-    cluster_statistic,
-    clustered,
-    each_cell,
-    estimates_frame,
-    has_value,
-    require_columns,
-    undefined,
-    usable,
-)
-from biaslab.stats.frame import estimate_rows
+from biaslab.stats.blocks import CELL, clustered, each_cell, has_value, usable
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
     quickly,
     suppressed_data_warnings,
     texts_as_objects,
 )
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import demeaned
+from biaslab.stats.resample import Resampling, Statistic, cluster_statistic
 
 __all__ = [
     "Case",

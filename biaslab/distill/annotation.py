@@ -27,7 +27,8 @@ from biaslab.measures.scoring.pointwise import (
     read_score,
 )
 from biaslab.measures.scoring.scorers import require_one_condition
-from biaslab.stats import ITEM, require_columns, usable
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.frame import require_columns
 from biaslab.store import Store
 from biaslab.study.collect import collect
 

@@ -18,15 +18,9 @@ import pandas as pd
 from biaslab.core import Metric, ProbeInterface
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats import (
-    ITEM,
-    Estimate,
-    effect_or_why_not,
-    estimates_frame,
-    is_above,
-    require_columns,
-    usable,
-)
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.estimate import Estimate, is_above
+from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
     Together,
     condition_names,
@@ -36,6 +30,7 @@ from biaslab.stats.joint_jackknife import (
     where_apart,
     without_each,
 )
+from biaslab.stats.t_inference import effect_or_why_not
 
 ROLES = ("teacher", "student", "control")
 #: Columns that describe how a judge was asked, which may differ between teacher and student.

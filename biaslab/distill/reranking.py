@@ -18,7 +18,8 @@ from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Reward
 from biaslab.measures.scoring.scorers import SCORES, scores
-from biaslab.stats import ITEM, require_columns
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.frame import require_columns
 from biaslab.store import Store
 from biaslab.study.collect import collect
 

@@ -13,8 +13,11 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.reference import ReferenceMetric, reference_scores
-from biaslab.stats import ITEM, Ratio, Resampling, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
+from biaslab.stats.resample import Resampling
 
 
 def compare_texts(

@@ -28,7 +28,8 @@ from biaslab.distill.ensembles import Evaluators, fingerprint, save_folds
 from biaslab.distill.evaluator import CARD, Evaluator, features, load_evaluator
 from biaslab.distill.settings import AnyPath, Settings
 from biaslab.measures.scoring.scorers import SCORES
-from biaslab.stats import ITEM, require_columns
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.frame import require_columns
 
 
 def train(

@@ -18,7 +18,7 @@ from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.parsing.thoughts import answered
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 from biaslab.stats.samples import ThoughtVariance, thought_variance
 
 

@@ -20,7 +20,8 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.evaluation_tools import GRADES, PAIR, pair_records
 from biaslab.probes.verbosity import Verbosity
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import Resampling, estimate_correlation
+from biaslab.stats.correlation import estimate_correlation
+from biaslab.stats.resample import Resampling
 
 try:
     import inspect_ai.model as inspect_model  # type: ignore[import-not-found, unused-ignore]

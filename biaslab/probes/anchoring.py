@@ -22,21 +22,11 @@ from biaslab.measures.scoring.agreement import later_scores
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
 from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, planted
 from biaslab.prompts.parsing import parse_scores
-from biaslab.stats import (
-    ITEM,
-    Estimate,
-    Level,
-    Ratio,
-    Resampling,
-    Statistic,
-    cluster_statistic,
-    correlation_difference,
-    estimate_correlation,
-    number_items,
-    side_by_side,
-    undefined,
-    usable,
-)
+from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable
+from biaslab.stats.correlation import Level, correlation_difference, estimate_correlation
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling, Statistic, cluster_statistic
 
 AttributePair = tuple[str, str, int]  # the first attribute of an output, a later one, and its position
 WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")

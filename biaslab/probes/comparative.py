@@ -35,13 +35,9 @@ from biaslab.measures.ranking.remedies import (
 from biaslab.measures.ranking.selection import SelectionStrategy
 from biaslab.probes.base import FAIR, LABEL_MASS, Cell, PairProbe, Part, label_mass, planted
 from biaslab.probes.base.questions import draw_of
-from biaslab.stats import (
-    CorrelationMethod,
-    Estimate,
-    Level,
-    estimate_correlation,
-    warn_missing,
-)
+from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.frame import warn_missing
 
 _CORRELATED: dict[str, tuple[Level, CorrelationMethod]] = {
     "kendall": ("context", "kendall"),

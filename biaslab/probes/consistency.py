@@ -50,18 +50,9 @@ from biaslab.probes.base.questions import (
     settled,
 )
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import (
-    CELL,
-    ITEM,
-    Estimate,
-    Measurement,
-    alpha_difference,
-    estimate_alpha,
-    number_items,
-    of_items,
-    undefined,
-    usable,
-)
+from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 
 _NO_SAMPLE = "undefined: no readable score"
 _UNIT = ("candidate_id", "unit")

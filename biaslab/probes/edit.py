@@ -51,22 +51,11 @@ from biaslab.prompts.edits import (
 from biaslab.prompts.edits.attacks import Defence, defend, shield
 from biaslab.prompts.edits.base import PREFIX
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import (
-    ITEM,
-    Estimate,
-    Ratio,
-    Resampling,
-    cluster_statistic,
-    completed,
-    has_value,
-    is_rounding,
-    of_items,
-    sum_by_context,
-    undefined,
-    usable,
-    whole_blocks,
-)
-from biaslab.stats.ratio import RatioTest
+from biaslab.stats.blocks import ITEM, has_value, of_items, sum_by_context, usable, whole_blocks
+from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.missing import completed
+from biaslab.stats.ratio import Ratio, RatioTest
+from biaslab.stats.resample import Resampling, cluster_statistic
 
 #: Variants in which a candidate is shown.
 UNEDITED, EDITED, NULL = VARIANTS = ("unedited", "edited", "null edit")

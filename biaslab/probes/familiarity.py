@@ -31,8 +31,11 @@ from biaslab.probes.base import (
 )
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import add_perplexities
-from biaslab.stats import CELL, ITEM, Level, Ratio, require_columns, usable
+from biaslab.stats.blocks import CELL, ITEM, usable
+from biaslab.stats.correlation import Level
+from biaslab.stats.frame import require_columns
 from biaslab.stats.joint_jackknife import suppressed_data_warnings
+from biaslab.stats.ratio import Ratio
 
 __all__ = ["Familiarity", "log_perplexities"]
 

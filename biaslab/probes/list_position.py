@@ -48,7 +48,8 @@ from biaslab.measures.ranking.lists import (
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, planted
 from biaslab.probes.base.questions import draw_of, settle, settled
 from biaslab.prompts.protocols import Protocol, list_protocol
-from biaslab.stats import Ratio, by_construction
+from biaslab.stats.estimate import by_construction
+from biaslab.stats.ratio import Ratio
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
 _NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt

@@ -47,7 +47,10 @@ from biaslab.probes._pairs import (
 from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, scored
 from biaslab.probes.base.questions import read_pair
 from biaslab.probes.position import Position
-from biaslab.stats import ITEM, Ratio, sample_differences, sample_table, score_spread, undefined, usable
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.estimate import undefined
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.samples import sample_differences, sample_table, score_spread
 
 SHIFTS = {"reason_first_shift": ("rs", "sr"), "reason_shift": ("sr", "s")}
 _DIFFERENCES = ("sample_difference", "resampling_difference")

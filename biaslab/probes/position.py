@@ -28,7 +28,9 @@ from biaslab.probes.base import (
     planted,
 )
 from biaslab.probes.base.questions import draw
-from biaslab.stats import Estimate, Ratio, Resampling, by_construction
+from biaslab.stats.estimate import Estimate, by_construction
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})

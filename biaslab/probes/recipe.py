@@ -16,7 +16,8 @@ from biaslab.measures.scoring.pointwise import ScoreAnswer
 from biaslab.measures.scoring.scorers import GEval, Rating
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import Losses, parse_rate, token_count
-from biaslab.stats import ITEM, CorrelationMethod, Level, estimate_correlation
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"

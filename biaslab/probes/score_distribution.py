@@ -32,7 +32,11 @@ from biaslab.probes.base.questions import (
     settled,
 )
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import DISTRIBUTION, ITEM, Agreement, Resampling, describe_distribution, score_weights, undefined
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights
+from biaslab.stats.estimate import undefined
+from biaslab.stats.resample import Resampling
+from biaslab.stats.samples import Agreement
 
 _COUNTED = "undefined: cannot be computed from {} samples at temperature 1; use a judge that gives distributions"
 _ALIKE = Comparison("scores on one scale", ("scale", "answer"))

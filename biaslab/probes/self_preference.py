@@ -38,7 +38,11 @@ from biaslab.probes.base.pair_feature import (
     seen_from,
     win_excess,
 )
-from biaslab.stats import Estimate, Ratio, Resampling, each_cell, has_value, note_missing, undefined, usable
+from biaslab.stats.blocks import each_cell, has_value, usable
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.missing import note_missing
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 _WAYS = ("template", "configuration", "scale")
 _LIKELIHOOD = "likelihood"

@@ -34,13 +34,9 @@ from biaslab.probes.base.questions import (
     settle_form,
 )
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import (
-    CorrelationMethod,
-    Level,
-    Ratio,
-    estimate_correlation,
-    sample_differences,
-)
+from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.samples import sample_differences
 
 _SOURCES: tuple[str, str] = ("with", "without")
 _LEVELS: tuple[Level, ...] = ("context", "dataset")

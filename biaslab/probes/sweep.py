@@ -57,7 +57,9 @@ from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_see
 from biaslab.probes.base.questions import draw_score, read_pair
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined
-from biaslab.stats import ITEM, Estimate, Ratio, has_value, undefined
+from biaslab.stats.blocks import ITEM, has_value
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.ratio import Ratio
 
 #: Columns of trials that identify an answer, and the column of its step: 1 or 2.
 ANSWER, STEP = [*ITEM, "attribute", "cot", "temperature", "replicate"], "step"

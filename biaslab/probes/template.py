@@ -35,25 +35,12 @@ from biaslab.probes.base.questions import draw, draw_of, protocol_question, read
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants
-from biaslab.stats import (
-    CELL,
-    ITEM,
-    Crossed,
-    Estimate,
-    Fit,
-    Ratio,
-    Resampling,
-    cluster_statistic,
-    estimate_alpha,
-    estimate_correlation,
-    fit_components,
-    is_rounding,
-    number_items,
-    over_clusters,
-    spread_of_means,
-    undefined,
-    usable,
-)
+from biaslab.stats.blocks import CELL, ITEM, number_items, usable
+from biaslab.stats.correlation import estimate_correlation
+from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.reliability import Crossed, Fit, estimate_alpha, fit_components, spread_of_means
+from biaslab.stats.resample import Resampling, cluster_statistic, over_clusters
 
 
 @dataclass(frozen=True)

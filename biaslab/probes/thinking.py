@@ -33,17 +33,12 @@ from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
 from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted
 from biaslab.probes.base.questions import settle
-from biaslab.stats import (
-    ITEM,
-    Estimate,
-    Ratio,
-    agreement_within,
-    estimate_alpha,
-    undefined,
-    usable,
-)
-from biaslab.stats.estimate import VALUES_ONLY, without_interval
+from biaslab.stats.blocks import ITEM, usable
+from biaslab.stats.estimate import VALUES_ONLY, Estimate, undefined, without_interval
 from biaslab.stats.joint_jackknife import Together, quickly, suppressed_data_warnings
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.reliability import estimate_alpha
+from biaslab.stats.samples import agreement_within
 
 _ASKED = ("answer", "replicates", "temperature")
 _OWN = ("attributes", "seed", "resampling", *_ASKED)

@@ -28,17 +28,13 @@ from biaslab.measures.scoring.pointwise import (
 )
 from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import draw_of
-from biaslab.stats import (
-    Estimate,
-    Ratio,
-    Resampling,
-    completed,
-    each_cell,
-    has_value,
-    logistic_model,
-    usable,
-    warn_missing,
-)
+from biaslab.stats.blocks import each_cell, has_value, usable
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.frame import warn_missing
+from biaslab.stats.missing import completed
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import logistic_model
+from biaslab.stats.resample import Resampling
 
 Nothing = Literal["identical", "empty", "shuffled", "named"]
 NOTHINGS: tuple[Nothing, ...] = get_args(Nothing)

@@ -20,8 +20,7 @@ from biaslab.report.summary import STATUS, Fitness, agreements, fitness, is_bias
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, findings
 from biaslab.report.wording import correction, fair, levels, span, templates, version
-from biaslab.stats import require_columns
-from biaslab.stats.frame import without_breakdowns
+from biaslab.stats.frame import require_columns, without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

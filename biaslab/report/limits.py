@@ -14,7 +14,8 @@ from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import number
 from biaslab.report.wording import cell, conditions, varying, with_interval
-from biaslab.stats import LEADING, is_above, require_columns
+from biaslab.stats.estimate import is_above
+from biaslab.stats.frame import LEADING, require_columns
 
 if TYPE_CHECKING:
     import pandas as pd

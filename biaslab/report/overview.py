@@ -29,8 +29,7 @@ from biaslab.report.wording import (
     varying,
     with_intervals,
 )
-from biaslab.stats import corrected_effects, require_columns
-from biaslab.stats.frame import without_breakdowns
+from biaslab.stats.frame import corrected_effects, require_columns, without_breakdowns
 
 _MOST = 100  # rows that a notebook shows
 _BAR = 160  # pixels of an interval

@@ -18,8 +18,7 @@ from biaslab.logs.audit.doctor import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import correction, levels
-from biaslab.stats import require_columns
-from biaslab.stats.frame import without_breakdowns
+from biaslab.stats.frame import require_columns, without_breakdowns
 
 #: Figures other than biases, and which of their rows to show.
 _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {

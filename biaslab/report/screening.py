@@ -44,7 +44,8 @@ from biaslab.prompts.protocols import Protocol
 from biaslab.report.card import Card, card
 from biaslab.report.summary import STATUS
 from biaslab.report.wording import correction
-from biaslab.stats import Resampling, corrected
+from biaslab.stats.frame import corrected
+from biaslab.stats.resample import Resampling
 from biaslab.store import Store
 from biaslab.study.collect import collect
 from biaslab.study.spending import Announcement, Budget, budget_of, foresee_all, unanswered

@@ -16,7 +16,9 @@ from biaslab.core import Metric, find_metric, is_primary
 from biaslab.core.output import number
 from biaslab.report.verdicts import detectable, findings, side_words
 from biaslab.report.wording import ONE_TEST, condition_text, evidence, interval, probability, size
-from biaslab.stats import ALPHA, is_above, is_rounding, p_by_t, require_columns
+from biaslab.stats.estimate import ALPHA, is_above, is_rounding
+from biaslab.stats.frame import require_columns
+from biaslab.stats.t_inference import p_by_t
 
 _FEW = 4  # cells of agreement that a page lists
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`

@@ -30,8 +30,7 @@ from biaslab.report.wording import (
     varying,
     version,
 )
-from biaslab.stats import LEADING, corrected, require_columns
-from biaslab.stats.frame import without_breakdowns
+from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -34,23 +34,10 @@ from biaslab.report.wording import (
     size as written,
     varying,
 )
-from biaslab.stats import (
-    BY_CONSTRUCTION,
-    LEADING,
-    LEAST_RELIABILITY,
-    TIPPING,
-    WITHOUT_SPREAD,
-    corrected,
-    corrected_effects,
-    decided_by_missing,
-    is_above,
-    needed_reliability,
-    require_columns,
-    side_of,
-    significant,
-    unseen_share,
-)
-from biaslab.stats.frame import without_breakdowns
+from biaslab.stats.estimate import BY_CONSTRUCTION, WITHOUT_SPREAD, is_above, side_of, significant, unseen_share
+from biaslab.stats.frame import LEADING, corrected, corrected_effects, require_columns, without_breakdowns
+from biaslab.stats.missing import TIPPING, decided_by_missing
+from biaslab.stats.reliability import LEAST_RELIABILITY, needed_reliability
 
 if TYPE_CHECKING:
     from biaslab.core import Comparison

@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from biaslab.core.errors import InputError
 from biaslab.core.output import MISSING, count, number, percent
-from biaslab.stats import ALPHA, LEADING, TRAILING, is_above
+from biaslab.stats.estimate import ALPHA, is_above
+from biaslab.stats.frame import LEADING, TRAILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

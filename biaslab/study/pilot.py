@@ -17,8 +17,9 @@ from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats import EXACT, FEWEST, detectable_effect, unseen_share
+from biaslab.stats.estimate import EXACT, unseen_share
 from biaslab.stats.power import KURTOSIS, assured_power, assured_shift
+from biaslab.stats.t_inference import FEWEST, detectable_effect
 from biaslab.study.collect import collect
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from biaslab.atlas.sources import SOURCES, find_source
 from biaslab.cli.audit import atlas_app
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.rows import trials_of
-from biaslab.stats import LEADING, TRAILING
+from biaslab.stats.frame import LEADING, TRAILING
 from tools.atlas import estimating
 
 #: What estimators say beside an estimate.

@@ -18,7 +18,7 @@ from biaslab.atlas.release_trend import has_fallen, one_each, with_dates
 from biaslab.cli import main
 from biaslab.core import find_metric
 from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
-from biaslab.stats import BY_CONSTRUCTION
+from biaslab.stats.estimate import BY_CONSTRUCTION
 
 SHOWN = re.compile(r'<td class="judge"><button[^>]*>([^<]*)</button>')
 

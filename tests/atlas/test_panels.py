@@ -11,7 +11,7 @@ from biaslab.atlas.estimates_table import PEOPLE, estimates, reference
 from biaslab.atlas.panel import WRITTEN, AtlasFigure, choose, joined, labelled, largest
 from biaslab.core.errors import TrialsError
 from biaslab.report.verdicts import find_peers, judges_of
-from biaslab.stats import LEADING
+from biaslab.stats.frame import LEADING
 
 ROOT = Path(__file__).resolve().parents[2]
 PANELS = {

@@ -7,7 +7,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core.errors import MissingDataWarning, ModelChangedWarning
-from biaslab.stats import warn_shared
+from biaslab.stats.blocks import warn_shared
 
 DATA = bl.load_dataset("graded", limit=8)
 PROBE = bl.probes.Position(attributes=["fluency"], templates=[1])

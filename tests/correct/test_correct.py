@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct.estimators import logit_interval, of_humans, powered, summed, tuned
-from biaslab.stats import LEADING, TRAILING
+from biaslab.stats.frame import LEADING, TRAILING
 
 #: Of ppi-python 0.2.3 (numpy 2.4.6), `ppi_mean_pointestimate(Y, Yhat, Yhat_unlabeled)` and `ppi_mean_ci(…, alpha=0.05)`
 #: of the numbers of `published`, by the size of the judge's noise. It brings numba, scikit-learn and gdown along, so it

@@ -25,7 +25,8 @@ from biaslab.measures.scoring.pointwise import about_scores, items
 from biaslab.probes import position
 from biaslab.probes.position import Position
 from biaslab.prompts.parsing import parse_score, parse_scores
-from biaslab.stats import Estimate, Resampling
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.resample import Resampling
 
 
 def answers(judge, data, **options):

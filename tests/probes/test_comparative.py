@@ -11,7 +11,7 @@ from biaslab.core import Choice
 from biaslab.core.errors import BudgetExceededError, InputError, MissingDataWarning
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
-from biaslab.stats import without_breakdowns
+from biaslab.stats.frame import without_breakdowns
 
 
 def run(probe, judge, data, metrics=None):

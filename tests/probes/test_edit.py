@@ -17,7 +17,7 @@ from biaslab.probes.position import Position
 from biaslab.probes.verbosity import Verbosity
 from biaslab.prompts.edits import TextEdit as Change, find_edit
 from biaslab.prompts.edits.attacks import shield
-from biaslab.stats import without_breakdowns
+from biaslab.stats.frame import without_breakdowns
 
 ONE = {"attributes": ["coherence"], "edits": ["authority"]}
 HEADING = Change("label", lambda text: "revised version", place="heading")

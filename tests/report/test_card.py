@@ -16,7 +16,10 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.plots.style import family_colour
 from biaslab.report.summary import best_remedy
 from biaslab.report.verdicts import detectable
-from biaslab.stats import Resampling, adjust_families, corrected_effects, critical_p, inflation
+from biaslab.stats.families import adjust_families, critical_p
+from biaslab.stats.frame import corrected_effects
+from biaslab.stats.power import inflation
+from biaslab.stats.resample import Resampling
 
 
 class Page(HTMLParser):

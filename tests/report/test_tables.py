@@ -14,7 +14,7 @@ from biaslab import report
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.tables import macro_name
 from biaslab.report.wording import number, tex
-from biaslab.stats import without_breakdowns
+from biaslab.stats.frame import without_breakdowns
 
 GOLDEN = r"""% biaslab VERSION
 \begin{table}

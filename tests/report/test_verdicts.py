@@ -19,7 +19,8 @@ from biaslab.probes import available, find_metric, is_primary
 from biaslab.report.summary import STATUS, sum_up
 from biaslab.report.verdicts import FEWEST, find_peers, judges_of
 from biaslab.report.wording import MISSING
-from biaslab.stats import adjust_families, is_above
+from biaslab.stats.estimate import is_above
+from biaslab.stats.families import adjust_families
 
 NAN = float("nan")
 PROBES = available()

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from biaslab.stats import Ratio, Resampling, completed, shift_extremes, whole_blocks
-from biaslab.stats.missing import missing_by_condition, note_missing
+from biaslab.stats.blocks import whole_blocks
+from biaslab.stats.missing import completed, missing_by_condition, note_missing, shift_extremes
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 pytestmark = pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 

@@ -11,8 +11,10 @@ from statsmodels.stats.power import TTestPower
 
 import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.stats import Ratio, corrected, corrected_effects, critical_p, inflation
-from biaslab.stats.power import expected_power
+from biaslab.stats.families import critical_p
+from biaslab.stats.frame import corrected, corrected_effects
+from biaslab.stats.power import expected_power, inflation
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import sign_flip
 from biaslab.stats.t_inference import detectable_effect, effect_or_why_not, rare_effect, rare_inflation, t_test
 

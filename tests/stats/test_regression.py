@@ -14,9 +14,8 @@ from scipy.special import expit
 from statsmodels.sandbox.regression.gmm import IV2SLS
 
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats import correlation_difference, log_odds_at_equal, logistic_model
-from biaslab.stats.correlation import disattenuated_difference
-from biaslab.stats.regression import linear_model, slope_at_equal
+from biaslab.stats.correlation import correlation_difference, disattenuated_difference
+from biaslab.stats.regression import linear_model, log_odds_at_equal, logistic_model, slope_at_equal
 from biaslab.stats.reliability import rating_error
 from biaslab.stats.resample import Resampling
 

@@ -14,18 +14,10 @@ from statsmodels.stats.anova import anova_lm
 
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats import (
-    Crossed,
-    agreement_loss,
-    expected_agreement_loss,
-    fit_components,
-    sampling_noise,
-    spread_of_means,
-    thought_variance,
-)
-from biaslab.stats.correlation import correlation
-from biaslab.stats.reliability import estimate_alpha, krippendorff_alpha
+from biaslab.stats.correlation import agreement_loss, correlation
+from biaslab.stats.reliability import Crossed, estimate_alpha, fit_components, krippendorff_alpha, spread_of_means
 from biaslab.stats.resample import Resampling
+from biaslab.stats.samples import expected_agreement_loss, sampling_noise, thought_variance
 
 LEVELS = ("interval", "ordinal", "nominal")
 NAN = math.nan

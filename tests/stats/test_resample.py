@@ -13,16 +13,11 @@ from scipy import stats
 from scipy.special import expit
 
 from biaslab.core.errors import InputError, SharedRequestsWarning, TrialsError
-from biaslab.stats import (
-    Ratio,
-    linear_model,
-    log_odds_at_equal,
-    logistic_model,
-    shared_requests,
-    warn_shared,
-)
+from biaslab.stats.blocks import shared_requests, warn_shared
 from biaslab.stats.correlation import arranged, correlation, correlation_difference, estimate_correlation
 from biaslab.stats.distribution import myers_estimate
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import linear_model, log_odds_at_equal, logistic_model
 from biaslab.stats.reliability import alpha_difference, estimate_alpha
 from biaslab.stats.resample import (
     GROUPS,

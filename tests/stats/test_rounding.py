@@ -8,22 +8,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
-from biaslab.stats import (
-    Ratio,
-    Resampling,
-    cluster_difference,
-    cluster_statistic,
-    correlation_difference,
-    is_above,
-    is_rounding,
-    linear_model,
-    spread_of_means,
-    tempered,
-    without_breakdowns,
-    without_rounding,
-)
+from biaslab.stats.correlation import correlation_difference
+from biaslab.stats.estimate import is_above, is_rounding, without_rounding
+from biaslab.stats.frame import without_breakdowns
 from biaslab.stats.joint_jackknife import Together
-from biaslab.stats.resample import sign_flip
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import linear_model
+from biaslab.stats.reliability import spread_of_means
+from biaslab.stats.resample import Resampling, cluster_difference, cluster_statistic, sign_flip
+from biaslab.stats.samples import tempered
 from biaslab.stats.t_inference import t_test
 
 QUICK = Resampling(n=100)

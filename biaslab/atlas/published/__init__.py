@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
-from biaslab.stats import require_columns
+from biaslab.stats.frame import require_columns
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from biaslab.logs.readers.summary import (
     unread_share,
 )
 from biaslab.probes.base import Probe
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 _SAMPLE = 100  # contexts per judge to try first
 _EXAMPLES = 5

@@ -16,20 +16,12 @@ from biaslab.core import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.measures.scoring import agreement
 from biaslab.probes.base import Accepted, Cell, Part, rated
-from biaslab.stats import (
-    ITEM,
-    CorrelationMethod,
-    Estimate,
-    Level,
-    Ratio,
-    Resampling,
-    context_correlations,
-    each_cell,
-    estimates_frame,
-    paired,
-    undefined,
-    usable,
-)
+from biaslab.stats.blocks import ITEM, each_cell, usable
+from biaslab.stats.correlation import CorrelationMethod, Level, context_correlations, paired
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.frame import estimates_frame
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 
 @dataclass(frozen=True)

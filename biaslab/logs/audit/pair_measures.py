@@ -15,7 +15,10 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base import Accepted, Part, paired
-from biaslab.stats import Estimate, Ratio, logistic_model, undefined, usable
+from biaslab.stats.blocks import usable
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import logistic_model
 
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model

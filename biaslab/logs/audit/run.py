@@ -30,19 +30,18 @@ from biaslab.logs.readers.summary import (
     unread_share,
 )
 from biaslab.probes.base import Probe
-from biaslab.stats import (
-    ITEM,
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.frame import (
     LEADING,
     TRAILING,
-    Measurement,
-    Resampling,
     corrected,
-    estimate_alpha,
     estimate_rows,
     estimates_frame,
     require_columns,
     without_breakdowns,
 )
+from biaslab.stats.reliability import Measurement, estimate_alpha
+from biaslab.stats.resample import Resampling
 
 #: Measures that apply to judgements of any design, in addition to the probes.
 _OTHERS: tuple[type[AuditMeasure], ...] = (

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.arrays import Bools, Codes, Floats, Ints
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats import require_columns, without_rounding
+from biaslab.stats.estimate import without_rounding
+from biaslab.stats.frame import require_columns
 
 Names = NDArray[np.object_]
 CELL = ("judge", "dataset", "attribute")

@@ -22,7 +22,11 @@ from biaslab.core.errors import InputError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, fit_log_odds
 from biaslab.measures.ranking.comparisons import Comparisons
 from biaslab.measures.ranking.pairs import is_counted, log_odds
-from biaslab.stats import Estimate, Ratio, Resampling, logistic_model, usable
+from biaslab.stats.blocks import usable
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import logistic_model
+from biaslab.stats.resample import Resampling
 
 Debiasing = Literal["none", "threshold", "uniform-prior", "position-term", "swap-average"]
 DEBIASINGS: tuple[Debiasing, ...] = get_args(Debiasing)

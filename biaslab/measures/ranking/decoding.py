@@ -25,7 +25,7 @@ from biaslab.measures.ranking.comparisons import (
     tally,
 )
 from biaslab.measures.ranking.debiasing import Debiasing, debias
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 #: Maximum number of candidates for enumerating subsets: 2^16 of them.
 EXACT = 16

@@ -24,7 +24,10 @@ from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import common_log_odds, sample_counts
 from biaslab.prompts.protocols import Protocol, list_protocol
-from biaslab.stats import Estimate, Ratio, Resampling, cluster_statistic, warn_missing, without_rounding
+from biaslab.stats.estimate import Estimate, without_rounding
+from biaslab.stats.frame import warn_missing
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling, cluster_statistic
 
 #: Columns of trials that are used: a row is a candidate at its position in one order.
 LIST = ("context_id", "candidate_id", "replicate", "list_order", "place", "ranked", "value", "status")

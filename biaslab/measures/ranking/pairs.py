@@ -23,23 +23,12 @@ from scipy.special import logit
 
 from biaslab.core.arrays import Bools, Codes, Floats, Ints
 from biaslab.core.errors import MissingDataWarning, TrialsError
-from biaslab.stats import (
-    Estimate,
-    Ratio,
-    Resampling,
-    Statistic,
-    cluster_difference,
-    cluster_statistic,
-    completed,
-    has_value,
-    in_order,
-    note_missing,
-    number_items,
-    sum_by_context,
-    undefined,
-    warn_missing,
-    without_rounding,
-)
+from biaslab.stats.blocks import has_value, number_items, sum_by_context
+from biaslab.stats.estimate import Estimate, undefined, without_rounding
+from biaslab.stats.frame import warn_missing
+from biaslab.stats.missing import completed, note_missing
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling, Statistic, cluster_difference, cluster_statistic, in_order
 
 PAIR = ("context_id", "candidate_id", "opponent_id", "replicate", "value", "status")
 _UNIT = (0.0, 1.0)

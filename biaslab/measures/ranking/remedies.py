@@ -17,8 +17,12 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.comparisons import Comparisons, ComparisonTrials, cells, read_trials
 from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
-from biaslab.stats import Estimate, Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.blocks import clustered
 from biaslab.stats.correlation import correlate_within
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 Orders = Literal["both", "one"]
 #: Suffix of a remedy's name if it was fitted on the data it is applied to.

@@ -21,8 +21,11 @@ from biaslab.measures.ranking.selection import (
     select,
     select_adaptively,
 )
-from biaslab.stats import Ratio, Resampling, clustered, estimate_rows, estimates_frame, require_columns
+from biaslab.stats.blocks import clustered
 from biaslab.stats.correlation import correlate_within
+from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 
 def agreement_by_budget(

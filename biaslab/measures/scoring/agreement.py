@@ -15,22 +15,12 @@ from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.scorers import SCORES
-from biaslab.stats import (
-    ITEM,
-    CorrelationMethod,
-    Estimate,
-    Level,
-    Ratio,
-    Resampling,
-    agreement_loss,
-    cluster_statistic,
-    estimate_correlation,
-    estimate_rows,
-    estimates_frame,
-    require_columns,
-    undefined,
-    warn_missing,
-)
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.correlation import CorrelationMethod, Level, agreement_loss, estimate_correlation
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns, warn_missing
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling, cluster_statistic
 
 _CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient")
 _Estimator = Callable[[pd.DataFrame, Level, CorrelationMethod], Estimate]

@@ -20,7 +20,8 @@ from biaslab.core.requests import Reasons, ReplyFormat
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
 from biaslab.prompts.parsing import parse_score, parse_scores
-from biaslab.stats import ITEM, tempered
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.samples import tempered
 
 ScoreAnswer = Literal["distribution", "text"]
 AnyAnswer = Literal["distribution", "text", "score"]

@@ -25,7 +25,8 @@ from biaslab.measures.scoring.pointwise import (
     items,
     read_score,
 )
-from biaslab.stats import require_columns, usable
+from biaslab.stats.blocks import usable
+from biaslab.stats.frame import require_columns
 
 #: Columns of a scores frame; the first four identify the scores.
 SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id", "score")

@@ -15,29 +15,20 @@ from numpy.typing import NDArray
 from biaslab.core.arrays import Floats
 from biaslab.core.scales import Scale
 from biaslab.probes.base.cell import Cell, Estimable, mean_of
-from biaslab.stats import (
-    ITEM,
+from biaslab.stats.blocks import ITEM, number_items, sum_by_context, usable
+from biaslab.stats.correlation import CorrelationMethod, Level, agreement_loss, relative_loss
+from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.frame import warn_missing
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.reliability import estimate_alpha
+from biaslab.stats.resample import Resampling, cluster_statistic, in_order
+from biaslab.stats.samples import (
     Agreement,
-    CorrelationMethod,
-    Estimate,
-    Level,
-    Ratio,
-    Resampling,
-    agreement_loss,
     agreement_within,
-    cluster_statistic,
     draw_means,
-    estimate_alpha,
     expected_agreement_loss,
-    in_order,
-    number_items,
-    relative_loss,
     sample_table,
-    sum_by_context,
     tempered,
-    undefined,
-    usable,
-    warn_missing,
 )
 
 #: Columns of trials that `Answers.of` reads, in addition to ``label``, ``label_mass`` and ``samples``.

@@ -11,19 +11,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from biaslab.core import Metric
-from biaslab.stats import (
-    MISSING_SHARE,
-    UNBOUNDED,
-    Estimate,
-    Inference,
-    Ratio,
-    Resampling,
-    estimate_rows,
-    has_value,
-    note_missing,
-    shift_extremes,
-    whole_blocks,
-)
+from biaslab.stats.blocks import has_value, whole_blocks
+from biaslab.stats.estimate import Estimate, Inference
+from biaslab.stats.frame import MISSING_SHARE, estimate_rows
+from biaslab.stats.missing import UNBOUNDED, note_missing, shift_extremes
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 #: A metric, or a callable that computes it only when needed.
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]

@@ -18,24 +18,13 @@ from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.pointwise import Question, ratings_by_item
 from biaslab.probes.base.questions import ScoreProbe, protocol_column
-from biaslab.stats import (
-    ITEM,
-    LEAST_RELIABILITY,
-    TIPPING,
-    Corrected,
-    Estimate,
-    Level,
-    Resampling,
-    completed,
-    correlation_difference,
-    disattenuated_difference,
-    estimate_correlation,
-    holds_above,
-    linear_model,
-    slope_at_equal,
-)
-from biaslab.stats.regression import demeaned
-from biaslab.stats.reliability import rating_error
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.correlation import Level, correlation_difference, disattenuated_difference, estimate_correlation
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.missing import TIPPING, completed
+from biaslab.stats.regression import demeaned, linear_model, slope_at_equal
+from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, holds_above, rating_error
+from biaslab.stats.resample import Resampling
 
 _ALIKE = 0.05  # p-value below which human scores are associated with the feature
 

@@ -29,20 +29,14 @@ from biaslab.probes.base.feature_probe import (
 )
 from biaslab.probes.base.questions import question_of, read_pair, settle_form
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import (
-    Corrected,
-    Estimate,
-    Ratio,
-    Resampling,
-    each_cell,
-    has_value,
-    log_odds_at_equal,
-    logistic_model,
-    note_missing,
-    usable,
-    warn_missing,
-)
-from biaslab.stats.reliability import rating_error
+from biaslab.stats.blocks import each_cell, has_value, usable
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.frame import warn_missing
+from biaslab.stats.missing import note_missing
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import log_odds_at_equal, logistic_model
+from biaslab.stats.reliability import Corrected, rating_error
+from biaslab.stats.resample import Resampling
 
 _WAYS = ("template", "configuration")
 

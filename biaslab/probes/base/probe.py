@@ -30,16 +30,10 @@ from biaslab.core.metrics import MetricForm
 from biaslab.core.scales import REWARD, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.probes.base.cell import Cell, Part, with_lost
-from biaslab.stats import (
-    Resampling,
-    choose_metrics,
-    each_cell,
-    estimates_frame,
-    require_columns,
-    shared_requests,
-    warn_shared,
-    without_rounding,
-)
+from biaslab.stats.blocks import each_cell, shared_requests, warn_shared
+from biaslab.stats.estimate import without_rounding
+from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
+from biaslab.stats.resample import Resampling
 from biaslab.store.tables import TrialsFile, opened, spelled
 
 #: All probe classes defined so far, by name.

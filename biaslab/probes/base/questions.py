@@ -32,7 +32,7 @@ from biaslab.probes.base.probe import Probe
 from biaslab.prompts.edits.attacks import Defence, defend
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats import tempered
+from biaslab.stats.samples import tempered
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
 _WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that do not wrap the whole prompt

@@ -24,8 +24,7 @@ from biaslab.logs.readers.rows import COLUMNS
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import decisions, is_pair
 from biaslab.probes import find_probe, names
-from biaslab.stats import LEADING, TRAILING, require_columns
-from biaslab.stats.frame import BINS
+from biaslab.stats.frame import BINS, LEADING, TRAILING, require_columns
 from biaslab.store import Store
 from biaslab.store.codec import StoredReply
 from biaslab.study.collect import collect

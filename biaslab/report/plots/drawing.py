@@ -40,8 +40,7 @@ from biaslab.report.plots.style import (
 )
 from biaslab.report.verdicts import Peers, find_peers, judges_of
 from biaslab.report.wording import conditions, varying, with_interval
-from biaslab.stats import LEADING, TRAILING, require_columns
-from biaslab.stats.frame import without_breakdowns
+from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -47,8 +47,8 @@ from biaslab.report.plots.style import (
     styled,
 )
 from biaslab.report.wording import varying, with_interval
-from biaslab.stats import LEADING, corrected, require_columns, significant
-from biaslab.stats.frame import without_breakdowns
+from biaslab.stats.estimate import significant
+from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
 from biaslab.stats.joint_jackknife import condition_names
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from biaslab.core import Metric, find_metric
 from biaslab.core.output import WAYS, number, written
 from biaslab.report.verdicts import side_words
 from biaslab.report.wording import fair, varying, with_interval
-from biaslab.stats import LEADING, TRAILING, corrected, side_of, significant
+from biaslab.stats.estimate import side_of, significant
+from biaslab.stats.frame import LEADING, TRAILING, corrected
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,8 @@ from biaslab.report.plots.drawing import fit_text
 from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.headline import judge_words, marked
 from biaslab.report.plots.style import PALETTE, note, panels, styled
-from biaslab.stats import ITEM, require_columns
+from biaslab.stats.blocks import ITEM
+from biaslab.stats.frame import require_columns
 
 
 @styled

@@ -12,7 +12,7 @@ import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.logs.audit.holdings import addition_for, holdings
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 QUICK = Resampling(n=100)
 

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr, ttest_1samp
 import biaslab as bl
 from biaslab.logs.audit.measures import OneList
 from biaslab.logs.audit.pair_measures import OneOrder, PairLength
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 STRENGTH = {"weak": 0.0, "middling": 0.6, "strong": 1.5}
 

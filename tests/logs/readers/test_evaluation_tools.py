@@ -11,7 +11,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 TRACES = 40
 

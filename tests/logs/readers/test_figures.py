@@ -23,7 +23,7 @@ from biaslab.core.errors import MissingDataWarning
 from biaslab.distill import examples
 from biaslab.logs.readers.human_scores import find_summeval, recorded_scores, with_humans
 from biaslab.prompts.parsing.thoughts import split_thought
-from biaslab.stats import without_breakdowns
+from biaslab.stats.frame import without_breakdowns
 from biaslab.stats.resample import Resampling
 
 QUICK = Resampling(n=100)

@@ -13,7 +13,7 @@ from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.expressions import answered
 from biaslab.logs.readers.readings import bracketed, lettered, of_pairs
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,13 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking import agreement, agreement_by_budget, compare_remedies, rank, self_consistency
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
-from biaslab.stats import without_breakdowns
 from biaslab.stats.correlation import (
     context_correlations,
     correlate_within,
     correlation_difference,
     estimate_correlation,
 )
-from biaslab.stats.frame import LEADING, TRAILING
+from biaslab.stats.frame import LEADING, TRAILING, without_breakdowns
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from biaslab.measures.ranking.pairs import (
     order_consistency,
     primacy_share,
 )
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 COLUMNS = ["context_id", "candidate_id", "opponent_id", "value", "status"]
 NAN = float("nan")

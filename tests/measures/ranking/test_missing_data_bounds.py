@@ -10,7 +10,7 @@ from hypothesis import example, given, settings, strategies as st
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import missing_data_bounds, note_missing_pairs
 from biaslab.probes import find_probe
-from biaslab.stats import Resampling
+from biaslab.stats.resample import Resampling
 
 COLUMNS = ["context_id", "candidate_id", "opponent_id", "human_gap", "value"]
 pytestmark = pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")

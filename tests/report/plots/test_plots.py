@@ -8,7 +8,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes.position import Position
-from biaslab.stats import without_breakdowns
+from biaslab.stats.frame import without_breakdowns
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.judges.local import LocalJudge
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
-from biaslab.stats import Ratio
+from biaslab.stats.ratio import Ratio
 from biaslab.study.pilot import CONTEXT_NOISE, NOISE, Spread, simulated_pilot, spread_of
 from biaslab.study.planning import plan
 from biaslab.study.spending import measure, unanswered
