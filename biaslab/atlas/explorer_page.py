@@ -22,8 +22,8 @@ from biaslab.atlas.estimates_table import (
 from biaslab.atlas.judgements import JudgementNames
 from biaslab.atlas.release_trend import dated_by, forms, has_fallen, one_each, regressed, released, with_judges
 from biaslab.atlas.sources import SOURCES
-from biaslab.core import find_metric
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import Page, count
 from biaslab.stats.estimate import is_above, side_of, significant
 from biaslab.stats.frame import require_columns

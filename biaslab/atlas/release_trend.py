@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from biaslab.atlas.estimates_table import Contribution, contributions
-from biaslab.core import find_metric
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import find_metric
 from biaslab.probes import available
 
 #: Dates are counted in years from here, so the intercept refers to a judge released in this month.

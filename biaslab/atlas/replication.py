@@ -19,8 +19,8 @@ from biaslab.atlas import published
 from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.judgements import JudgementNames
 from biaslab.atlas.sources import SOURCES
-from biaslab.core import find_metric
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import MISSING, Page, count, number, percent
 from biaslab.stats.frame import require_columns
 

@@ -36,9 +36,10 @@ from biaslab.calibration.cells import (
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.promises import PROMISES, keep_promises
 from biaslab.calibration.table import Sheet
-from biaslab.core import Metric, ProbeInterface
 from biaslab.core.checks import did_you_mean, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import ProbeInterface
+from biaslab.core.metrics import Metric
 from biaslab.core.output import require_file
 from biaslab.judges.repetition import MODES, AnswerMode
 from biaslab.probes import available

@@ -31,8 +31,9 @@ from biaslab.calibration.population import (
     weaker,
 )
 from biaslab.calibration.text_models import PlainTexts
-from biaslab.core import Calibration, Metric, ProbeInterface
 from biaslab.core.errors import InputError, JudgeError, TrialsError
+from biaslab.core.interfaces import ProbeInterface
+from biaslab.core.metrics import Calibration, Metric
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.stats.estimate import side_of, significant

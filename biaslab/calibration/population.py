@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Calibration, Judge, ProbeInterface
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Judge, ProbeInterface
+from biaslab.core.metrics import Calibration
 from biaslab.core.schema import Dataset
 from biaslab.correct import compare
 from biaslab.stats.joint_jackknife import suppressed_data_warnings, texts_as_objects

@@ -18,7 +18,7 @@ from biaslab.core.output import count, require_file
 if TYPE_CHECKING:
     import pandas as pd
 
-    from biaslab.probes.base import Probe
+    from biaslab.probes.base.probe import Probe
     from biaslab.prompts.protocols import Protocol
 
 JudgeOption = Annotated[

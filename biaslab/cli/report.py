@@ -36,7 +36,7 @@ from biaslab.core.output import count, replacing, require_file
 if TYPE_CHECKING:
     import pandas as pd
 
-    from biaslab.probes.base import Probe
+    from biaslab.probes.base.probe import Probe
     from biaslab.report.limits import Limit
 
 _SUFFIXES = (".tex", ".md", ".html", ".csv")
@@ -143,7 +143,7 @@ def table(
     if macros is not None:
         require_file("macros", macros, ".tex")
     from biaslab import report
-    from biaslab.core import is_primary
+    from biaslab.core.metrics import is_primary
 
     frame = _chosen(read_estimates(estimates), where or [])
     named = dict.fromkeys(zip(frame["metric"], frame["probe"], strict=True))
@@ -207,7 +207,7 @@ def _kinds(names: Sequence[str] | None) -> list[type[Probe]]:
 
 
 def _has_no_bias(kind: type[Probe]) -> bool:
-    from biaslab.core import find_metric
+    from biaslab.core.metrics import find_metric
 
     return all(find_metric(name, kind.name).quality for name in kind.primary)
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import difference_of, find_metric
 from biaslab.core.checks import require_one_of, require_probe
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.metrics import difference_of, find_metric
 from biaslab.probes import find_probe
-from biaslab.probes.base import Probe
+from biaslab.probes.base.probe import Probe
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, declare_metrics
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
 from biaslab.correct.estimators import (
     Fitted,

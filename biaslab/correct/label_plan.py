@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.core import Metric, declare_metrics
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count, require_one_of, require_whole
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.correct.contrasts import Contrast, Estimand, contrasts
 from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed

@@ -31,10 +31,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression, nnls
 
-from biaslab.core import Metric
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of, require_whole, shares_of
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.metrics import Metric
 from biaslab.measures.ranking.comparisons import cells, read_trials
 from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, content_free, debias
 from biaslab.stats.blocks import CELL, clustered, each_cell, has_value, usable

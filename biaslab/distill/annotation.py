@@ -14,10 +14,12 @@ from typing import ClassVar, Literal, cast
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import About, Design, Judge, Reply, Score, Status, Trial
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.interfaces import Design, Judge
+from biaslab.core.requests import About, Score
 from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
     Question,

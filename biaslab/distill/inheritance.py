@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, ProbeInterface
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.interfaces import ProbeInterface
+from biaslab.core.metrics import Metric
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import Estimate, is_above
 from biaslab.stats.frame import estimates_frame, require_columns

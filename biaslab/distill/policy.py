@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from biaslab.core import Message
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
+from biaslab.core.requests import Message
 from biaslab.distill.settings import AnyPath
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
 from biaslab.judges.encoding import ChatEncoder

@@ -15,10 +15,11 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 
-from biaslab.core import Judge, Score
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import is_whole, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Judge
+from biaslab.core.requests import Score
 from biaslab.core.schema import Dataset
 from biaslab.distill.checkpoints import Tensors, TrainingRun
 from biaslab.distill.policy import Ids, Policy, load_policy

@@ -12,9 +12,9 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Judge
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Judge
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Reward
 from biaslab.measures.scoring.scorers import SCORES, scores

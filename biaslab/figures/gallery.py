@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from biaslab.core import find_metric, is_primary
 from biaslab.core.files import read_csv, write_csv
+from biaslab.core.metrics import find_metric, is_primary
 from biaslab.core.output import count, percent
 from biaslab.figures.notebook import NotebookRun
 from biaslab.report.wording import span, templates, version

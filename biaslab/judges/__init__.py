@@ -9,9 +9,9 @@ from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from biaslab.core import Judge
 from biaslab.core.checks import did_you_mean, is_there, is_whole
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Judge
 from biaslab.core.project import SETTINGS, named_tables
 from biaslab.core.schema import Dataset
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from biaslab.core import Message
 from biaslab.core.errors import JudgeError
+from biaslab.core.requests import Message
 from biaslab.judges.batches import TokenSet
 
 _PLACEHOLDER = re.compile("(\u2003?)\ue000(\\d+)\ue001(\u2003?)")  # spaces show if the template strips

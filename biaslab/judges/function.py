@@ -17,12 +17,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from biaslab.core import LIMITS, BaseJudge, Compare, Completion, Judge, Rank, Reply, Request, Score
 from biaslab.core.checks import check_spending, require_whole
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.core.interfaces import short
+from biaslab.core.interfaces import LIMITS, BaseJudge, Judge, short
 from biaslab.core.project import own_object
+from biaslab.core.requests import Compare, Completion, Rank, Request, Score
 from biaslab.core.stopping import seconds_left
+from biaslab.core.trials import Reply
 
 _PAIR, _ONE, _LIST, _PROMPT = ("first", "second"), ("candidate",), ("candidates",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")

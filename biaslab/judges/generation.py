@@ -27,9 +27,9 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput
 
-from biaslab.core import Completion
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import OutOfMemoryError
+from biaslab.core.requests import Completion
 from biaslab.judges.batches import decoder_start, encode_prompts, halving, is_out_of_memory, pack_tokens
 from biaslab.judges.kv_cache import Layers, PromptReader, Slots, Stem, attending, choose_stems
 from biaslab.judges.loading import input_device, is_spread

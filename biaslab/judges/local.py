@@ -9,23 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import (
-    BaseJudge,
-    Choice,
-    Closable,
-    Completion,
-    Likelihood,
-    Reply,
-    ReplyBatch,
-    Request,
-    Usage,
-    as_prompt,
-    canonical_json,
-    require_kinds,
-    thinking_of,
-)
 from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
+from biaslab.core.interfaces import BaseJudge, Closable, ReplyBatch, require_kinds
 from biaslab.core.output import html_table
+from biaslab.core.requests import Choice, Completion, Likelihood, Request, as_prompt, canonical_json, thinking_of
+from biaslab.core.trials import Reply, Usage
 from biaslab.judges.loading import (
     EMBEDDED,
     DeviceMap,
@@ -488,6 +476,6 @@ def _in_id(thinking: ThinkingOption | None) -> str:
 
 def _seed(request: Completion) -> int:
     """Random seed of a request, from everything the reply depends on."""
-    from biaslab.core import request_key
+    from biaslab.core.requests import request_key
 
     return int(hashlib.sha256(request_key(request, "sampling").encode()).hexdigest()[:16], 16)

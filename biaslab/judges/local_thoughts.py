@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from biaslab.core import Choice, Completion, Message, Reply, Usage, request_key
 from biaslab.core.errors import JudgeError, PromptTooLongError
+from biaslab.core.requests import Choice, Completion, Message, request_key
+from biaslab.core.trials import Reply, Usage
 from biaslab.judges.encoding import ChatEncoder
 from biaslab.judges.generation import Prompted
 from biaslab.judges.thinking import FORMATS, LEAST, MOST, ThinkingOption, ThoughtFormat, find_format

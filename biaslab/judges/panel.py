@@ -11,29 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from biaslab.core import (
-    DECLINED,
-    LIMITS,
-    PRICES,
-    UNUSABLE,
-    About,
-    BaseJudge,
-    Choice,
-    Completion,
-    Judge,
-    Likelihood,
-    Rank,
-    Reply,
-    Request,
-    Score,
-    Usage,
-    as_judge,
-    require_kinds,
-)
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_judge, shares_of
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, Judge, as_judge, require_kinds
+from biaslab.core.requests import About, Choice, Completion, Likelihood, Rank, Request, Score
 from biaslab.core.scales import scale_named
+from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Usage
 from biaslab.prompts.parsing import parse_choice, parse_score
 from biaslab.prompts.parsing.thoughts import answered
 from biaslab.prompts.protocols import Protocol, list_protocol

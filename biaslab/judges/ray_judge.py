@@ -17,21 +17,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from biaslab.core import (
-    BaseJudge,
-    Closable,
-    Judge,
-    Reply,
-    ReplyBatch,
-    Request,
-    Stoppable,
-    as_judge,
-    require_kinds,
-)
 from biaslab.core.checks import require_extra, require_whole
 from biaslab.core.errors import BiaslabError, InputError, JudgeError
+from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stoppable, as_judge, require_kinds
+from biaslab.core.requests import Request
 from biaslab.core.schema import Dataset
 from biaslab.core.stopping import seconds_left
+from biaslab.core.trials import Reply
 from biaslab.judges import named_judges, ray_cluster
 
 _INLINE = 64_000  # bytes of a pickled data set that Ray sends within a message; larger ones go to its object store

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from biaslab.core import DECLINED, BaseJudge, Choice, Completion, Judge, Reply, Request, Usage, as_judge, require_kinds
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.interfaces import BaseJudge, Judge, as_judge, require_kinds
+from biaslab.core.requests import Choice, Completion, Request
+from biaslab.core.trials import DECLINED, Reply, Usage
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.parsing.thoughts import answered
 from biaslab.stats.resample import Resampling

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import log_softmax
 
-from biaslab.core import Compare, Message, Rank, Reply, Request, Score, Usage
 from biaslab.core.errors import InputError, UnsupportedRequestError
+from biaslab.core.requests import Compare, Message, Rank, Request, Score
 from biaslab.core.scales import REWARD
+from biaslab.core.trials import Reply, Usage
 from biaslab.judges.loading import DeviceMap, load_reward_model
 from biaslab.judges.local import LocalJudge, naming_index
 

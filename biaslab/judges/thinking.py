@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from biaslab.core import EFFORTS, ThinkingBudget, thinking_tokens
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.requests import EFFORTS, ThinkingBudget, thinking_tokens
 
 #: Initial budget of ``"auto"`` after a reply was cut off, and its maximum.
 LEAST, MOST = 1024, 32_768

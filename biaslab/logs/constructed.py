@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from biaslab.core import Judge
 from biaslab.core.files import write_csv
+from biaslab.core.interfaces import Judge
 from biaslab.core.schema import Dataset
 from biaslab.probes import OutputOrder, Position
 from biaslab.store import Store

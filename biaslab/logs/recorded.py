@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab.core import KINDS, BaseJudge, Choice, Completion, Reply, Request, request_fields, require_kinds
 from biaslab.core.errors import InputError, JudgeError, TrialsError
+from biaslab.core.interfaces import BaseJudge, require_kinds
+from biaslab.core.requests import KINDS, Choice, Completion, Request, request_fields
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply
 from biaslab.datasets._files import text_key
 from biaslab.judges.simulated.knowledge import Knowledge, ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements

@@ -13,10 +13,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import difference_of, find_metric, import_declared, is_primary
 from biaslab.core.checks import did_you_mean, require_one_of
-from biaslab.core.metrics import PROBES, Metric, MetricForm
-from biaslab.probes.base import WRITTEN, Probe
+from biaslab.core.metrics import PROBES, Metric, MetricForm, difference_of, find_metric, import_declared, is_primary
+from biaslab.probes.base.probe import WRITTEN, Probe
 
 if TYPE_CHECKING:
     import pandas as pd

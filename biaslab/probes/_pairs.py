@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from biaslab import prompts
-from biaslab.core import Completion, Metric, Scalar, Trial
 from biaslab.core.arrays import Floats
-from biaslab.core.requests import Reasons, as_messages
+from biaslab.core.metrics import Metric
+from biaslab.core.requests import Completion, Reasons, as_messages
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item, drawn_items, items, ratings_by_item
-from biaslab.probes.base import PairFeatureProbe
+from biaslab.probes.base.pair_feature import PairFeatureProbe
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 

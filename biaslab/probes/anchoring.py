@@ -12,15 +12,20 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import Choice, Figure, Message, Metric, Nearest, Reply, Request, Scalar, Status, Trial, ends_begun
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Nearest, ends_begun
+from biaslab.core.metrics import Figure, Metric
+from biaslab.core.requests import Choice, Message, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.agreement import later_scores
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
-from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, planted
+from biaslab.probes.base.cell import Cell, Estimable, Part
+from biaslab.probes.base.probe import planted
+from biaslab.probes.base.questions import ScoreProbe
 from biaslab.prompts.parsing import parse_scores
 from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable
 from biaslab.stats.correlation import Level, correlation_difference, estimate_correlation

@@ -12,29 +12,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, Scalar, Trial
 from biaslab.core.arrays import Codes
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import Metric
 from biaslab.core.schema import Dataset
-from biaslab.measures.ranking import (
-    Comparisons,
-    debias,
-    decode,
-    most_informative,
-    select,
-)
-from biaslab.measures.ranking.comparisons import read_trials
-from biaslab.measures.ranking.debiasing import Debiasing
-from biaslab.measures.ranking.decoding import Decoding
+from biaslab.core.trials import Scalar, Trial
+from biaslab.measures.ranking.comparisons import Comparisons, read_trials
+from biaslab.measures.ranking.debiasing import Debiasing, debias
+from biaslab.measures.ranking.decoding import Decoding, decode
 from biaslab.measures.ranking.remedies import (
     MEASURES,
     RemediedComparisons,
     tokens_per_item,
 )
-from biaslab.measures.ranking.selection import SelectionStrategy
-from biaslab.probes.base import FAIR, LABEL_MASS, Cell, PairProbe, Part, label_mass, planted
-from biaslab.probes.base.questions import draw_of
+from biaslab.measures.ranking.selection import SelectionStrategy, most_informative, select
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
+from biaslab.probes.base.probe import FAIR, planted
+from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.frame import warn_missing

@@ -13,10 +13,12 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Choice, Comparison, Figure, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.requests import Choice
 from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders, is_pair
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
@@ -36,9 +38,9 @@ from biaslab.probes._pairs import (
     is_exact,
     pair_trials,
 )
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
-from biaslab.probes.base.probe import scored
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
+from biaslab.probes.base.probe import Accepted, Probe, planted, scored
 from biaslab.probes.base.questions import (
     draw_score,
     protocol_column,

@@ -13,32 +13,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from biaslab.core import Calibration, Completion, Figure, Metric, Nearest, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError, MissingDataWarning
+from biaslab.core.interfaces import Nearest
+from biaslab.core.metrics import Calibration, Figure, Metric
+from biaslab.core.requests import Completion, Request, Score
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, drawn_items
-from biaslab.probes.base import (
-    FAIR,
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    PairProbe,
-    Part,
-    ScoreProbe,
-    by_configuration,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-    scored,
-)
-from biaslab.probes.base.questions import draw_of, name_candidates, protocol_column, settle
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
+from biaslab.probes.base.probe import FAIR, Accepted, by_configuration, paired, planted, scored
+from biaslab.probes.base.questions import PairProbe, ScoreProbe, draw_of, name_candidates, protocol_column, settle
 from biaslab.prompts.edits import (
     Placed,
     TextEdit as Change,

@@ -11,26 +11,21 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Figure, Likelihood, Metric, Nearest, Request, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.interfaces import Nearest
+from biaslab.core.metrics import Figure, Metric
+from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    PairFeatureProbe,
-    Part,
-    ScoreProbe,
-    label_mass,
-    planted,
-    probe,
-)
+from biaslab.probes.base import probe
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.pair_feature import add_perplexities
+from biaslab.probes.base.pair_feature import PairFeatureProbe, add_perplexities
+from biaslab.probes.base.probe import Accepted, planted
+from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import CELL, ITEM, usable
 from biaslab.stats.correlation import Level
 from biaslab.stats.frame import require_columns

@@ -11,25 +11,14 @@ from typing import ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core import (
-    EACH_ALONE,
-    About,
-    Comparison,
-    Completion,
-    Figure,
-    Metric,
-    Nearest,
-    Rank,
-    Reply,
-    Request,
-    Scalar,
-    Status,
-    Trial,
-)
 from biaslab.core.checks import require_sampling, require_some_of, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Nearest
+from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.output import percent
+from biaslab.core.requests import EACH_ALONE, About, Completion, Rank, Request
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.lists import (
     LIST,
     ListBlocks,
@@ -45,7 +34,8 @@ from biaslab.measures.ranking.lists import (
     same_best_resampled,
     spearman_place_rank,
 )
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, planted
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part
+from biaslab.probes.base.probe import Probe, planted
 from biaslab.probes.base.questions import draw_of, settle, settled
 from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats.estimate import by_construction

@@ -12,25 +12,14 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import (
-    Comparison,
-    Completion,
-    Figure,
-    Message,
-    Metric,
-    Nearest,
-    Reply,
-    Request,
-    Scalar,
-    Status,
-    Trial,
-    ends_begun,
-)
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.errors import InputError
-from biaslab.core.requests import Reasons, ReplyFormat
+from biaslab.core.interfaces import Nearest, ends_begun
+from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.requests import Completion, Message, Reasons, ReplyFormat, Request
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.measures.scoring import pointwise
 from biaslab.probes._pairs import (
@@ -44,7 +33,8 @@ from biaslab.probes._pairs import (
     pair_trials,
     reasoned,
 )
-from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, scored
+from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
+from biaslab.probes.base.probe import FAIR, Accepted, Probe, planted, scored
 from biaslab.probes.base.questions import read_pair
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable

@@ -9,25 +9,16 @@ from itertools import combinations, product
 import numpy as np
 import pandas as pd
 
-from biaslab.core import EACH_ALONE, Comparison, Figure, Metric, Trial
 from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.requests import EACH_ALONE
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, missing_data_bounds, note_missing_pairs
-from biaslab.probes.base import (
-    FAIR,
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    PairProbe,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-)
-from biaslab.probes.base.questions import draw
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
+from biaslab.probes.base.probe import FAIR, Accepted, paired, planted
+from biaslab.probes.base.questions import PairProbe, draw
 from biaslab.stats.estimate import Estimate, by_construction
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling

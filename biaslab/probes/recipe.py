@@ -8,14 +8,16 @@ from functools import cached_property, partial
 from itertools import product
 from typing import Literal, get_args
 
-from biaslab.core import Metric, Reply, Status, Trial
 from biaslab.core.checks import require_some_of
+from biaslab.core.metrics import Metric
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import ScoreAnswer
 from biaslab.measures.scoring.scorers import GEval, Rating
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import Losses, parse_rate, token_count
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
+from biaslab.probes.base.probe import Probe, planted
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
 

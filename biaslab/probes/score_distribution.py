@@ -10,20 +10,21 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Figure, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
     ScoreAnswer,
     drawn_items,
     single_ratings,
 )
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base.probe import by_configuration, scored
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
+from biaslab.probes.base.probe import Accepted, Probe, by_configuration, planted, scored
 from biaslab.probes.base.questions import (
     protocol_column,
     question_of,

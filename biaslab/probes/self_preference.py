@@ -11,33 +11,26 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Figure, Likelihood, Metric, Nearest, Request, Scalar, Trial
 from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.interfaces import Nearest
+from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    PairFeatureProbe,
-    Part,
-    ScoreProbe,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-    scored,
-)
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.feature_probe import kept_columns, noted, width_of, with_missing_scores
 from biaslab.probes.base.pair_feature import (
+    PairFeatureProbe,
     add_perplexities,
     column_or_blank,
     is_recorded,
     seen_from,
     win_excess,
 )
+from biaslab.probes.base.probe import Accepted, paired, planted, scored
+from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.missing import note_missing

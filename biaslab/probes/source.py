@@ -9,11 +9,14 @@ from itertools import chain, product
 
 import pandas as pd
 
-from biaslab.core import Comparison, Figure, Metric, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Nearest, reading_text
+from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.requests import Request
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.measures.scoring.pointwise import items
 from biaslab.probes._pairs import (
@@ -25,9 +28,11 @@ from biaslab.probes._pairs import (
     is_exact,
     pair_trials,
 )
-from biaslab.probes.base import Cell, Estimable, Part, ScoreProbe, mean_of, planted
 from biaslab.probes.base.answers import Losses
+from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
+from biaslab.probes.base.probe import planted
 from biaslab.probes.base.questions import (
+    ScoreProbe,
     protocol_column,
     read_pair,
     require_source_slot,

@@ -12,25 +12,14 @@ import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import (
-    Calibration,
-    Choice,
-    Comparison,
-    Completion,
-    Figure,
-    Message,
-    Metric,
-    Reply,
-    Scalar,
-    Status,
-    Trial,
-)
 from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
-from biaslab.core.requests import as_messages
+from biaslab.core.metrics import Calibration, Comparison, Figure, Metric
+from biaslab.core.requests import Choice, Completion, Message, as_messages
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders, is_pair
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
@@ -52,8 +41,9 @@ from biaslab.probes._pairs import (
     pair_trials,
     reasoned,
 )
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, mean_of, planted
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
+from biaslab.probes.base.probe import Probe, planted
 from biaslab.probes.base.questions import draw_score, read_pair
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined

@@ -15,12 +15,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab import prompts
-from biaslab.core import About, Choice, Completion, Figure, Message, Metric, Reply, Request, Scalar, Status, Trial
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import Figure, Metric
+from biaslab.core.requests import About, Choice, Completion, Message, Request
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset, count_words
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
@@ -29,9 +31,9 @@ from biaslab.measures.scoring.pointwise import (
     about_scores,
     items,
 )
-from biaslab.probes.base import LABEL_MASS, Accepted, Cell, Estimable, Part, ScoreProbe, label_mass, mean_of, planted
-from biaslab.probes.base.probe import paired, scored
-from biaslab.probes.base.questions import draw, draw_of, protocol_question, read_pair, read_with, settle
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
+from biaslab.probes.base.probe import Accepted, paired, planted, scored
+from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants

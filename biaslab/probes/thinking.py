@@ -13,25 +13,18 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from biaslab.core import (
-    PRICES,
-    Metric,
-    Reply,
-    Status,
-    ThinkingBudget,
-    Trial,
-    as_thinking,
-    is_sequential,
-    thinking_tokens,
-    with_thinking,
-)
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import check_spending, require_one_of, require_temperature, require_whole, unknown
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.interfaces import PRICES, is_sequential
+from biaslab.core.metrics import Metric
+from biaslab.core.requests import ThinkingBudget, as_thinking, thinking_tokens, with_thinking
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
-from biaslab.probes.base import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted
+from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
+from biaslab.probes.base.probe import FAIR, Accepted, Probe, planted
 from biaslab.probes.base.questions import settle
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, undefined, without_interval

@@ -11,11 +11,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Figure, Metric, Reply, Scalar, Status, Trial
 from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.pairs import is_counted, log_odds
@@ -26,8 +27,9 @@ from biaslab.measures.scoring.pointwise import (
     drawn_items,
     read_score,
 )
-from biaslab.probes.base import LABEL_MASS, Cell, Estimable, PairProbe, Part, label_mass, mean_of, planted
-from biaslab.probes.base.questions import draw_of
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
+from biaslab.probes.base.probe import planted
+from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.frame import warn_missing

@@ -10,24 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Comparison, Figure, Metric, Scalar, Trial
 from biaslab.core.checks import require_some_of
+from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.schema import Dataset, count_words
+from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    PairFeatureProbe,
-    Part,
-    ScoreProbe,
-    label_mass,
-    planted,
-)
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.pair_feature import seen_from_longer, win_excess
-from biaslab.probes.base.probe import by_configuration, paired, rated
+from biaslab.probes.base.pair_feature import PairFeatureProbe, seen_from_longer, win_excess
+from biaslab.probes.base.probe import Accepted, by_configuration, paired, planted, rated
+from biaslab.probes.base.questions import ScoreProbe
 
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.core import find_metric
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import replacing, require_file
 from biaslab.report.summary import STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import find_metric
 from biaslab.core.errors import TrialsError
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import MISSING, number
 from biaslab.report.card import card
 from biaslab.report.summary import STATUS, is_bias

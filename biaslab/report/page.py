@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core import find_metric
 from biaslab.core.checks import require_count
+from biaslab.core.metrics import find_metric
 from biaslab.logs.audit.doctor import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import findings

@@ -16,7 +16,6 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core import Choice, Compare, Completion, Judge, Score, as_judge, find_metric
 from biaslab.core.checks import require_one_of, require_study, require_whole
 from biaslab.core.errors import (
     BiaslabError,
@@ -30,10 +29,13 @@ from biaslab.core.errors import (
     TrialsError,
     UnreachableError,
 )
+from biaslab.core.interfaces import Judge, as_judge
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, number
+from biaslab.core.requests import Choice, Compare, Completion, Score
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
-from biaslab.probes.base import Probe
+from biaslab.probes.base.probe import Probe
 from biaslab.probes.base.questions import draw
 from biaslab.probes.consistency import Consistency
 from biaslab.probes.position import Position

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from biaslab.core import Metric, find_metric, is_primary
+from biaslab.core.metrics import Metric, find_metric, is_primary
 from biaslab.core.output import number
 from biaslab.report.verdicts import detectable, findings, side_words
 from biaslab.report.wording import ONE_TEST, condition_text, evidence, interval, probability, size

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from biaslab.core import Metric, find_metric
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
+from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, replacing, require_file
 from biaslab.report.wording import (
     cell,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, find_metric
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import count, percent
 from biaslab.report.wording import (
     ONE_TEST,
@@ -40,7 +40,7 @@ from biaslab.stats.missing import TIPPING, decided_by_missing
 from biaslab.stats.reliability import LEAST_RELIABILITY, needed_reliability
 
 if TYPE_CHECKING:
-    from biaslab.core import Comparison
+    from biaslab.core.metrics import Comparison
 
 #: The columns that `findings` adds.
 ADDED = (

@@ -22,9 +22,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from biaslab.core import Judge, Reply, Request, Usage, as_judge, request_json, request_key
 from biaslab.core.errors import CorruptStoreError, InputError, StoreError
-from biaslab.core.trials import uncollected
+from biaslab.core.interfaces import Judge, as_judge
+from biaslab.core.requests import Request, request_json, request_key
+from biaslab.core.trials import Reply, Usage, uncollected
 from biaslab.store.codec import (
     READ,
     StoredReply,

@@ -19,8 +19,9 @@ from datetime import UTC, date, datetime
 from operator import attrgetter
 from typing import Any
 
-from biaslab.core import Reply, Request, Usage, canonical_json, request_from_fields
 from biaslab.core.errors import InputError
+from biaslab.core.requests import Request, canonical_json, request_from_fields
+from biaslab.core.trials import Reply, Usage
 
 #: Fields that are None if a reply contains only log-probabilities.
 _OTHERS = attrgetter("text", "finish_reason", "score", "model", "unseen", "samples", "thought", "temperature")

@@ -18,22 +18,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from biaslab.core import (
-    BaseJudge,
-    Closable,
-    Judge,
-    Reply,
-    ReplyBatch,
-    Request,
-    Stoppable,
-    Usage,
-    as_judge,
-    request_key,
-)
 from biaslab.core.checks import require_judge
 from biaslab.core.errors import InputError, JudgeError, StoreError
+from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stoppable, as_judge
+from biaslab.core.requests import Request, request_key
 from biaslab.core.stopping import draining, heeding
-from biaslab.core.trials import uncollected
+from biaslab.core.trials import Reply, Usage, uncollected
 from biaslab.store.file import Reserve
 
 if TYPE_CHECKING:

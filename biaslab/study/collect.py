@@ -15,28 +15,6 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import pandas as pd
 import pyarrow as pa
 
-from biaslab.core import (
-    DECLINED,
-    EACH_ALONE,
-    UNUSABLE,
-    Adaptable,
-    BaseJudge,
-    Choice,
-    Compare,
-    Continuable,
-    Design,
-    Judge,
-    Rank,
-    Reply,
-    Request,
-    Score,
-    Status,
-    Trial,
-    as_judge,
-    is_sequential,
-    request_key,
-    thinking_of,
-)
 from biaslab.core.checks import require_study
 from biaslab.core.errors import (
     InputError,
@@ -47,8 +25,10 @@ from biaslab.core.errors import (
     UnsupportedRequestError,
     warn,
 )
+from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential
 from biaslab.core.output import Postfix, progress_bar
-from biaslab.core.trials import uncollected
+from biaslab.core.requests import EACH_ALONE, Choice, Compare, Rank, Request, Score, request_key, thinking_of
+from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial, uncollected
 from biaslab.judges.function import judge_of
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.store import Store, open_store

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import stats
 
-from biaslab.core import ProbeInterface
 from biaslab.core.arrays import Floats, Ints
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.interfaces import ProbeInterface
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.stats.estimate import EXACT, unseen_share

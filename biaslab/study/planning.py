@@ -10,9 +10,11 @@ from inspect import signature
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from biaslab.core import PRICES, Judge, ProbeInterface, Reply, Request, request_key
 from biaslab.core.checks import check_spending, require_study, require_whole
 from biaslab.core.errors import InputError, JudgeError
+from biaslab.core.interfaces import PRICES, Judge, ProbeInterface
+from biaslab.core.requests import Request, request_key
+from biaslab.core.trials import Reply
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.store import Store, open_store

@@ -13,24 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from biaslab.core import (
-    PRICES,
-    Adaptable,
-    BaseJudge,
-    Design,
-    Judge,
-    ProbeInterface,
-    Reply,
-    Request,
-    Trial,
-    Usage,
-    as_judge,
-    is_sequential,
-)
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import check_spending
 from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, UnsupportedRequestError
+from biaslab.core.interfaces import PRICES, Adaptable, BaseJudge, Design, Judge, ProbeInterface, as_judge, is_sequential
 from biaslab.core.output import count
+from biaslab.core.requests import Request
+from biaslab.core.trials import Reply, Trial, Usage
 from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge, Tally
 from biaslab.study.token_counts import COUNTED, TokenCounter, count_tokens

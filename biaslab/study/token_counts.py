@@ -9,20 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from biaslab.core import (
+from biaslab.core.arrays import Floats
+from biaslab.core.interfaces import Judge, as_judge
+from biaslab.core.requests import (
     Choice,
     Compare,
     Completion,
-    Judge,
     Likelihood,
     Rank,
     Request,
     Score,
-    as_judge,
     thinking_of,
     thinking_tokens,
 )
-from biaslab.core.arrays import Floats
 
 #: Characters per token if a judge cannot count: the usual rule of thumb for English.
 CHARACTERS = 4

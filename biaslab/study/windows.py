@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from biaslab.core import Judge, Request, Trial, as_judge, require_kinds, thinking_of
 from biaslab.core.arrays import Bools, Ints
 from biaslab.core.errors import JudgeError
-from biaslab.core.trials import uncollected
+from biaslab.core.interfaces import Judge, as_judge, require_kinds
+from biaslab.core.requests import Request, thinking_of
+from biaslab.core.trials import Trial, uncollected
 
 #: Generates the design; the same trials each time.
 TrialSource = Callable[[], Iterable[Trial]]

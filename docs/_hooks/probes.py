@@ -10,7 +10,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from biaslab.core import Metric
+from biaslab.core.metrics import Metric
 from biaslab.probes import FORMS, available, find_probe, table
 
 ROOT = Path(__file__).resolve().parents[2]

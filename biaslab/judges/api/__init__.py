@@ -14,18 +14,6 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
-from biaslab.core import (
-    LIMITS,
-    PRICES,
-    BaseJudge,
-    Choice,
-    Completion,
-    Likelihood,
-    Reply,
-    Request,
-    canonical_json,
-    require_kinds,
-)
 from biaslab.core.checks import check_spending, did_you_mean, require_one_of, require_whole
 from biaslab.core.errors import (
     InexactLabelsWarning,
@@ -34,7 +22,10 @@ from biaslab.core.errors import (
     NearestDesignWarning,
     warn,
 )
+from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
+from biaslab.core.requests import Choice, Completion, Likelihood, Request, canonical_json
+from biaslab.core.trials import Reply
 from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Loop, Patience, ReplyStream, open_client, shut

@@ -23,10 +23,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from biaslab.core import Choice, Completion, Message, Reply, Request, request_fields, request_key
 from biaslab.core.errors import InputError, JudgeError, ServerError, UnsupportedRequestError
 from biaslab.core.files import DECODER
 from biaslab.core.output import replacing, require_file
+from biaslab.core.requests import Choice, Completion, Message, Request, request_fields, request_key
+from biaslab.core.trials import Reply
 from biaslab.judges.api import ApiJudge, faults
 from biaslab.judges.api.endpoints import Address, ApiKey
 from biaslab.judges.api.faults import message_of, of_connection

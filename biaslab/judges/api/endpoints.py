@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from urllib.parse import unquote, urlsplit
 
-from biaslab.core import Request
 from biaslab.core.errors import InputError, ServerError
+from biaslab.core.requests import Request
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault
 

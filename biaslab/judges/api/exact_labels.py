@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from biaslab.core import Choice, Reply, Usage
 from biaslab.core.errors import JudgeError
+from biaslab.core.requests import Choice
+from biaslab.core.trials import Reply, Usage
 from biaslab.judges.api.faults import Fault, NoAnswer, thinks_first
 from biaslab.judges.api.wire import (
     CHAT,

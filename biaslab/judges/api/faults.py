@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from biaslab.core import Choice, Likelihood, Request, thinking_of
 from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
+from biaslab.core.requests import Choice, Likelihood, Request, thinking_of
 
 SAMPLED = "wrap it as Sampled(judge, k), which counts labels in k text samples (Liusie et al. 2024, Eq. 5)"
 _AGAIN = frozenset({408, 409, 425, 429})

@@ -16,11 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urljoin
 
-from biaslab.core import Reply, Request
 from biaslab.core.errors import JudgeError, ServerError, UnreachableError
 from biaslab.core.files import RepeatedKeyError, unique
 from biaslab.core.output import count
+from biaslab.core.requests import Request
 from biaslab.core.stopping import seconds_left
+from biaslab.core.trials import Reply
 from biaslab.judges.api import faults
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault, TooLargeError, bound

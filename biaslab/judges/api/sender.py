@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from biaslab.core import AT_LIMIT, Choice, Completion, Reply, Request, ThinkingBudget, Usage, thinking_of
 from biaslab.core.errors import CutOffError, JudgeError, ServerError, UnsupportedRequestError
 from biaslab.core.output import count
+from biaslab.core.requests import Choice, Completion, Request, ThinkingBudget, thinking_of
+from biaslab.core.trials import AT_LIMIT, Reply, Usage
 from biaslab.judges.api import faults, runner
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.exact_labels import Post

@@ -17,20 +17,9 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 from typing import Any, Literal, NamedTuple
 
-from biaslab.core import (
-    AT_LIMIT,
-    UNUSABLE,
-    Choice,
-    Completion,
-    Likelihood,
-    Reply,
-    Request,
-    ThinkingBudget,
-    Usage,
-    as_prompt,
-    request_key,
-)
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
+from biaslab.core.requests import Choice, Completion, Likelihood, Request, ThinkingBudget, as_prompt, request_key
+from biaslab.core.trials import AT_LIMIT, UNUSABLE, Reply, Usage
 from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
 from biaslab.judges.thinking import ThinkingOption
 from biaslab.prompts.parsing.thoughts import opens_thought, split_message

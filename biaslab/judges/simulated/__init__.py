@@ -10,23 +10,22 @@ from itertools import islice
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from biaslab.core import (
-    BaseJudge,
+from biaslab.core.errors import InputError
+from biaslab.core.interfaces import BaseJudge, require_kinds
+from biaslab.core.output import html_table
+from biaslab.core.requests import (
     Choice,
     Completion,
     Likelihood,
-    Reply,
     Request,
     ThinkingBudget,
     as_prompt,
     as_thinking,
-    require_kinds,
     thinking_of,
     thinking_tokens,
 )
-from biaslab.core.errors import InputError
-from biaslab.core.output import html_table
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply
 from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer, answer_after_thought
 from biaslab.judges.simulated.knowledge import (
     LOG_PERPLEXITY,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_softmax
 
-from biaslab.core import Choice, Completion, Likelihood, Reply, ThinkingBudget, Usage, thinking_tokens
 from biaslab.core.arrays import Floats
+from biaslab.core.requests import Choice, Completion, Likelihood, ThinkingBudget, thinking_tokens
 from biaslab.core.schema import count_words
+from biaslab.core.trials import Reply, Usage
 from biaslab.judges.simulated.knowledge import (
     ListQuestion,
     PairQuestion,

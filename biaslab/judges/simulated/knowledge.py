@@ -15,10 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from biaslab.core import About, Choice, Completion
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, JudgeError, UnsupportedRequestError
-from biaslab.core.requests import Reasons, ReplyFormat
+from biaslab.core.requests import About, Choice, Completion, Reasons, ReplyFormat
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 

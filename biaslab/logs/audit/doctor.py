@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core import find_metric
 from biaslab.core.errors import BiaslabError, UnreadableLogError
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import count
 from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure
@@ -29,7 +29,7 @@ from biaslab.logs.readers.summary import (
     shortened,
     unread_share,
 )
-from biaslab.probes.base import Probe
+from biaslab.probes.base.probe import Probe
 from biaslab.stats.resample import Resampling
 
 _SAMPLE = 100  # contexts per judge to try first

@@ -8,8 +8,8 @@ from functools import cache
 
 import pandas as pd
 
-from biaslab.core import find_metric
-from biaslab.probes.base import paired, scored
+from biaslab.core.metrics import find_metric
+from biaslab.probes.base.probe import paired, scored
 from biaslab.stats.power import expected_power
 from biaslab.stats.t_inference import FEWEST
 

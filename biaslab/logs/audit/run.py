@@ -29,7 +29,7 @@ from biaslab.logs.readers.summary import (
     require_readable,
     unread_share,
 )
-from biaslab.probes.base import Probe
+from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import (
     LEADING,

@@ -34,9 +34,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core import AT_LIMIT, STATUSES, UNUSABLE, Status
 from biaslab.core.files import unguarded
 from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
+from biaslab.core.trials import AT_LIMIT, STATUSES, UNUSABLE, Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers import common_names as named
 from biaslab.logs.readers.mapping import read_mapped

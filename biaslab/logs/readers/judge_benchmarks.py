@@ -45,9 +45,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Status
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
+from biaslab.core.trials import Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.readings import human_gaps, read_pair, scored
 from biaslab.logs.readers.rows import (

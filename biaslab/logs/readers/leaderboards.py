@@ -38,8 +38,8 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core import Status
 from biaslab.core.scales import scale_named
+from biaslab.core.trials import Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.readings import UNREAD, bracketed, each, failed, of_pairs, scored
 from biaslab.logs.readers.rows import (

@@ -17,10 +17,11 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import rankdata, spearmanr
 
-from biaslab.core import About, Judge
 from biaslab.core.arrays import Bools, Floats, Ints
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError, TrialsError
+from biaslab.core.interfaces import Judge
+from biaslab.core.requests import About
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import common_log_odds, sample_counts
 from biaslab.prompts.protocols import Protocol, list_protocol

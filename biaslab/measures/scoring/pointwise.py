@@ -13,12 +13,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from biaslab import prompts
-from biaslab.core import About, Choice, Completion, Message, Messages, Reply, Request, Scalar, Score, Status, Trial
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_sampling, require_whole
-from biaslab.core.requests import Reasons, ReplyFormat
+from biaslab.core.requests import About, Choice, Completion, Message, Messages, Reasons, ReplyFormat, Request, Score
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.prompts.parsing import parse_score, parse_scores
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.samples import tempered

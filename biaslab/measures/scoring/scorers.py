@@ -12,11 +12,13 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core import About, Completion, Likelihood, Nearest, Reply, Request, Status, Trial, reading_text
 from biaslab.core.checks import require_temperature, require_whole
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.interfaces import Nearest, reading_text
+from biaslab.core.requests import About, Completion, Likelihood, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
     Item,

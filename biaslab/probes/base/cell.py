@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from biaslab.core import Metric
+from biaslab.core.metrics import Metric
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.estimate import Estimate, Inference
 from biaslab.stats.frame import MISSING_SHARE, estimate_rows

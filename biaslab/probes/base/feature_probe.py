@@ -11,11 +11,12 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from biaslab.core import About, Likelihood, Reply, Scalar, Status, Trial
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
+from biaslab.core.requests import About, Likelihood
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import Question, ratings_by_item
 from biaslab.probes.base.questions import ScoreProbe, protocol_column
 from biaslab.stats.blocks import ITEM

@@ -12,11 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from biaslab.core import Compare, Nearest, Reply, Request, Status, Trial
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_one_of
+from biaslab.core.interfaces import Nearest
+from biaslab.core.requests import Compare, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Item, Question

@@ -11,24 +11,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from biaslab.core import (
-    Calibration,
-    Figure,
-    Metric,
-    Nearest,
-    Reply,
-    Request,
-    Status,
-    Trial,
-    declare_metrics,
-    reading_text,
-)
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_fields, require_whole
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.metrics import MetricForm
+from biaslab.core.interfaces import Nearest, reading_text
+from biaslab.core.metrics import Calibration, Figure, Metric, MetricForm, declare_metrics
+from biaslab.core.requests import Request
 from biaslab.core.scales import REWARD, scale_named
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.probes.base.cell import Cell, Part, with_lost
 from biaslab.stats.blocks import each_cell, shared_requests, warn_shared
 from biaslab.stats.estimate import without_rounding

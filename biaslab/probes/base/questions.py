@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 import numpy as np
 
 from biaslab import prompts
-from biaslab.core import About, Choice, Compare, Completion, Nearest, Reply, Request, Scalar, Status, Trial, request_key
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
+from biaslab.core.interfaces import Nearest
+from biaslab.core.requests import About, Choice, Compare, Completion, Request, request_key
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
     AnyAnswer,

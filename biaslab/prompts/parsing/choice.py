@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from biaslab.core import Status
 from biaslab.core.errors import InputError
+from biaslab.core.trials import Status
 from biaslab.prompts.parsing import phrases
 from biaslab.prompts.parsing.phrases import (
     BLAMED,

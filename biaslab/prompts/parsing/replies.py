@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from biaslab.core import Status
 from biaslab.core.scales import Scale
+from biaslab.core.trials import Status
 
 ParsedScore = tuple[float, Status]
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

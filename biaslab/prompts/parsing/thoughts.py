@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from biaslab.core import AT_LIMIT, DECLINED, Reply
+from biaslab.core.trials import AT_LIMIT, DECLINED, Reply
 
 _NAMES = r"(?:\w{1,16}[:_|]|\||ant)?(?:think(?:ing)?(?:_\w{1,8})?|thoughts?|reasoning|reflection|scratchpad)\|?"
 #: Tags that open and close a thought, by model family; opening tags count only at the beginning of a line.

@@ -15,13 +15,13 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Literal, get_args
 
-from biaslab.core import AT_LIMIT, About, Choice, Completion, Message, Reply, Request, Status
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.project import PREFIX, SETTINGS, find_file, named_tables, own_object
-from biaslab.core.requests import Role
+from biaslab.core.requests import About, Choice, Completion, Message, Request, Role
 from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
+from biaslab.core.trials import AT_LIMIT, Reply, Status
 from biaslab.prompts.parsing.choice import settled
 from biaslab.prompts.protocols.files import arguments_of
 from biaslab.prompts.protocols.list_reader import LONGEST_LIST, SHORTEST_LIST, ListReply, Places

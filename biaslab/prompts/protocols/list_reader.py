@@ -10,9 +10,9 @@ from functools import cached_property
 from string import ascii_uppercase
 from typing import Any, Literal, get_args
 
-from biaslab.core import Status
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
+from biaslab.core.trials import Status
 from biaslab.prompts.protocols.readers import VerdictReader, as_text, documents
 
 #: Formats of replies to a list: the name of the best candidate; names from best to worst, as text or as a JSON list;

@@ -17,9 +17,9 @@ from functools import cached_property
 from itertools import islice, permutations
 from typing import Any, TypeAlias
 
-from biaslab.core import Status
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
+from biaslab.core.trials import Status
 from biaslab.prompts.parsing import replies
 from biaslab.prompts.parsing.choice import settled
 from biaslab.prompts.parsing.replies import is_refusal

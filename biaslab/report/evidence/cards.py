@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment
 
-from biaslab.core import Choice, Compare, Completion, Likelihood, Rank, Reply, Request
 from biaslab.core.checks import require_one_of, require_probe, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import Page, count
+from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Rank, Request
+from biaslab.core.trials import Reply
 from biaslab.prompts.parsing.thoughts import split_thought
 from biaslab.report.evidence.trials import (
     SORTS,
@@ -33,7 +34,7 @@ from biaslab.report.evidence.trials import (
 from biaslab.report.wording import templates
 
 if TYPE_CHECKING:
-    from biaslab.core import Design
+    from biaslab.core.interfaces import Design
     from biaslab.datasets import Dataset
     from biaslab.store import Store
 

@@ -15,11 +15,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from biaslab import datasets
-from biaslab.core import KINDS, Design, Reply, Request, Status, Trial, request_key
 from biaslab.core.arrays import Bools, Floats, Ints
 from biaslab.core.errors import BiaslabError, InputError, TrialsError
+from biaslab.core.interfaces import Design
 from biaslab.core.output import count
+from biaslab.core.requests import KINDS, Request, request_key
 from biaslab.core.scales import scale_named
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.logs.readers.rows import COLUMNS
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import decisions, is_pair

@@ -18,9 +18,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-from biaslab.core import Metric, find_metric
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, written
 from biaslab.report.plots.headline import AXES, HOLLOW, marked, named, remember_rows, row_name
 from biaslab.report.plots.style import (

@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.image import imread
 
-from biaslab.core import ProbeInterface, find_metric
 from biaslab.core.checks import did_you_mean, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import write_csv
+from biaslab.core.interfaces import ProbeInterface
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import replacing
 from biaslab.report.plots.drawing import (
     against,

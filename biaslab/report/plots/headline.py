@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pandas as pd
 
-from biaslab.core import Metric, find_metric
+from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import WAYS, number, written
 from biaslab.report.verdicts import side_words
 from biaslab.report.wording import fair, varying, with_interval
