@@ -45,10 +45,10 @@ def test_some_of(values):
 
 
 def test_a_lone_name_is_no_list():
-    checks.require_attributes_list(None)
-    checks.require_attributes_list(["fluency"])
+    for good in (None, ["fluency"]):
+        checks.require_fits("attributes", good, Sequence[str] | None)
     with pytest.raises(InputError, match=r"use \['fluency'\]"):
-        checks.require_attributes_list("fluency")
+        checks.require_fits("attributes", "fluency", Sequence[str] | None)
 
 
 def test_require_count_accepts_integers_of_numpy():
