@@ -503,6 +503,6 @@ def tidy(estimates: pd.DataFrame) -> pd.DataFrame:
         raise InputError("estimates", others, f"conditions among {', '.join(CONDITIONS)}", "add them to CONDITIONS")
     blank = {name: kept[name].replace("", np.nan) for name in CONDITIONS if name in kept}
     filled = kept.assign(**blank).dropna(axis="columns", how="all")
-    counts: Mapping[str, str] = dict.fromkeys(_COUNTS, "int64")
+    counts: Mapping[str, str] = {name: "int64" for name in _COUNTS if name in filled}
     columns = [name for name in fixed if name in filled]
     return filled[columns].astype(counts).reset_index(drop=True)
