@@ -15,6 +15,7 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.core import About, Design, Judge, Reply, Score, Status, Trial
+from biaslab.core.checks import require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
@@ -171,6 +172,7 @@ class Stars:
     def __post_init__(self) -> None:
         if isinstance(self.aspects, str) or (self.aspects is not None and not self.aspects):
             raise InputError("aspects", self.aspects, "a list of at least one aspect")
+        require_fields(self)
         self._aspects()
         self._asking()
 

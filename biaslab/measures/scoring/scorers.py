@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.core import About, Completion, Likelihood, Nearest, Reply, Request, Status, Trial, reading_text
-from biaslab.core.checks import require_temperature, require_whole
+from biaslab.core.checks import require_fields, require_temperature, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -67,6 +67,7 @@ class Scorer(ABC):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         _ = self.asking
 
@@ -462,6 +463,7 @@ class StepWriting:
     keeps_replies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         require_temperature(self.temperature)
         require_whole("max_tokens", self.max_tokens, 1)
