@@ -377,3 +377,7 @@ def _provenance(source: str) -> str:
 def folder() -> Any:
     """Return the folder of templates and lists."""
     return files("biaslab.prompts")
+
+
+def __dir__() -> list[str]:
+    return __all__

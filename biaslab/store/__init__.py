@@ -43,6 +43,8 @@ from biaslab.store.stored_judge import StoredJudge
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["Store", "open_store"]
+
 _VERSION = metadata.version("biaslab")
 _CHUNK = 2000  # keys per query, passed as one JSON list; SQLite looks them up in order
 _KEYS = "key IN (SELECT value FROM json_each(?))"
@@ -343,3 +345,7 @@ def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(keys)
     while chunk := list(map(str, islice(remaining, _CHUNK))):
         yield chunk
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -664,3 +664,7 @@ def _bomb(_made: list[bytes] = []) -> bytes:  # noqa: B006 - made once, when it 
     if not _made:
         _made.append(bomb(128))
     return _made[0]
+
+
+def __dir__() -> list[str]:
+    return __all__
