@@ -421,18 +421,17 @@ class Connection:
         Raises
         ------
         Fault
-            If the server cannot be reached.
+            If the server cannot be reached, or is too busy to tell.
         """
-        status, _, body = await self._send("/models", None)
+        status, headers, body = await self._send_with_key("/models", None)
+        if faults.is_passing(status):
+            raise faults.of_status(status, self.body, headers, self.request)
         with contextlib.suppress(faults.NoAnswer):
             return _parse(body) if status < 400 else None
 
     async def _ask(self, path: str, content: bytes) -> Any:
         key = self._endpoint.key
-        status, headers, body = await self._send(path, content)
-        if status == 401 and key.can_refresh():
-            await asyncio.to_thread(key.header, refresh=True)
-            status, headers, body = await self._send(path, content)
+        status, headers, body = await self._send_with_key(path, content)
         if status >= 300:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
         document = _parse(body)
@@ -441,6 +440,15 @@ class Connection:
             wait = min(wait, self._owner.patience.minutes * 60)
             self._endpoint.pace.pause(asyncio.get_running_loop().time(), wait)
         return document
+
+    async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Send, and once more with a fresh key if the server no longer accepts the old one."""
+        sent = await self._send(path, content)
+        key = self._endpoint.key
+        if sent[0] != 401 or not key.can_refresh():
+            return sent
+        await asyncio.to_thread(key.header, refresh=True)
+        return await self._send(path, content)
 
     async def _send(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send a body, or a GET without one; return status, headers and body, or raise `Fault` without a response.

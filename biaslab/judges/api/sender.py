@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -58,6 +59,7 @@ class Sender:
         self._wire, self._endpoints, self._fingerprint = wire, endpoints, fingerprint
         self.thoughts, self.refusals = ThoughtsByBudget(wire.thinking_at), Refusals()
         self.proven: set[type] = set()
+        self._has_listed = len(endpoints.members) == 1  # a single server has nothing to be mixed with
         self._lacking: dict[tuple[type, bool], str] = {}  # kinds not answered, and why
 
     def check(self, request: Request) -> None:
@@ -73,8 +75,7 @@ class Sender:
         link = runner.Connection(client, endpoint, owner, request)
         post = partial(self.refusals.send, link)
         try:
-            if len(self._endpoints.members) > 1 and not endpoint.is_asked:
-                self._endpoints.note_models(endpoint, await link.models(), self._wire.model, request)
+            await self._require_one_model(client, owner, request, endpoint)
             exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
             reply = await self._generated(request, post) if exact is None else exact
         except faults.Filtered:
@@ -93,6 +94,27 @@ class Sender:
             words = f"the server runs {reply.model or 'an unnamed model'}, not {self._fingerprint}"
             raise ServerError(f"{words}; request that model, or use another fingerprint", request)
         return reply
+
+    async def _require_one_model(
+        self, client: openai.AsyncOpenAI, owner: SenderSettings, request: Request, endpoint: Endpoint
+    ) -> None:
+        """List the models of every server before the first request, and of each before it is asked.
+
+        A server that cannot be listed is left to its own first request, so that none is asked unlisted.
+        """
+
+        async def note(each: Endpoint) -> None:
+            document = await runner.Connection(client, each, owner, request).models()
+            self._endpoints.note_models(each, document, self._wire.model, request)
+
+        if not self._has_listed:
+            outcomes = await asyncio.gather(*map(note, self._endpoints.members), return_exceptions=True)
+            self._has_listed = True
+            for each, outcome in zip(self._endpoints.members, outcomes, strict=True):
+                if outcome is not None and (each is endpoint or not isinstance(outcome, faults.Fault)):
+                    raise outcome
+        elif not endpoint.is_asked and len(self._endpoints.members) > 1:
+            await note(endpoint)
 
     async def _generated(self, request: Request, post: Post) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
