@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from biaslab.core.errors import JudgeError, ServerError, UnreachableError
@@ -29,16 +29,8 @@ from biaslab.judges.api.faults import Fault, TooLargeError, bound
 if TYPE_CHECKING:
     import openai
 
-
-class Watching(Protocol):
-    """Watches the first replies before more requests are sent."""
-
-    def holds(self, in_flight: int) -> bool:
-        """Return whether sending is paused."""
-
-    def error(self, request: Request) -> JudgeError | None:
-        """Return the error that ends sending, or None."""
-
+    from biaslab.judges.api import ApiJudge
+    from biaslab.judges.api.sender import ThoughtsByBudget
 
 Attempt = Callable[[Request, Endpoint], Awaitable[Reply]]
 _LONGEST_WAIT = 60.0  # maximum seconds between two attempts, unless the server asks for more
@@ -143,7 +135,7 @@ class ReplyStream(Iterator[list[tuple[Request, Reply]]]):
         proven: set[type],
         taking: Callable[[Reply], None],
         retrying: Callable[[str], object] = str,
-        watching: Watching | None = None,
+        watching: ThoughtsByBudget | None = None,
     ) -> None:
         self._loop, self._attempt, self._endpoints, self._patience = loop, attempt, endpoints, patience
         self._taking, self._retrying, self._watching = taking, retrying, watching
@@ -366,15 +358,6 @@ _SHOWN = 4000  # number of characters of a response kept with a failure
 _CONNECT = 30.0  # seconds to connect to a server that has answered before
 
 
-class ConnectionSettings(Protocol):
-    """The judge that sends: its patience, and the number of requests sent."""
-
-    timeout: float
-    patience: Patience
-    redirects: Literal["refuse", "same_host"]
-    attempts: int
-
-
 class Connection:
     """Sends the messages of one request to one server.
 
@@ -384,15 +367,13 @@ class Connection:
         The client that sends it.
     endpoint : Endpoint
         The server.
-    owner : Owner
-        Whose attempts are counted.
+    owner : ApiJudge
+        The judge, whose attempts are counted.
     request : Request
         The request, for messages.
     """
 
-    def __init__(
-        self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: ConnectionSettings, request: Request
-    ) -> None:
+    def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: ApiJudge, request: Request) -> None:
         self._client, self._endpoint, self._owner, self.request = client, endpoint, owner, request
         self._body = b""
 
