@@ -53,12 +53,11 @@ class Loop:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
 
-    def wait(self, work: Coroutine[Any, Any, object], seconds: float) -> None:
-        """Run a coroutine in the loop's thread and wait for it, unless called from that thread."""
+    def wait(self, work: Coroutine[Any, Any, object], seconds: float | None = None) -> Any:
+        """Run a coroutine in the loop's thread and wait for its result, unless called from that thread."""
         if threading.current_thread() is self._thread:
-            self.loop.create_task(work)
-            return
-        asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+            return self.loop.create_task(work)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     def close(self) -> None:
         """End the thread, whatever it is doing."""

@@ -132,7 +132,12 @@ def _sort_of(request: Request) -> tuple[type, bool]:
 
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 #: Optional fields, each with the words by which servers name it; "system" is the role of a message.
-_NAMED = {"temperature": ("temperature",), "seed": ("seed",), "stop": ("stop",), "system": ("system", "role", "developer")}
+_NAMED = {
+    "temperature": ("temperature",),
+    "seed": ("seed",),
+    "stop": ("stop",),
+    "system": ("system", "role", "developer"),
+}
 _NAMED |= {name: (name.replace("_", ""),) for name in _LIMITS}
 _STATUSES = (400, 404, 422)
 #: Words about a value of which another would be accepted.
@@ -315,7 +320,7 @@ class Thoughts:
 
     Parameters
     ----------
-    thinking : Thinking, optional
+    thinking : ThinkingOption, optional
         What is requested.
 
     Attributes
