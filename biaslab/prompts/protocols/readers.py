@@ -348,7 +348,7 @@ class Matches(VerdictReader):
 
     Parameters
     ----------
-    values : sequence of (str, float)
+    verdicts : sequence of (str, float)
         Each pattern and its value.
     labels : sequence of (str, float), optional
         A reply for each value; by default the shortest that its pattern matches.
@@ -359,18 +359,13 @@ class Matches(VerdictReader):
     [0.0]
     """
 
-    values: VerdictValues
+    verdicts: VerdictValues
     labels: VerdictValues = ()
-
-    @property
-    def points(self) -> tuple[float, ...]:
-        """The values of all patterns."""
-        return tuple(sorted({value for _, value in self.values}))
 
     def find(self, text: str) -> list[float]:
         """Return the values of all matches, by position; matches do not overlap."""
         values: list[float] = []
-        while hits := [(match, value) for pattern, value in self.values if (match := compiled(pattern).search(text))]:
+        while hits := [(match, value) for pattern, value in self.verdicts if (match := compiled(pattern).search(text))]:
             match, value = min(hits, key=lambda pair: pair[0].start())
             values.append(value)
             text = text[max(match.end(), 1) :]
@@ -380,9 +375,9 @@ class Matches(VerdictReader):
         """Return the label for a value, or a short text that only its own pattern matches."""
         if self.labels:
             return label_of(self.labels, value)
-        pattern = label_of(self.values, value)
+        pattern = label_of(self.verdicts, value)
         texts = [*matching_texts(pattern), pattern]
-        alone = (text for text in texts if [value] == [each for own, each in self.values if compiled(own).search(text)])
+        alone = (text for text in texts if [value] == [of for own, of in self.verdicts if compiled(own).search(text)])
         return next(alone, texts[0])
 
 
@@ -713,8 +708,8 @@ class Function(VerdictReader):
     Parameters
     ----------
     function : callable
-        Maps a text to a number, a label of `examples`, or None if it finds nothing.
-    examples : sequence of (str, float)
+        Maps a text to a number, or to None if it finds nothing.
+    verdicts : sequence of (str, float)
         Replies and their values, so that replies can be written.
 
     Raises
@@ -730,16 +725,11 @@ class Function(VerdictReader):
     """
 
     function: Callable[[str], Any]
-    examples: VerdictValues
-
-    @property
-    def points(self) -> tuple[float, ...]:
-        """The values of the examples."""
-        return tuple(sorted({value for _, value in self.examples}))
+    verdicts: VerdictValues
 
     def __post_init__(self) -> None:
-        require_verdicts(self.examples, "examples")
-        for text, value in self.examples:
+        require_verdicts(self.verdicts, "examples")
+        for text, value in self.verdicts:
             if self.find(text) != [value]:
                 misread = f"a function that reads {text!r} as {self.find(text)}"
                 raise InputError("parse", misread, f"one that reads it as {value}")
@@ -755,4 +745,4 @@ class Function(VerdictReader):
 
     def write(self, value: float) -> str:
         """Return the first example with a value."""
-        return label_of(self.examples, value)
+        return label_of(self.verdicts, value)
