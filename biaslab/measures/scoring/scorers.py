@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core.checks import require_temperature, require_whole
+from biaslab.core.checks import require_fields, require_temperature, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Nearest, reading_text
 from biaslab.core.requests import About, Completion, Likelihood, Reasons, Request
@@ -70,6 +70,7 @@ class Scorer(ABC):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         _ = self.asking
 
@@ -465,6 +466,7 @@ class StepWriting:
     keeps_replies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         require_temperature(self.temperature)
         require_whole("max_tokens", self.max_tokens, 1)
