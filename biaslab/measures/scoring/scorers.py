@@ -15,7 +15,7 @@ from biaslab import prompts
 from biaslab.core.checks import require_fields, require_temperature, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Nearest, reading_text
-from biaslab.core.requests import About, Completion, Likelihood, Request
+from biaslab.core.requests import About, Completion, Likelihood, Reasons, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
@@ -318,7 +318,7 @@ class Rating(Scorer):
     """
 
     scale: str = "1-10"
-    reasons: prompts.Reasons = "none"
+    reasons: Reasons = "none"
     temperature: float = field(default=0.0, kw_only=True)
     max_tokens: int | None = field(default=None, kw_only=True)
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
