@@ -381,7 +381,3 @@ def _source(name: str) -> str:
 def folder() -> Any:
     """Return the folder of templates and lists."""
     return files("biaslab.prompts")
-
-
-def __dir__() -> list[str]:
-    return __all__

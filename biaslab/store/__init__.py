@@ -349,7 +349,3 @@ def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(keys)
     while chunk := list(map(str, islice(remaining, _CHUNK))):
         yield chunk
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -655,7 +655,3 @@ ANSWERS: Mapping[str, FaultKind] = {
 }
 #: Every kind, by name.
 FAULTS: Mapping[str, FaultKind] = {**REFUSALS, **ANSWERS}
-
-
-def __dir__() -> list[str]:
-    return __all__
