@@ -17,7 +17,7 @@ from biaslab import datasets
 from biaslab.atlas import published
 from biaslab.atlas.published import experiments
 from biaslab.cli import app, main
-from biaslab.cli.options import make_probe, name_dataset
+from biaslab.cli.options import DataOptions, make_probe
 from biaslab.core.checks import pairs
 from biaslab.core.project import types_of
 from biaslab.datasets import available, topicalchat, wmt
@@ -198,7 +198,7 @@ def test_every_command_names_existing_data_sets_and_options(command):
     else:
         [notebook] = given["only"]
         read_given([NOTEBOOKS[notebook]], pairs(given["param"], "param", "NAME=VALUE"))
-    assert name_dataset(dataset, None, None, None, None) == dataset
+    assert DataOptions(dataset).name() == dataset
 
 
 def test_a_command_stands_in_the_row_of_its_notebook():

@@ -38,29 +38,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+for commands in (
+    probe.study_app,
+    figures.figures_app,
+    report.estimates_app,
+    audit.logs_app,
+    store.view_app,
+):
+    app.add_typer(commands)
 app.add_typer(store.store_app, name="store")
 app.add_typer(probe.batch_app, name="batch")
 app.add_typer(audit.atlas_app, name="atlas")
 app.add_typer(figures.notebooks_app, name="notebooks")
 app.add_typer(probe.protocol_app, name="protocol")
-for _command in (
-    figures.figures,
-    probe.probe,
-    probe.estimate,
-    figures.paper,
-    probe.plan,
-    probe.screen,
-    figures.validate,
-    report.check,
-    report.compare,
-    audit.audit,
-    audit.doctor,
-    report.card,
-    report.table,
-    store.view,
-):
-    app.command()(_command)
-app.command("list")(probe.list_everything)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -56,6 +56,10 @@ _RECORDS = f"SELECT {', '.join(READ)} {_ROWS}"
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class Store:
     """Replies in one SQLite file, addressed by the content of their request and the judge's id.
 
@@ -345,7 +349,3 @@ def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(keys)
     while chunk := list(map(str, islice(remaining, _CHUNK))):
         yield chunk
-
-
-def __dir__() -> list[str]:
-    return __all__
