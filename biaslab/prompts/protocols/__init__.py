@@ -23,7 +23,6 @@ from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import AT_LIMIT, Reply, Status
 from biaslab.prompts.parsing.choice import settled
-from biaslab.prompts.protocols.files import arguments_of
 from biaslab.prompts.protocols.list_reader import LONGEST_LIST, SHORTEST_LIST, ListReply, Places
 from biaslab.prompts.protocols.readers import LabelReader, VerdictReader, VerdictValues
 from biaslab.prompts.protocols.slots import (
@@ -260,6 +259,8 @@ class Protocol:
             If the file contains no protocol, several and none is named, or no format of replies; the message says what
             to give.
         """
+        from biaslab.prompts.protocols.files import arguments_of
+
         allowed = signature(cls.from_template).parameters
         return cls.from_template(**arguments_of(Path(path), name, changes, allowed))
 
