@@ -145,16 +145,27 @@ class Design(Protocol):
     """Plans judgements and reads their replies: a probe or scorer, as taken by `biaslab.collect`. Pure.
 
     The ``design`` of a sequential design takes a second parameter ``trials``, the trials so far; `biaslab.collect`
-    calls it until it yields nothing. If later rounds build on the judge's text, the attribute ``keeps_replies`` is
-    true, and the column ``reply`` of the trials holds the text of each reply.
+    calls it until it yields nothing. Classes that derive from it inherit the defaults of all attributes but the name.
 
     Attributes
     ----------
     name : str
         What is measured; for a probe the phenomenon, also the name of its module and notebook.
+    unprompted : frozenset of type
+        Kinds of requests without a prompt (`Score`, `Compare`, `Rank`) that can be asked instead, because what is
+        measured does not depend on the prompt.
+    protocol : object, optional
+        The user's own prompt and parser, if the design takes one.
     """
 
     name: ClassVar[str]
+    unprompted: ClassVar[frozenset[type]] = frozenset()
+    protocol: Any = None
+
+    @property
+    def keeps_replies(self) -> bool:
+        """Whether trials have a column ``reply`` with the judge's text, on which later rounds build."""
+        return False
 
     def design(self, dataset: Dataset) -> Iterable[Trial]:
         """Plan the judgements of a data set."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Store", "open_store"]
+
 _VERSION = metadata.version("biaslab")
 _CHUNK = 2000  # keys per query, passed as one JSON list; SQLite looks them up in order
 _KEYS = "key IN (SELECT value FROM json_each(?))"

@@ -792,3 +792,7 @@ def list_protocol(ranks: bool = False, label: bool = True) -> Protocol:
         max_tokens=128 if ranks else 16,
         name="list_ranking" if ranks else "list_best",
     )
+
+
+def __dir__() -> list[str]:
+    return __all__
