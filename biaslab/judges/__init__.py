@@ -15,7 +15,13 @@ from biaslab.core.interfaces import Judge
 from biaslab.core.project import SETTINGS, named_tables
 from biaslab.core.schema import Dataset
 
+__all__ = ["available", "described", "load_judge", "make_named", "named_judges"]
+
 _ANNOUNCED = "biaslab.judges"  # entry points: name = kind before the colon, value = factory that takes the whole name
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def available() -> dict[str, str]:
