@@ -273,7 +273,9 @@ def fits(value: object, hint: Any) -> bool:
     if origin in (int, float):
         return isinstance(value, Integral if origin is int else Real) and not isinstance(value, bool)
     if origin is bool:
-        return type(value).__name__ in ("bool", "bool_")  # also numpy's
+        from numpy import bool_  # imported here because the command line starts without numpy
+
+        return isinstance(value, bool | bool_)
     if origin is Any or not isinstance(origin, type):
         return True
     if origin.__name__ == "Callable":

@@ -114,7 +114,7 @@ def _table() -> tuple[Aspect, ...]:
 
 
 @dataclass(frozen=True)
-class Stars:
+class Stars(Design):
     """Ask for stars, one aspect per request or all aspects at once.
 
     Parameters
@@ -241,7 +241,7 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Reward:
+class Reward(Design):
     """Ask an evaluator for one number per candidate, the objective of reranking and training.
 
     Parameters

@@ -312,3 +312,7 @@ def described(table: Mapping[str, Any]) -> str:
     if "judge" in table:
         return f"{table['judge']}, in {SETTINGS}"
     return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {SETTINGS}"
+
+
+def __dir__() -> list[str]:
+    return __all__

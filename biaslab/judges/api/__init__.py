@@ -517,3 +517,7 @@ def _patience(where: str, options: Mapping[str, Any]) -> Patience:
     _require_known(where, options, tuple(defaults))
     types = {name: "whole" if isinstance(default, int) else "number" for name, default in defaults.items()}
     return Patience(**{name: _read(f"{where}.{name}", types[name], value) for name, value in options.items()})
+
+
+def __dir__() -> list[str]:
+    return __all__
