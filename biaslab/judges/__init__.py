@@ -20,10 +20,6 @@ __all__ = ["available", "described", "load_judge", "make_named", "named_judges"]
 _ANNOUNCED = "biaslab.judges"  # entry points: name = kind before the colon, value = factory that takes the whole name
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 def available() -> dict[str, str]:
     """Return the forms of judge names for the command line and notebooks, with descriptions."""
     own = {
