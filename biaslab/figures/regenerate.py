@@ -28,7 +28,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from biaslab.core.checks import did_you_mean, read, require_extra, require_whole, unknown
+from biaslab.core.checks import did_you_mean, is_there, read, require_extra, require_whole, unknown
 from biaslab.core.errors import InputError, NotebookError
 from biaslab.core.output import count
 from biaslab.core.project import PLACES, bundled, defaults, folder_of, parameters_cell, types_of
@@ -386,17 +386,11 @@ def _stamps(value: Any) -> Iterator[tuple[str, int, int]]:
     """Yield name, size and time of each file named by a parameter, directly or through its folder."""
     for text in value if isinstance(value, list | tuple) else [value]:
         named = Path(text) if isinstance(text, str | Path) and str(text) not in ("", ".") else None
-        if named is None or not _exists(named):
+        if named is None or not is_there(named):
             continue
         for file in sorted(named.rglob("*")) if named.is_dir() else [named]:
             if file.is_file():
                 yield str(file), file.stat().st_size, file.stat().st_mtime_ns
-
-
-def _exists(path: Path) -> bool:
-    with suppress(OSError, ValueError):  # a long text is not a file name
-        return path.exists()
-    return False
 
 
 @cache
