@@ -16,6 +16,8 @@ from biaslab.cli import audit, figures, probe, report, store
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
 from biaslab.core.stopping import Stopped
 
+__all__ = ["app", "main"]
+
 _INTERRUPTED = 130
 _STOPPED = "biaslab: stopped; all replies so far are in the store; run the same command again to continue"
 _EPILOG = """
@@ -118,3 +120,7 @@ def _explain(error: Exception) -> tuple[int, str]:
 def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
     prefix = "" if issubclass(category, MissingDataWarning) else f"{category.__name__}: "
     typer.echo(f"biaslab: warning: {prefix}{' '.join(str(message).split())}", err=True)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -217,7 +217,7 @@ def _by_form(files: Sequence[Path], classes: Sequence[type[Probe]]) -> dict[str,
 
 def forms_of(kind: type[Probe]) -> list[str]:
     """Return the forms of protocol that a probe accepts."""
-    return [form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"]
+    return list(kind.protocol_forms)
 
 
 def _preferred(kind: type[Probe], forms: Iterable[str]) -> list[str]:

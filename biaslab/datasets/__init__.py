@@ -22,6 +22,11 @@ from biaslab.core.schema import Dataset
 
 __all__ = ["Dataset", "available", "join_name", "load_dataset", "maps_columns"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _BUNDLED = ("dialogue_sets", "dialogues", "graded", "lengths")
 _NOT_LOADERS = {"construction"}
 
@@ -175,3 +180,7 @@ def check_options(name: str, load: Callable[..., Any], options: Mapping[str, Any
 def _options(load: Callable[..., Any]) -> tuple[str, ...]:
     named = (each for each in signature(load).parameters.values() if each.kind is not Parameter.VAR_KEYWORD)
     return tuple(each.name for each in named if each.name != "path")
+
+
+def __dir__() -> list[str]:
+    return __all__
