@@ -70,7 +70,7 @@ class Protocol:
         Whether it shows two candidates, one, or 2 to 20.
     turns : tuple of (role, SlotText)
         The messages; a final assistant message is the beginning of the reply.
-    reader : Reader
+    reader : VerdictReader
         Finds verdicts in a reply, and writes them.
     points : tuple of float
         The possible values of a reply: for pairs, probabilities that the candidate shown first wins (½ is a tie); for
@@ -185,7 +185,7 @@ class Protocol:
             attributes, ``"scores.{attribute}"``.
         parse, examples : callable and mapping of str to float, optional
             A custom function from a reply to a number or None, and replies with their values.
-        reader : Reader, optional
+        reader : VerdictReader, optional
             Any other reader.
         choose : {"last", "first", "only", "single"}
             Which of several verdicts counts.
