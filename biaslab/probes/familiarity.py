@@ -340,7 +340,7 @@ class Familiarity(PairFeatureProbe):
         """Return the source of a cell's perplexities."""
         if "log_perplexity" not in cell.trials:
             return cell.where["judge"]
-        return cell.trials[READER].iloc[0]
+        return cell.trials[READER].iloc[0] if READER in cell.trials else self.likelihood_judge  # as in the atlas
 
     def _texts(self, item: Item) -> dict[str, str]:
         with_source = self.sources and item.context.strip() and self.forms != ("pairs",)
