@@ -17,6 +17,7 @@ from biaslab import prompts
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
+from biaslab.core.metrics import MetricForm
 from biaslab.core.requests import About, Choice, Compare, Completion, Request, Score, request_key
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -77,7 +78,7 @@ class PairProbe(Probe):
         prompt.
     """
 
-    protocol_forms = ("pair",)
+    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("pair",)
 
     answer: VerdictAnswer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
@@ -230,7 +231,7 @@ def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[floa
     Replies to a protocol are parsed by it.
     """
     if isinstance(trial.request, Compare):
-        return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
+        return (math.nan, "refused") if reply.score is None else (reply.score, "tie" if reply.score == 0.5 else "ok")
     if isinstance(protocol, Protocol):
         return protocol.read(reply, trial.attribute)
     if isinstance(trial.request, Choice):
@@ -239,10 +240,6 @@ def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[floa
     if chosen is None and status != "tie":
         return math.nan, status
     return (0.5, "tie") if chosen is None or chosen == 2 else (1.0 - chosen, "ok")
-
-
-def _status(value: float) -> Status:
-    return "tie" if value == 0.5 else "ok"
 
 
 def draw_of(seed: int, context_id: str) -> np.random.Generator:
@@ -334,7 +331,7 @@ class ScoreProbe(Probe):
     """
 
     unprompted = frozenset({Score})
-    protocol_forms = ("score",)
+    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("score",)
     columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
 
     scale: str = field(default="1-5", kw_only=True)
