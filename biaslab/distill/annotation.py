@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, cast
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.core.checks import require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Judge
 from biaslab.core.requests import About, Score
@@ -174,6 +175,7 @@ class Stars(Design):
     def __post_init__(self) -> None:
         if isinstance(self.aspects, str) or (self.aspects is not None and not self.aspects):
             raise InputError("aspects", self.aspects, "a list of at least one aspect")
+        require_fields(self)
         self._aspects()
         self._asking()
 

@@ -121,7 +121,7 @@ def _class_of(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *map(_class_of, names())])
+    return sorted([*__all__, *map(_class_of, names())])
 
 
 def __getattr__(name: str) -> type[Any]:  # parameters unknown to type checkers

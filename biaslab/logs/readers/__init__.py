@@ -136,3 +136,7 @@ def _of_files(reading: LogReading, path: str | Path, alone: bool) -> list[pd.Dat
         reading.alone = alone or document.name == Path(path).name
         parts += reading.of(document)
     return parts
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core.checks import require_temperature, require_whole
+from biaslab.core.checks import require_fields, require_temperature, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Nearest, reading_text
-from biaslab.core.requests import About, Completion, Likelihood, Request
+from biaslab.core.requests import About, Completion, Likelihood, Reasons, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
@@ -63,6 +63,7 @@ class Scorer(Design, ABC):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         _ = self.asking
 
@@ -310,7 +311,7 @@ class Rating(Scorer):
     """
 
     scale: str = "1-10"
-    reasons: prompts.Reasons = "none"
+    reasons: Reasons = "none"
     temperature: float = field(default=0.0, kw_only=True)
     max_tokens: int | None = field(default=None, kw_only=True)
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
@@ -458,6 +459,7 @@ class StepWriting(Design):
     keeps_replies = True
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         require_temperature(self.temperature)
         require_whole("max_tokens", self.max_tokens, 1)
