@@ -297,7 +297,7 @@ def test_a_recipe_has_the_steps_that_are_given_and_no_others(data):
     assert stepped[0].replace("Evaluation steps:\n1. Look.\n2. Decide.\n\n", "") == plain[0]
     with pytest.raises(InputError, match="steps"):
         list(Rating(["fluency"], steps={"coherence": ["Look."]}).design(data))
-    with pytest.raises(InputError, match="steps is .* a list of names"):
+    with pytest.raises(InputError, match=r"steps is .* a list of names"):
         Rating(["fluency"], steps={"fluency": "Look."})
 
 
