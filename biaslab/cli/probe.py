@@ -330,13 +330,14 @@ def plan_labels(
         raise InputError(
             "effect", None, "a shift to detect, or a budget of contexts to label", "add --effect .05 or --budget 40"
         )
-    from biaslab import correct, read_judgements
+    from biaslab.correct import choose_contexts, plan_labels
+    from biaslab.logs.readers import read_judgements
 
     trials = read_judgements(judged)
     if effect is not None:
-        typer.echo(str(correct.plan_labels(trials, labels, effect, systems=system or None, **options)))
+        typer.echo(str(plan_labels(trials, labels, effect, systems=system or None, **options)))
     if budget is not None:
-        chosen = correct.choose_contexts(trials, budget)
+        chosen = choose_contexts(trials, budget)
         typer.echo(f"to label: {', '.join(chosen['context_id'].head(10))}{', …' if len(chosen) > 10 else ''}")
         write_table(chosen, out, "context")
 

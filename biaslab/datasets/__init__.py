@@ -180,7 +180,3 @@ def check_options(name: str, load: Callable[..., Any], options: Mapping[str, Any
 def _options(load: Callable[..., Any]) -> tuple[str, ...]:
     named = (each for each in signature(load).parameters.values() if each.kind is not Parameter.VAR_KEYWORD)
     return tuple(each.name for each in named if each.name != "path")
-
-
-def __dir__() -> list[str]:
-    return __all__

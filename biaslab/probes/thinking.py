@@ -28,7 +28,7 @@ from biaslab.probes.base.probe import FAIR, Accepted, Probe, planted
 from biaslab.probes.base.questions import settle
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, undefined, without_interval
-from biaslab.stats.joint_jackknife import Together, quickly, suppressed_data_warnings
+from biaslab.stats.joint_jackknife import CellKey, Together, quickly, suppressed_data_warnings
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import estimate_alpha
 from biaslab.stats.samples import agreement_within
@@ -249,7 +249,6 @@ def _name_of(budget: object) -> str:
     return str(as_thinking(budget))  # type: ignore[arg-type]
 
 
-CellKey = tuple[Any, ...]  # condition values of one row of the metric, None if empty
 _PER = 1000  # judgements to which dollars refer
 _POINTS = 100  # points per unit
 _EXACT_SCORES = 'undefined: expected scores are exact and have no sampling noise; use answer="text"'

@@ -388,7 +388,8 @@ class Verdicts:
     def changes(self) -> dict[str, Ratio]:
         """Return how often the verdict changes with the way of asking, and between samples (its noise floor).
 
-        Named ``verdict_change`` and ``resampling_change``; both are shares of pairs of samples, from 0 to 1; they are equal if the way of asking has no effect.
+        Named ``verdict_change`` and ``resampling_change``; both are shares of pairs of samples, from 0 to 1; they are
+        equal if the way of asking has no effect.
         """
         context, ones = self.pairs["context_id"], np.ones(len(self.pairs))
         return {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import product
 from os import PathLike
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -31,10 +31,12 @@ from biaslab.measures.scoring.pointwise import (
     read_score,
 )
 from biaslab.probes.base.probe import Probe
-from biaslab.prompts.edits.attacks import Defence, defend
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.samples import tempered
+
+if TYPE_CHECKING:
+    from biaslab.prompts.edits.attacks import Defence
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
 _PAIR_ANSWERS = get_args(VerdictAnswer)
@@ -161,7 +163,11 @@ class PairProbe(Probe):
         source = bool(context[1].strip())
         texts = (shown, shown_second)
         about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
-        defended = prompt if defence == "none" else defend(prompt, defence)
+        defended = prompt
+        if defence != "none":
+            from biaslab.prompts.edits.attacks import defend
+
+            defended = defend(prompt, defence)
         kept = parts if len(whole) == len(prompt) and defended is prompt else ()
         where = context[0], attribute, first, second
         if self.answer == "distribution":
