@@ -136,8 +136,8 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
     metrics = _gains(trials, contrast, _CONTRAST, cell.resampling, 0.0)
     if contrast.attrs["n_dropped"] and isinstance(ratio := metrics["win"], Ratio):
         metrics["win"] = replace(ratio, extremes=_extremes(trials))
-    note = cell.note_missing(contrast, "variant", _CONTRAST)
-    yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, contrast, note=note)
+    notes = cell.note_missing(contrast, "variant", _CONTRAST)
+    yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, contrast, notes=notes)
     yield from _effects_against_unedited(cell, trials)
     yield from _flips(cell, trials)
     for edited, part in _sides(contrast) if cell.wants("side_win_excess", "side_logit_excess") else ():
@@ -633,7 +633,7 @@ def score_parts(cell: Cell) -> Iterator[Part]:
     bounds = scale.low, scale.high
     contrast = whole(cell, trials, "variant", (EDITED, NULL), loud=True)
     excess = cell.bounded(partial(_shift, bounds, (EDITED, NULL)), contrast, "variant", (EDITED, NULL), bounds)
-    yield Part({"score_excess": excess}, contrast, note=cell.note_missing(contrast, "variant", (EDITED, NULL)))
+    yield Part({"score_excess": excess}, contrast, notes=cell.note_missing(contrast, "variant", (EDITED, NULL)))
     all_three = whole(cell, trials, "variant", VARIANTS, keep=("human",))
     differences: dict[str, Estimable] = {
         "score_excess_sd": partial(_in_deviations, all_three, cell.resampling),

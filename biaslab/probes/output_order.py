@@ -450,8 +450,8 @@ def _of_pairs(cell: Cell) -> Iterator[Part]:
             for name, (one, two) in zip(_SHIFTS_OF_PAIRS, rates, strict=True)
         }
         changes = dict(zip(("verdict_change", "resampling_change"), verdicts.changes(), strict=True))
-        note = cell.note_missing(verdicts.n_dropped, "order", orders)
-        yield Part({**shifts, **changes}, verdicts.counts, {"order": "-".join(orders)}, note)
+        notes = cell.note_missing(verdicts.n_dropped, "order", orders)
+        yield Part({**shifts, **changes}, verdicts.counts, {"order": "-".join(orders)}, notes)
         for place, order in enumerate(orders):
             if order != "sr" or orders == SHIFTS["reason_first_shift"]:
                 of_order = zip(_RATES_OF_PAIRS, (each[place] for each in rates), strict=True)

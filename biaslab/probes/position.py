@@ -19,7 +19,7 @@ from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, mi
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import FAIR, Accepted, paired, planted
 from biaslab.probes.base.questions import PairProbe, draw
-from biaslab.stats.estimate import Estimate, by_construction
+from biaslab.stats.estimate import Estimate, Note, by_construction
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -183,19 +183,20 @@ class Position(PairProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
-        metrics, note = _metrics(blocks, self.resampling), ""
+        metrics = _metrics(blocks, self.resampling)
+        notes: tuple[Note, ...] = ()
         if blocks.attrs["n_dropped"] and not self.resampling.values_only:
             for name, bounds in missing_data_bounds(cell.trials).items():
                 if isinstance(ratio := metrics[name], Ratio):
                     metrics[name] = replace(ratio, extremes=bounds)
-            note = note_missing_pairs(cell.trials)
+            notes = note_missing_pairs(cell.trials)
         if (cell.trials["template"] == EACH_ALONE).all() and _is_free(blocks):
             checked = f"each text is scored alone, so swapping changes none of {len(blocks):,} verdicts"
             n = blocks["context_id"].nunique()
             metrics["first_position_rate"] = by_construction(0.5, n, checked)
             metrics["first_position_logit"] = by_construction(0.0, n, checked)
         metrics["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials)
-        yield Part(metrics, blocks, {"human_gap": np.nan}, note)
+        yield Part(metrics, blocks, {"human_gap": np.nan}, notes)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)
             yield Part({name: binned[name] for name in _BY_GAP}, part, {"human_gap": gap})

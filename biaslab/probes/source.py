@@ -283,7 +283,7 @@ class Source(ScoreProbe):
                 yield Part(agreement, blocks, where | {"source": source})
         shift = cell.bounded(partial(_shift, scale=scale), blocks, "source", _SOURCES, (scale.low, scale.high))
         differences = {"source_shift": shift, **_sample_differences(cell)}
-        yield Part(differences, blocks, note=cell.note_missing(blocks, "source", _SOURCES))
+        yield Part(differences, blocks, notes=cell.note_missing(blocks, "source", _SOURCES))
         for source in _SOURCES:
             mean = mean_of(blocks, blocks[source], None, (scale.low, scale.high), _MISSING)
             yield Part({"mean_score": mean}, blocks, {"source": source})
@@ -295,8 +295,8 @@ def _of_pairs(cell: Cell) -> Iterator[Part]:
     accuracies = verdicts.accuracies()
     lost = partial(replace(accuracies[0], inference="t").difference, accuracies[1], cell.resampling)
     changes = dict(zip(("verdict_change", "resampling_change"), verdicts.changes(), strict=True))
-    note = cell.note_missing(verdicts.n_dropped, "source", _SOURCES)
-    yield Part({"accuracy_loss": lost, **changes}, verdicts.counts, note=note)
+    notes = cell.note_missing(verdicts.n_dropped, "source", _SOURCES)
+    yield Part({"accuracy_loss": lost, **changes}, verdicts.counts, notes=notes)
     for source, accuracy in zip(_SOURCES, accuracies, strict=True):
         yield Part({"comparative_accuracy": accuracy}, verdicts.counts, {"source": source})
 

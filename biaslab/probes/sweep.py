@@ -644,7 +644,7 @@ def _alpha(cell: Cell, trials: pd.DataFrame, exact: Bools, what: str) -> Estimat
     alpha = verdicts.alphas(cell.resampling)[0]
     if (trials["at"] == 0).all() and alpha.estimate == 1:
         note = "1 by construction: greedy answers are equal"
-        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note)
+        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", notes=(note,))
     return alpha
 
 
@@ -662,5 +662,5 @@ def _shift(
         name: partial(replace(one, inference="t").difference, two, cell.resampling)
         for name, (one, two) in zip(names, rates, strict=True)
     }
-    note = replace(cell, trials=trials).note_missing(verdicts.n_dropped, way, ways)
-    return Part(shifts, verdicts.counts, where, note)
+    notes = replace(cell, trials=trials).note_missing(verdicts.n_dropped, way, ways)
+    return Part(shifts, verdicts.counts, where, notes)

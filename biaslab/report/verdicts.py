@@ -34,10 +34,10 @@ from biaslab.report.wording import (
     size as written,
     varying,
 )
-from biaslab.stats.estimate import BY_CONSTRUCTION, WITHOUT_SPREAD, is_above, side_of, significant, unseen_share
+from biaslab.stats.estimate import is_above, notes_of, side_of, significant, unseen_share
 from biaslab.stats.frame import LEADING, corrected, corrected_effects, require_columns, without_breakdowns
-from biaslab.stats.missing import TIPPING, decided_by_missing
-from biaslab.stats.reliability import LEAST_RELIABILITY, needed_reliability
+from biaslab.stats.missing import decided_by_missing
+from biaslab.stats.reliability import depends_on_reliability
 
 if TYPE_CHECKING:
     from biaslab.core.metrics import Comparison
@@ -269,7 +269,7 @@ def side_words(metric: Metric, side: str) -> str:
 
 def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None, over: str) -> str:
     """Say which effects are excluded."""
-    if record.get("method") == BY_CONSTRUCTION:
+    if "by_construction" in notes_of(record):
         return f"{_effect(metric)}, by construction"
     if is_never(record, size):
         few = f"at most {percent(share_unseen(record), 2)} of all contexts can have one"
@@ -322,10 +322,9 @@ def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float 
         low, high = float(record["bound_low"]), float(record["bound_high"])
         if np.isnan([low, high]).any():
             return f"{reason_missing}, whose effect is unbounded"
-        tipping = [clause for clause in reason(record, "").split("; ") if clause.startswith(TIPPING)]
-        return "; ".join(
-            [f"{reason_missing}: with them, the interval could lie anywhere in {bounds_of(low, high)}", *tipping]
-        )
+        words = f"{reason_missing}: with them, the interval could lie anywhere in {bounds_of(low, high)}"
+        tipping = notes_of(record).get("tipping_point")
+        return f"{words}; {tipping}" if tipping else words
     if doubt == "reliability":
         return f"{reason(record, '')}, which a single rating cannot show"
     if doubt == "powerless":
@@ -360,7 +359,7 @@ RARE = 0.1
 
 def decide(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
     """Return the finding for an estimate and, if inconclusive, the reason."""
-    if record.get("method") == BY_CONSTRUCTION:
+    if "by_construction" in notes_of(record):
         return "none", ""
     if np.isnan(record["q_value"]) or null is None:
         return "untested", ""
@@ -380,7 +379,7 @@ def decide(record: Mapping[Any, Any], null: float | None, size: float | None) ->
         return "blind", "powerless" if record["mde"] > 0 else "unknown"
     if excludes(record, null, size):
         return "none", ""
-    return "blind", "reliability" if _needs_reliability(record) else "wide"
+    return "blind", "reliability" if depends_on_reliability(record) else "wide"
 
 
 def _significant(
@@ -391,12 +390,7 @@ def _significant(
         return "blind", "contains"
     if decided_by_missing(record, null, side):
         return "blind", "missing"
-    return ("blind", "reliability") if _needs_reliability(record) else (side, "")
-
-
-def _needs_reliability(record: Mapping[Any, Any]) -> bool:
-    """Return whether a finding depends on the unknown reliability of human scores."""
-    return is_above(needed_reliability(reason(record, "")), LEAST_RELIABILITY)
+    return ("blind", "reliability") if depends_on_reliability(record) else (side, "")
 
 
 def excludes(record: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
@@ -408,8 +402,7 @@ def excludes(record: Mapping[Any, Any], null: float | None, size: float | None) 
 
 def is_never(record: Mapping[Any, Any], size: float | None) -> bool:
     """Return whether no context shows an effect and no interval bounds its size."""
-    unvarying = str(record.get("method", "")).startswith(WITHOUT_SPREAD)
-    return unvarying and (size is None or record["ci_low"] == record["ci_high"])
+    return "no_variation" in notes_of(record) and (size is None or record["ci_low"] == record["ci_high"])
 
 
 def share_unseen(record: Mapping[Any, Any]) -> float:

@@ -29,14 +29,14 @@ from biaslab.stats.correlation import (
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights
 from biaslab.stats.estimate import (
     ALPHA,
-    BY_CONSTRUCTION,
-    EXACT,
-    WITHOUT_SPREAD,
+    FEWEST,
     Estimate,
     Inference,
+    Note,
     by_construction,
     is_above,
     is_rounding,
+    notes_of,
     settled,
     side_of,
     significant,
@@ -60,7 +60,7 @@ from biaslab.stats.frame import (
     warn_missing,
     without_breakdowns,
 )
-from biaslab.stats.missing import TIPPING, UNBOUNDED, completed, decided_by_missing, note_missing, shift_extremes
+from biaslab.stats.missing import completed, decided_by_missing, note_missing, shift_extremes
 from biaslab.stats.power import expected_power, inflation
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model, log_odds_at_equal, logistic_model, slope_at_equal
@@ -72,11 +72,10 @@ from biaslab.stats.reliability import (
     Fit,
     Measurement,
     alpha_difference,
+    depends_on_reliability,
     estimate_alpha,
     fit_components,
-    holds_above,
     krippendorff_alpha,
-    needed_reliability,
     spread_of_means,
 )
 from biaslab.stats.resample import (
@@ -101,7 +100,6 @@ from biaslab.stats.samples import (
     thought_variance,
 )
 from biaslab.stats.t_inference import (
-    FEWEST,
     detectable_effect,
     effect_or_why_not,
     estimate_by_t,
@@ -112,20 +110,15 @@ from biaslab.stats.t_inference import (
 
 __all__ = [
     "ALPHA",
-    "BY_CONSTRUCTION",
     "CELL",
     "DISTRIBUTION",
-    "EXACT",
     "FAMILY",
     "FEWEST",
     "ITEM",
     "LEADING",
     "LEAST_RELIABILITY",
     "MISSING_SHARE",
-    "TIPPING",
     "TRAILING",
-    "UNBOUNDED",
-    "WITHOUT_SPREAD",
     "Agreement",
     "Components",
     "Corrected",
@@ -136,6 +129,7 @@ __all__ = [
     "Inference",
     "Level",
     "Measurement",
+    "Note",
     "Ratio",
     "Resampling",
     "Statistic",
@@ -158,6 +152,7 @@ __all__ = [
     "correlation_difference",
     "critical_p",
     "decided_by_missing",
+    "depends_on_reliability",
     "describe_distribution",
     "detectable_effect",
     "disattenuated_difference",
@@ -173,7 +168,6 @@ __all__ = [
     "expected_power",
     "fit_components",
     "has_value",
-    "holds_above",
     "in_order",
     "inflation",
     "is_above",
@@ -182,8 +176,8 @@ __all__ = [
     "linear_model",
     "log_odds_at_equal",
     "logistic_model",
-    "needed_reliability",
     "note_missing",
+    "notes_of",
     "number_items",
     "of_items",
     "over_clusters",

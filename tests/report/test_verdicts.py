@@ -26,7 +26,8 @@ NAN = float("nan")
 PROBES = available()
 WIDE = {"ci_low": 0.3, "ci_high": 0.6}
 NO_INTERVAL = {"ci_low": NAN, "ci_high": NAN}
-NEVER = {"estimate": 0.5, "ci_low": 0.5, "ci_high": 0.5, "mde": NAN, "method": "none; t test", "n_contexts": 96}
+UNVARYING = '[["no_variation", {"bounded": false}]]'
+NEVER = {"estimate": 0.5, "ci_low": 0.5, "ci_high": 0.5, "mde": NAN, "notes": UNVARYING, "n_contexts": 96}
 
 
 def finding(row, **options):

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from biaslab.core.metrics import Metric
 from biaslab.stats.blocks import has_value, whole_blocks
-from biaslab.stats.estimate import Estimate, Inference
+from biaslab.stats.estimate import Estimate, Inference, Note
 from biaslab.stats.frame import MISSING_SHARE, estimate_rows
-from biaslab.stats.missing import UNBOUNDED, note_missing, shift_extremes
+from biaslab.stats.missing import note_missing, shift_extremes
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -112,10 +112,10 @@ class Cell:
             return ratio
         return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, bounds, shift))
 
-    def note_missing(self, blocks: pd.DataFrame | int, condition: str, levels: Sequence[object]) -> str:
+    def note_missing(self, blocks: pd.DataFrame | int, condition: str, levels: Sequence[object]) -> tuple[Note, ...]:
         """Return a note if more is missing under one of the conditions; `blocks` may be the number dropped."""
         if not (blocks if isinstance(blocks, int) else blocks.attrs["n_dropped"]):
-            return ""
+            return ()
         planned = self.trials[self.trials[condition].isin(levels)]
         return note_missing(planned["context_id"], ~has_value(planned), planned[condition], f"the {condition}")
 
@@ -133,21 +133,21 @@ class Part:
         value are used.
     condition : mapping of str to object
         Condition columns in addition to those of the cell.
-    note : str
-        Note on missing data, added to its tests.
+    notes : tuple of Note
+        Notes on missing data, added to its tests.
     """
 
     metrics: Mapping[str, Estimable]
     counts: pd.DataFrame | tuple[int, int]
     condition: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
+    notes: tuple[Note, ...] = ()
 
     def rows(self, cell: Cell) -> list[dict[str, Any]]:
         """Estimate the chosen metrics, one row each."""
         chosen = {name: self.metrics[name] for name in cell.chosen if name in self.metrics}
         counts = self.judgements()
         estimates = {
-            name: _noted(_estimate(metric, cell.resampling, *counts), self.note, *counts)
+            name: _noted(_estimate(metric, cell.resampling, *counts), self.notes, *counts)
             for name, metric in chosen.items()
         }
         return estimate_rows(estimates, {**cell.where, **self.condition}, cell.resampling, *counts)
@@ -205,13 +205,12 @@ def label_mass(trials: pd.DataFrame) -> Ratio:
     return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
 
 
-def _noted(estimate: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimate:
+def _noted(estimate: Estimate, notes: tuple[Note, ...], n_trials: int, n_dropped: int) -> Estimate:
     """Add notes on missing data to a test: dependence on the condition, and lack of bounds."""
     if np.isnan(estimate.p_value) or not n_dropped:
         return estimate
     unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(estimate.bound_low)
-    notes = (estimate.note, note, UNBOUNDED if unbounded else "")
-    return replace(estimate, note="; ".join(filter(None, notes)))
+    return estimate.noted(*notes, *([Note("unbounded")] if unbounded else []))
 
 
 def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:
