@@ -19,7 +19,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 import biaslab as bl
-from biaslab.calibration.cells import JUDGES, TWO, ValidationCell, _asked, declared_mode
+from biaslab.calibration.cells import JUDGES, TWO, ValidationCell, _probe_judge_and_data, declared_mode
 from biaslab.calibration.population import Population, difference_each, studies, weaker
 from biaslab.judges.repetition import AnswerMode
 
@@ -131,12 +131,12 @@ def pairs_of(kind: type, name: str, population: int) -> list[Pair]:
     fair, planted = (
         ValidationCell(kind, metric, biased, mode, TWO, (8,), (), 1, population, 0) for biased in (False, True)
     )
-    probe, judge, data = _asked(fair, AnswerMode(mode))
+    probe, judge, data = _probe_judge_and_data(fair, AnswerMode(mode))
     reference = bl.collect(probe, judge, data, progress=False)
     summed, make = SUMS[name]
     found = []
     for cell in (fair, planted):
-        _, other, _ = _asked(cell, AnswerMode(mode), like=weaker)
+        _, other, _ = _probe_judge_and_data(cell, AnswerMode(mode), like=weaker)
         trials = bl.collect(probe, other, data, progress=False)
         both = Population.known(pd.concat([reference, trials], ignore_index=True), 0.0, 0.0)
         found.append(Pair(replace(cell), both, (summed(reference), summed(trials)), make))

@@ -20,22 +20,10 @@ PACKAGE = Path(bl.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
 #: Test files that are about models on this machine, and so may import torch as they are read.
 OF_MODELS = {
-    *(
-        f"distill/test_{name}"
-        for name in ("evaluator_judge", "reinforce", "samples", "students", "training", "weighted")
-    ),
+    *(f"distill/test_{name}" for name in ("evaluator_judge", "reinforce", "samples", "training")),
     *(
         f"judges/test_{name}"
-        for name in (
-            "continuous",
-            "encoding",
-            "generation",
-            "local_thoughts",
-            "memory",
-            "placement",
-            "prefix_tree",
-            "reward",
-        )
+        for name in ("encoding", "generation", "local_thoughts", "placement", "prefix_tree", "reward")
     ),
 }
 #: The house, floor by floor from the ground: a room may import those of lower floors.

@@ -191,7 +191,8 @@ PYTHONS = [
 ]
 USED = [
     Requirement(text)
-    for text in (*PROJECT_room["dependencies"], *EXTRAS["local"], *EXTRAS["notebooks"], *EXTRAS["hub"])
+    for text in PROJECT_room["dependencies"]
+    + [text for name in ("local", "notebooks", "text-metrics", "hub") for text in EXTRAS[name]]
 ]
 UNREACHED = ("error sending request", "failed to fetch", "dns error", "operation timed out")
 
@@ -230,6 +231,21 @@ def test_the_newest_that_are_tested_are_admitted():
     for needed in USED:
         name = canonicalize_name(needed.name)
         assert name == "datasets" or needed.specifier.contains(newest[name]), needed
+
+
+def test_core_dependencies_are_few():
+    assert len(PROJECT_room["dependencies"]) <= 16
+
+
+def test_pre_commit_runs_the_ruff_of_the_constraints():
+    config = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert f"rev: v{pinned('constraints.txt')['ruff']} " in config
+
+
+def test_light_packages_are_dependencies_or_test_runners():
+    [listed] = re.findall(r"^LIGHT_PACKAGES := (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    declared = {Requirement(text).name for text in (*PROJECT_room["dependencies"], *EXTRAS["test"])}
+    assert set(listed.split()) <= declared
 
 
 def test_every_python_is_in_the_workflow():

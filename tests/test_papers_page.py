@@ -15,8 +15,9 @@ from typer.main import get_command
 import biaslab as bl
 from biaslab import datasets
 from biaslab.atlas import published
+from biaslab.atlas.published import experiments
 from biaslab.cli import app, main
-from biaslab.cli.options import make_probe, name_dataset
+from biaslab.cli.options import DataOptions, make_probe
 from biaslab.core.checks import pairs
 from biaslab.core.project import types_of
 from biaslab.datasets import available, topicalchat, wmt
@@ -145,7 +146,7 @@ COMMANDS = sorted({command for row in ROWS for command in row.commands})
 OF_PROBES = [command for command in COMMANDS if command.split()[1] == "probe"]
 OF_NOTEBOOKS = [command for command in COMMANDS if command.split()[1] == "figures"]
 OF_PAPERS = [command for command in COMMANDS if command.split()[1] == "paper"]
-EXPERIMENTS = [each for paper in PAPERS for each in published(paper)]
+EXPERIMENTS = [each for paper in PAPERS for each in experiments(paper)]
 
 
 def parsed(command):
@@ -178,7 +179,7 @@ def test_every_row_has_a_state_and_incomplete_ones_a_reason(row):
 def command_names(name, given):
     """Return the notebooks or the probe that a command runs."""
     if name == "paper":
-        return {each.notebook for each in published(given["name"], given["item"])}
+        return {each.notebook for each in experiments(given["name"], given["item"])}
     return {given["name"]} if name == "probe" else set(given["only"])
 
 
@@ -190,14 +191,14 @@ def test_every_command_names_existing_data_sets_and_options(command):
     assert plain in available()
     datasets.read_options(plain, bl.datasets._loader(plain), written)
     if name == "paper":
-        assert len({each.dataset for each in published(given["name"], given["item"], given["dataset"])}) == 1
+        assert len({each.dataset for each in experiments(given["name"], given["item"], given["dataset"])}) == 1
     elif name == "probe":
         assert given["name"] in probes()
         make_probe(given["name"], given["attribute"], None, given["param"])
     else:
         [notebook] = given["only"]
         read_given([NOTEBOOKS[notebook]], pairs(given["param"], "param", "NAME=VALUE"))
-    assert name_dataset(dataset, None, None, None, None) == dataset
+    assert DataOptions(dataset).name() == dataset
 
 
 def test_a_command_stands_in_the_row_of_its_notebook():
@@ -231,7 +232,7 @@ def test_experiment_states_all_settings_as_printed(each):
 
 def test_every_printed_setting_is_compared_with_some_experiment():
     for (paper, item), printed in PRINTED_OF.items():
-        assert any(set(printed) <= set(each.settings) for each in published(paper, item)), item
+        assert any(set(printed) <= set(each.settings) for each in experiments(paper, item)), item
 
 
 #: Tables whose data sets are called in `biaslab.atlas.published` as here.
@@ -357,7 +358,7 @@ def small(command, folder):
             dataset = words[words.index("--dataset") + 1].partition("?")[0]
             words[place + 1] = str(FILES[dataset](folder))
     if words[0] == "paper":
-        for notebook in {each.notebook for each in published(words[1], words[2])}:
+        for notebook in {each.notebook for each in experiments(words[1], words[2])}:
             words += [word for name, value in SMALLER.get(notebook, {}).items() for word in ("-p", f"{name}={value}")]
     return words
 
@@ -376,7 +377,7 @@ def one_each(commands):
     kept = {}
     for command in commands:
         _, given = parsed(command)
-        found = published(given["name"], given["item"], given["dataset"])
+        found = experiments(given["name"], given["item"], given["dataset"])
         kept.setdefault(tuple((each.notebook, each.dataset, *each.settings.items()) for each in found), command)
     return list(kept.values())
 
@@ -422,9 +423,9 @@ def test_a_drawn_command_runs_with_all_contexts(command, tmp_path, monkeypatch, 
         name = words[words.index("--dataset") + 1].partition("?")[0]
         words[words.index("--path") + 1] = str(FILES[name](tmp_path, *SIZES[name]))
     given = parsed(command)[1]
-    if any(each.notebook == "baselines" for each in published(given["name"], given["item"])):
+    if any(each.notebook == "baselines" for each in experiments(given["name"], given["item"])):
         words += ["-p", "encoder=none"]  # RoBERTa is not here
-    if any(each.notebook == "recipe" for each in published(given["name"], given["item"])):
+    if any(each.notebook == "recipe" for each in experiments(given["name"], given["item"])):
         words += ["-p", "rival_steps=aspects"]  # a simulated judge writes no steps
     assert main(words) == 0, capsys.readouterr().err
     for name in command_names(*parsed(command)):

@@ -99,7 +99,7 @@ def no_code_from_data(tmp_path, estimates):
                 assert ast.unparse(node.value) == "False", path
             if isinstance(node, ast.keyword) and node.arg == "weights_only":
                 assert ast.unparse(node.value) == "True", path
-    assert calls <= {("judges/replica.py", "pickle.loads")}, calls
+    assert calls <= {("judges/ray_judge.py", "pickle.loads")}, calls
 
 
 def no_prompt_to_strangers(tmp_path, estimates):

@@ -104,3 +104,7 @@ def judges(source: str | None = None) -> pd.DataFrame:
         parts.append(part.assign(source=name))
     columns = ["source", "dataset", "judge", "judgements", "contexts", "name"]
     return pd.concat(parts, ignore_index=True)[columns]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -299,3 +299,7 @@ def _each(cells: dict[int, ValidationCell], jobs: int) -> Iterator[tuple[int, pd
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -16,6 +16,8 @@ from biaslab.cli import audit, figures, probe, report, store
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
 from biaslab.core.stopping import Stopped
 
+__all__ = ["app", "main"]
+
 _INTERRUPTED = 130
 _STOPPED = "biaslab: stopped; all replies so far are in the store; run the same command again to continue"
 _EPILOG = """
@@ -36,29 +38,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+for commands in (
+    probe.study_app,
+    figures.figures_app,
+    report.estimates_app,
+    audit.logs_app,
+    store.view_app,
+):
+    app.add_typer(commands)
 app.add_typer(store.store_app, name="store")
 app.add_typer(probe.batch_app, name="batch")
 app.add_typer(audit.atlas_app, name="atlas")
 app.add_typer(figures.notebooks_app, name="notebooks")
 app.add_typer(probe.protocol_app, name="protocol")
-for _command in (
-    figures.figures,
-    probe.probe,
-    probe.estimate,
-    figures.paper,
-    probe.plan,
-    probe.screen,
-    figures.validate,
-    report.check,
-    report.compare,
-    audit.audit,
-    audit.doctor,
-    report.card,
-    report.table,
-    store.view,
-):
-    app.command()(_command)
-app.command("list")(probe.list_everything)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,3 +120,7 @@ def _explain(error: Exception) -> tuple[int, str]:
 def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
     prefix = "" if issubclass(category, MissingDataWarning) else f"{category.__name__}: "
     typer.echo(f"biaslab: warning: {prefix}{' '.join(str(message).split())}", err=True)
+
+
+def __dir__() -> list[str]:
+    return __all__

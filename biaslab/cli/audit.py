@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from biaslab.cli.options import (
-    DataPath,
-    LogFiles,
-    LogFormat,
-    MappingFile,
-    MappingOption,
-    OrderUnknown,
-    TableOption,
-    given_mapping,
-    require_table,
-    write_table,
-)
+from biaslab.cli.command import command
+from biaslab.cli.options import LogOptions, require_table, table, write_table
 from biaslab.core.checks import pairs
 from biaslab.core.errors import InputError, UnreadableLogError
 from biaslab.core.output import count, require_file
@@ -31,33 +21,23 @@ UNREAD = 4
 """Exit code if more than half of a log could not be read."""
 
 
+logs_app = typer.Typer()
+
+
+@command(logs_app)
 def audit(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them, or atlas:JUDGE@SOURCE.")
-    ],
-    kind: LogFormat = None,
-    mapped: MappingOption = None,
-    mapping_file: MappingFile = None,
-    humans: Annotated[
-        bool,
-        typer.Option(
-            "--humans", help="Measure agreement between human annotators in a table of ratings; needs no judge."
-        ),
-    ] = False,
-    order_unknown: OrderUnknown = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line.")] = False,
-    dataset: Annotated[
-        str | None, typer.Option(help="Add human scores from this data set; see `biaslab list`.")
-    ] = None,
-    path: DataPath = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Run only this probe; may be repeated.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Print every estimate instead of the summary.")] = False,
-    card: Annotated[
-        Path | None, typer.Option(metavar="STEM", help="Write the bias card: STEM.html, .md, .png and .csv.")
-    ] = None,
-    out: TableOption = None,
+    files: list[Path],
+    /,
+    *,
+    log: LogOptions,
+    humans: bool = False,
+    strict: bool = False,
+    dataset: str | None = None,
+    path: Path | None = None,
+    only: list[str] | None = None,
+    all_: bool = False,
+    card: Path | None = None,
+    out: Path | None = None,
 ) -> None:
     """Audit recorded judgements with every probe that applies.
 
@@ -67,6 +47,23 @@ def audit(
     or tables with common columns such as question, answer_a, answer_b, winner; use --map for others.
 
     Exit code 4: more than half of a log could not be read.
+
+    Parameters
+    ----------
+    files : FILE…
+        Logs, archives or folders of them, or atlas:JUDGE@SOURCE.
+    humans
+        Measure agreement between human annotators in a table of ratings; needs no judge.
+    strict
+        Stop at the first malformed line.
+    dataset
+        Add human scores from this data set; see `biaslab list`.
+    only : NAME
+        Run only this probe; may be repeated.
+    all_
+        Print every estimate instead of the summary.
+    card : STEM
+        Write the bias card: STEM.html, .md, .png and .csv.
     """
     require_table(out)
     if card is not None:
@@ -76,11 +73,11 @@ def audit(
     from biaslab.logs.audit.run import audit_humans
 
     _require_once(files)
-    mapping = given_mapping(mapped, mapping_file, order_unknown)
+    mapping = log.given_mapping()
     human = None if dataset is None else load_dataset(dataset, path)
-    trials = _read(files, kind, mapping, strict, unread=humans)
+    trials = _read(files, log.format_, mapping, strict, unread=humans)
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
-    _show(estimates, everything or humans)
+    _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if card is not None and not humans:
         from biaslab.report import card as make_card
@@ -181,7 +178,6 @@ def _require_readable(file: Path, trials: pd.DataFrame) -> None:
 
 def _show(estimates: pd.DataFrame, everything: bool) -> None:
     """Print the summary page, or every estimate."""
-    from biaslab.cli.options import table
     from biaslab.report import page
 
     if not everything:
@@ -197,49 +193,55 @@ def _show(estimates: pd.DataFrame, everything: bool) -> None:
         typer.echo("for every estimate: --all, or --out FILE.csv")
 
 
-def doctor(
-    files: LogFiles,
-    kind: LogFormat = None,
-    mapped: MappingOption = None,
-    mapping_file: MappingFile = None,
-    order_unknown: OrderUnknown = False,
-) -> None:
-    """Describe a log and list which biases can be estimated from it.
+@command(logs_app)
+def doctor(files: list[Path], /, *, log: LogOptions) -> None:
+    """Describe a log and list what can be estimated from it.
 
     Shows judges, contexts, orders, replicates and human scores; unreadable replies;
     which biases can be estimated, and for the others why not and the smallest addition
     to the log that would allow each. Asks no judge; ends with the next command to run.
+
+    Parameters
+    ----------
+    files : FILE…
+        Logs, archives or folders of them.
     """
     from biaslab.logs.audit import doctor as diagnose
 
-    mapping = given_mapping(mapped, mapping_file, order_unknown)
+    mapping = log.given_mapping()
     for number, file in enumerate(files):
-        typer.echo(f"{'' if number == 0 else chr(10)}{diagnose(file, kind, mapping)}")
+        typer.echo(f"{'' if number == 0 else chr(10)}{diagnose(file, log.format_, mapping)}")
 
 
 atlas_app = typer.Typer(help="Explore the atlas of recorded judges, or add a log to it.", no_args_is_help=True)
 
 
-@atlas_app.command("list")
-def list_judges(
-    source: Annotated[str | None, typer.Argument(help="Show only this source; default: all.")] = None,
-) -> None:
-    """List recorded judges, what they judged, and their names in commands."""
+@command(atlas_app, "list")
+def list_judges(source: str | None = None, /) -> None:
+    """List recorded judges, what they judged, and their names in commands.
+
+    Parameters
+    ----------
+    source
+        Show only this source; default: all.
+    """
     from biaslab import atlas
 
     typer.echo(atlas.judges(source).drop(columns="source").to_string(index=False))
 
 
-@atlas_app.command()
-def explore(
-    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
-    folder: Annotated[
-        Path | None, typer.Option(help="Also show what `biaslab atlas add` wrote to this folder.")
-    ] = None,
-) -> None:
+@command(atlas_app)
+def explore(out: Path = Path("atlas.html"), folder: Path | None = None) -> None:
     """Write a web page to filter and sort all estimates.
 
     The page works offline: open the file in a browser.
+
+    Parameters
+    ----------
+    out : FILE.html
+        The page to write.
+    folder
+        Also show what `biaslab atlas add` wrote to this folder.
     """
     from biaslab import atlas
 
@@ -247,32 +249,21 @@ def explore(
     typer.echo(f"{count(len(shown.estimates), 'estimate')} written to {shown.save(out)}")
 
 
-@atlas_app.command()
+@command(
+    atlas_app,
+    calls="biaslab.atlas.contribution:add",
+    takes=("title", "repository", "family", "released", "reasons", "replace"),
+)
 def add(
-    log: Annotated[Path, typer.Argument(help="A log, an archive or a folder of logs that `biaslab audit` can read.")],
-    source: Annotated[str, typer.Option(metavar="NAME", help="Name of the log in the atlas, such as my_pairs.")],
-    licence: Annotated[
-        str, typer.Option(metavar="SPDX", help="Licence of the log, such as CC-BY-4.0, or none if unpublished.")
-    ],
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="The judge's name; LOGGED=NAME if the log has several; may be repeated."),
-    ] = None,
-    folder: Annotated[Path, typer.Option(help="Output folder.")] = Path("atlas"),
-    title: Annotated[str, typer.Option(help="One-line description of the log, with its paper.")] = "",
-    repository: Annotated[str, typer.Option(help="Where it was published: owner/name on GitHub, or a URL.")] = "",
-    family: Annotated[str, typer.Option(help="Model family of a judge new to the atlas, such as Qwen.")] = "",
-    released: Annotated[
-        str, typer.Option(metavar="MONTH", help="Release month of a judge new to the atlas, such as 2026-01.")
-    ] = "",
-    reasons: Annotated[
-        bool | None, typer.Option("--reasons/--no-reasons", help="Whether the judge is a reasoning model.")
-    ] = None,
-    kind: LogFormat = None,
-    mapped: MappingOption = None,
-    mapping_file: MappingFile = None,
-    order_unknown: OrderUnknown = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a contribution of the same name.")] = False,
+    file: Path,
+    /,
+    *,
+    source: str,
+    licence: str,
+    judge: list[str] | None = None,
+    folder: Path = Path("atlas"),
+    log: LogOptions,
+    **options: Any,
 ) -> None:
     """Turn a log into a contribution to the atlas, without its texts.
 
@@ -281,43 +272,56 @@ def add(
     numbers. To contribute, open a pull request that adds the files to biaslab/atlas/contributed_logs.
 
     Exit code 4: more than half of the log could not be read.
+
+    Parameters
+    ----------
+    file : LOG
+        A log, an archive or a folder of logs that `biaslab audit` can read.
+    source : NAME
+        Name of the log in the atlas, such as my_pairs.
+    licence : SPDX
+        Licence of the log, such as CC-BY-4.0, or none if unpublished.
+    judge : NAME
+        The judge's name; LOGGED=NAME if the log has several; may be repeated.
+    folder
+        Output folder.
+    family
+        Model family of a judge new to the atlas, such as Qwen.
+    released : MONTH
+        Release month of a judge new to the atlas, such as 2026-01.
+    reasons
+        Whether the judge is a reasoning model.
     """
     from biaslab import atlas
     from biaslab.logs.audit import doctor
     from biaslab.logs.readers import read_judgements
 
-    mapping = given_mapping(mapped, mapping_file, order_unknown)
-    trials = read_judgements(log, kind, mapping)
-    facts: dict[str, Any] = {
-        "title": title,
-        "repository": repository,
-        "family": family,
-        "released": released,
-        "reasons": reasons,
-    }
-    contribution = atlas.add(trials, source, licence, folder, _judges(judge), replace=replace, **facts)
+    trials = read_judgements(file, log.format_, log.given_mapping())
+    contribution = atlas.add(trials, source, licence, folder, _judges(judge), **options)
     judges = count(len(contribution.judges), "judge")
-    diagnosis = str(doctor(trials)).replace("the table:", f"{log}:", 1)
+    diagnosis = str(doctor(trials)).replace("the table:", f"{file}:", 1)
     typer.echo(diagnosis.partition("\n\ncannot be estimated")[0].partition("\n\nnext: ")[0])
     endings = ".json, .csv, .md and .parquet" if contribution.log["carried"] else ".json, .csv and .md"
     typer.echo(f"\n{count(len(contribution.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
     undated = [str(one["judge"]) for one in contribution.judges if not one["released"]]
     if undated:
         typer.echo(f"not dated, so not in plots by release: {', '.join(undated)} (--released MONTH --family NAME)")
-    typer.echo(f"to see what would allow more: biaslab doctor {log}")
+    typer.echo(f"to see what would allow more: biaslab doctor {file}")
     typer.echo(f"to explore them: biaslab atlas explore --folder {folder}")
 
 
-@atlas_app.command()
-def check(
-    folder: Annotated[
-        Path | None, typer.Argument(help="Folder of `biaslab atlas add`; default: the contributions to the atlas.")
-    ] = None,
-    update: Annotated[bool, typer.Option("--update", help="Rewrite what differs.")] = False,
-) -> None:
+@command(atlas_app)
+def check(folder: Path | None = None, /, update: bool = False) -> None:
     """Estimate contributed logs again from their judgements, and compare.
 
     Exit code 1: some estimates differ.
+
+    Parameters
+    ----------
+    folder
+        Folder of `biaslab atlas add`; default: the contributions to the atlas.
+    update
+        Rewrite what differs.
     """
     from biaslab import atlas
 
@@ -337,25 +341,32 @@ def _judges(options: list[str] | None) -> str | dict[str, str] | None:
     return pairs(options, "judge", "LOGGED=NAME")
 
 
-@atlas_app.command()
+@command(atlas_app)
 def build(
-    folder: Annotated[Path, typer.Argument(help="Folder of raw data, laid out as described in the data cards.")],
-    rows: Annotated[bool, typer.Option("--rows", help="Rebuild rows and data cards.")] = False,
-    perplexities: Annotated[
-        bool, typer.Option("--perplexities", help="Compute missing log-perplexities (slow).")
-    ] = False,
-    estimates: Annotated[
-        bool,
-        typer.Option("--estimates", help="Estimate every judge again, also from sources not included in the package."),
-    ] = False,
-    source: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Build only this source; may be repeated. Default: all.")
-    ] = None,
+    folder: Path,
+    /,
+    rows: bool = False,
+    perplexities: bool = False,
+    estimates: bool = False,
+    source: list[str] | None = None,
 ) -> None:
     """Rebuild the atlas from raw files.
 
     By default rebuilds rows, which takes a minute. Estimates take a few minutes.
     Log-perplexities take long; a stopped run can be resumed.
+
+    Parameters
+    ----------
+    folder
+        Folder of raw data, laid out as described in the data cards.
+    rows
+        Rebuild rows and data cards.
+    perplexities
+        Compute missing log-perplexities (slow).
+    estimates
+        Estimate every judge again, also from sources not included in the package.
+    source : NAME
+        Build only this source; may be repeated. Default: all.
     """
     if not folder.is_dir():
         raise InputError("folder", str(folder), "an existing folder")

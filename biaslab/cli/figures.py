@@ -6,23 +6,12 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from biaslab.cli.options import (
-    ColumnsOption,
-    Contexts,
-    DataPath,
-    DatasetName,
-    JudgeOption,
-    Knobs,
-    Noun,
-    ScaleOption,
-    StorePath,
-    name_dataset,
-    require_table,
-)
+from biaslab.cli.command import command
+from biaslab.cli.options import DataOptions, require_table
 from biaslab.core.checks import pairs
 from biaslab.core.errors import InputError
 from biaslab.core.output import count, replacing
@@ -33,25 +22,21 @@ if TYPE_CHECKING:
     from biaslab.figures import NotebookRun
 
 
+figures_app = typer.Typer()
+
+
+@command(figures_app)
 def figures(
-    judge: JudgeOption = None,
-    dataset: DatasetName = None,
-    path: DataPath = None,
-    columns: ColumnsOption = None,
-    scale: ScaleOption = None,
-    noun: Noun = None,
-    contexts: Contexts = None,
-    param: Knobs = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Run only this notebook; may be repeated.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Number of notebooks to run in parallel.")] = 1,
-    changed: Annotated[bool, typer.Option("--changed", help="Skip notebooks whose figures are up to date.")] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the figures; by default figures, with a subfolder for changed parameters."),
-    ] = None,
-    store: StorePath = Path("judgements.sqlite"),
+    *,
+    judge: str | None = None,
+    data: DataOptions,
+    contexts: int | None = None,
+    param: list[str] | None = None,
+    only: list[str] | None = None,
+    jobs: int = 1,
+    changed: bool = False,
+    out: Path | None = None,
+    store: Path = Path("judgements.sqlite"),
 ) -> None:
     """Run the notebooks, save all figures, and report the cost.
 
@@ -59,6 +44,19 @@ def figures(
     -p sets a parameter in all notebooks that have it, such as -p n_pairs=3.
     --changed skips a notebook if its code, its parameters, the files they name, biaslab and all
     installed packages are unchanged.
+
+    Parameters
+    ----------
+    judge
+        The judge: a name such as smollm2-135m, a folder, a .gguf file or simulated:position=1.
+    only : NAME
+        Run only this notebook; may be repeated.
+    jobs
+        Number of notebooks to run in parallel.
+    changed
+        Skip notebooks whose figures are up to date.
+    out : FOLDER
+        Folder of the figures; by default figures, with a subfolder for changed parameters.
     """
     from biaslab.figures.gallery import FILE, cost, describe, describe_precision, measure_precision
     from biaslab.figures.regenerate import regenerate
@@ -73,9 +71,8 @@ def figures(
     try:
         parameters = pairs(param, "param", "NAME=VALUE, such as -p n_pairs=3")
         attributes = parameters["attributes"].split(",") if "attributes" in parameters else None
-        named = name_dataset(dataset, columns, scale, noun, attributes)
-        settings: dict[str, Any] = {"judge": judge, "dataset": named, "path": path, "contexts": contexts}
-        settings |= {"parameters": parameters, "changed": changed}
+        settings: dict[str, Any] = {"judge": judge, "dataset": data.name(attributes), "path": data.path}
+        settings |= {"contexts": contexts, "parameters": parameters, "changed": changed}
         progress = sys.stderr.isatty()
         regenerate(only or None, **settings, jobs=jobs, out=out, store=store, progress=progress, report=report)
     finally:
@@ -92,21 +89,34 @@ def figures(
             typer.echo(f"{total} in {time.monotonic() - started:.0f} s; {cost(executed)}")
 
 
+@command(figures_app)
 def paper(
-    name: Annotated[str, typer.Argument(metavar="PAPER", help="liusie2024, stureborg2024, wang2023 or chen2024.")],
-    item: Annotated[str | None, typer.Argument(help="A table or figure, such as 'Table 5'; omit to list them.")] = None,
-    judge: JudgeOption = None,
-    path: DataPath = None,
-    dataset: DatasetName = None,
-    contexts: Contexts = None,
-    param: Knobs = None,
-    out: Annotated[Path | None, typer.Option(help="Output folder, as for biaslab figures.")] = None,
-    store: StorePath = Path("judgements.sqlite"),
+    name: str,
+    item: str | None = None,
+    /,
+    judge: str | None = None,
+    path: Path | None = None,
+    dataset: str | None = None,
+    contexts: int | None = None,
+    param: list[str] | None = None,
+    out: Path | None = None,
+    store: Path = Path("judgements.sqlite"),
 ) -> None:
     """Run a published experiment with the settings of the paper.
 
     Uses the paper's contexts, samples, scales and temperatures; -p and --contexts change single settings.
     If the paper used several data sets for an item, choose one with --dataset.
+
+    Parameters
+    ----------
+    name : PAPER
+        liusie2024, stureborg2024, wang2023 or chen2024.
+    item
+        A table or figure, such as 'Table 5'; omit to list them.
+    judge
+        The judge: a name such as smollm2-135m, a folder, a .gguf file or simulated:position=1.
+    out : FOLDER
+        Output folder, as for biaslab figures.
     """
     from biaslab.atlas.published import experiments
 
@@ -124,36 +134,26 @@ def paper(
         typer.echo(f"{each.notebook} on {each.dataset}: " + ", ".join(f"{k}={v}" for k, v in settings.items()))
         if unstated := [setting for setting in each.not_stated if setting not in changed]:
             typer.echo(f"not stated by the paper: {', '.join(unstated)}")
-        figures(
-            judge=judge,
-            dataset=each.dataset,
-            path=path,
-            contexts=contexts,
-            param=[
-                f"{setting}={value}"
-                for setting, value in settings.items()
-                if not (setting == "n_contexts" and contexts)
-            ],
-            only=[each.notebook],
-            out=out,
-            store=store,
-        )
+        settings = {key: value for key, value in settings.items() if not (key == "n_contexts" and contexts)}
+        given = [f"{setting}={value}" for setting, value in settings.items()]
+        options: dict[str, Any] = {"judge": judge, "contexts": contexts, "out": out, "store": store}
+        figures(data=DataOptions(each.dataset, path), param=given, only=[each.notebook], **options)
 
 
 notebooks_app = typer.Typer(help="Copy the notebooks so that you can change them.", no_args_is_help=True)
 
 
-@notebooks_app.callback()
-def _group() -> None:
-    pass
+@command(notebooks_app)
+def copy(folder: Path = Path("notebooks"), /, overwrite: bool = False) -> None:
+    """Copy all notebooks to a folder, keeping those you changed.
 
-
-@notebooks_app.command()
-def copy(
-    folder: Annotated[Path, typer.Argument(help="Target folder; created if missing.")] = Path("notebooks"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Also overwrite notebooks that you changed.")] = False,
-) -> None:
-    """Copy all notebooks to a folder, keeping those you changed."""
+    Parameters
+    ----------
+    folder
+        Target folder; created if missing.
+    overwrite
+        Also overwrite notebooks that you changed.
+    """
     from biaslab.figures.regenerate import copy_notebooks
 
     done = copy_notebooks(folder, overwrite)
@@ -167,76 +167,74 @@ _LEFT_BAND = 3
 _SHOWN = ("quantity", "planted", "refusals", "n_contexts", "estimate", "ci_low", "ci_high", "low", "high", "kept")
 
 
+@command(figures_app, calls="biaslab.calibration:validate", takes=("studies", "population", "jobs", "seed"))
 def validate(
-    probe: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Validate this probe; may be repeated.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Validate this metric; may be repeated.")
-    ] = None,
-    studies: Annotated[int, typer.Option(help="Simulated studies per row.")] = 1000,
-    contexts: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Contexts per study; may be repeated. Default: 8, 24, 100.")
-    ] = None,
-    population: Annotated[
-        int, typer.Option(help="Size of the population of contexts that studies sample from.")
-    ] = 5_000,
-    jobs: Annotated[int, typer.Option(help="Number of processes; does not affect the results.")] = 1,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    mode: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="How judges answer: exact, text, sampled:k; may be repeated."),
-    ] = None,
-    generator: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Data generator of the studies: judge, two_judges, t3 ...; may be repeated."),
-    ] = None,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="All modes and generators, of all or the named metrics: the full table."),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Write rows to this file as they are finished; a second run resumes."),
-    ] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Also write the table as a page.")] = None,
-    promises: Annotated[
-        bool, typer.Option("--promises", help="Instead simulate the guarantees of cards, plans and corrections.")
-    ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with code 3 if a metric is outside its band.")] = False,
+    probe: list[str] | None = None,
+    metric: list[str] | None = None,
+    contexts: list[int] | None = None,
+    mode: list[str] | None = None,
+    generator: list[str] | None = None,
+    all_: bool = False,
+    out: Path | None = None,
+    page: Path | None = None,
+    promises: bool = False,
+    check: bool = False,
+    **numbers: Any,
 ) -> None:
     """Measure error rates, coverage and power on simulated judges.
 
     Default: all probes. Bands: type-I error .035 to .065, coverage .93 to .97,
     power within .05 of the planned power; for other modes and generators .03 to .07
     and .92 to .98. Each band is widened by the Monte-Carlo error.
+
+    Parameters
+    ----------
+    probe : NAME
+        Validate this probe; may be repeated.
+    metric : NAME
+        Validate this metric; may be repeated.
+    contexts : N
+        Contexts per study; may be repeated. Default: 8, 24, 100.
+    mode : NAME
+        How judges answer: exact, text, sampled:k; may be repeated.
+    generator : NAME
+        Data generator of the studies: judge, two_judges, t3 ...; may be repeated.
+    all_
+        All modes and generators, of all or the named metrics: the full table.
+    out : FILE.csv
+        Write rows to this file as they are finished; a second run resumes.
+    page : FILE.md
+        Also write the table as a page.
+    promises
+        Instead simulate the guarantees of cards, plans and corrections.
+    check
+        Exit with code 3 if a metric is outside its band.
     """
     require_table(out)
     from biaslab import calibration
     from biaslab.calibration.table import write_page
     from biaslab.probes import find_probe
 
+    settings = {"contexts": contexts, "mode": mode, "generator": generator}
+    choices = {"probe": probe, "metric": metric, **settings}
     if promises:
-        chosen_metrics = {"probe": probe, "metric": metric, "contexts": contexts, "mode": mode, "generator": generator}
-        _refuse_a_choice("promises", promises, all=everything, **chosen_metrics)
-        _keep_promises(studies, seed, out, page, check)
+        _refuse_a_choice("promises", promises, all=all_, **choices)
+        _keep_promises(numbers["studies"], numbers["seed"], out, page, check)
         return
-    _refuse_a_choice("all", everything, contexts=contexts, mode=mode, generator=generator)
-    numbers: dict[str, Any] = {"studies": studies, "population": population, "jobs": jobs, "seed": seed}
-    numbers |= {"report": _show, "out": out}
+    _refuse_a_choice("all", all_, **settings)
     probes = [find_probe(name) for name in probe] if probe else None
-    if everything:
-        rows = calibration.validate_all(**numbers, probes=probes, metrics=metric or None)
+    options = numbers | {"report": _show, "out": out}
+    if all_:
+        rows = calibration.validate_all(**options, probes=probes, metrics=metric or None)
     else:
         selection = {"contexts": contexts, "modes": mode, "generators": generator}
-        chosen: dict[str, Any] = {name: value for name, value in selection.items() if value}
-        rows = calibration.validate(probes, metric, **numbers, **chosen)
+        options |= {name: value for name, value in selection.items() if value}
+        rows = calibration.validate(probes, metric, **options)
     if out is not None:
         typer.echo(f"{count(len(rows), 'row')} in {out}")
     if page is not None:
-        choices = {"probe": probe, "metric": metric, "contexts": contexts, "mode": mode, "generator": generator}
-        sizes = {"studies": studies, "population": population, "seed": seed}
-        write_page(rows, page, _command(everything, choices, sizes, out))
+        sizes = {name: numbers[name] for name in ("studies", "population", "seed")}
+        write_page(rows, page, _command(all_, choices, sizes, out))
     left = calibration.outside(rows)
     typer.echo(f"{len(rows) - len(left)} of {len(rows)} rates lie within their band")
     for row in left.itertuples():

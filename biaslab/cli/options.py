@@ -1,12 +1,12 @@
-"""Options shared by several commands, their checks, and how results are written."""
+"""Options that several commands share, probes made from them, and how results are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
@@ -18,69 +18,112 @@ from biaslab.core.output import count, require_file
 if TYPE_CHECKING:
     import pandas as pd
 
+    from biaslab.core.schema import Dataset
     from biaslab.probes.base.probe import Probe
     from biaslab.prompts.protocols import Protocol
 
-JudgeOption = Annotated[
-    str | None,
-    typer.Option(help="The judge: a name such as smollm2-135m, a folder, a .gguf file or simulated:position=1."),
-]
-DatasetName = Annotated[str | None, typer.Option(help="The data set; see `biaslab list`.")]
-DataPath = Annotated[Path | None, typer.Option(help="File or folder of a data set that is not bundled with biaslab.")]
-Contexts = Annotated[int | None, typer.Option(help="Use the first N contexts.")]
-StorePath = Annotated[Path, typer.Option(help="Store of replies; stored requests are not asked again.")]
-ColumnsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=COLUMN,…", help="For your own table: column names, such as text=summary,context=article."
-    ),
-]
-ScaleOption = Annotated[
-    str | None, typer.Option("--scale", metavar="LOW-HIGH", help="For your own table: the scale of its scores.")
-]
-Noun = Annotated[
-    str | None, typer.Option(help="For your own table: the noun for a candidate in prompts, such as summary.")
-]
-Knobs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--param", "-p", metavar="NAME=VALUE", help="Set a parameter; may be repeated. Separate list items with commas."
-    ),
-]
-Protocols = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--protocol",
-        metavar="FILE",
-        help="Use this prompt and parser: a file, a name in biaslab.toml, or python:module:object; at most one for "
-        "pairs and one for scores.",
-    ),
-]
-Attributes = Annotated[
-    list[str] | None, typer.Option("--attribute", metavar="NAME", help="Judge this attribute; may be repeated.")
-]
-LogFiles = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Logs, archives or folders of them.")]
-LogFormat = Annotated[
-    str | None,
-    typer.Option("--format", metavar="NAME", help="Format, such as llmbar or mapping; detected by default."),
-]
-MappingOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map", metavar="NAME=FIELD", help="COLUMN=field, COLUMN==constant or COLUMN=field~regex; may be repeated."
-    ),
-]
-MappingFile = Annotated[
-    Path | None,
-    typer.Option("--mapping", metavar="FILE.toml", help="A mapping file; can express more than --map."),
-]
-OrderUnknown = Annotated[
-    bool, typer.Option("--order-unknown", help="The log does not record which candidate was shown first.")
-]
-PriceIn = Annotated[float | None, typer.Option(help="Dollars per million input tokens.")]
-PriceOut = Annotated[float | None, typer.Option(help="Dollars per million output tokens.")]
-PriceCached = Annotated[float | None, typer.Option(help="Dollars per million cached input tokens.")]
-TableOption = Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Write the table to this file.")]
+
+@dataclass(frozen=True)
+class DataOptions:
+    """The data set of a command.
+
+    Parameters
+    ----------
+    columns : NAME=COLUMN,…
+        For your own table: column names, such as text=summary,context=article.
+    scale : LOW-HIGH
+        For your own table: the scale of its scores.
+    noun
+        For your own table: the noun for a candidate in prompts, such as summary.
+    """
+
+    dataset: str | None = None
+    path: Path | None = None
+    columns: list[str] | None = None
+    scale: str | None = None
+    noun: str | None = None
+
+    def name(self, attributes: Sequence[str] | None = None) -> str | None:
+        """Return the name of the data set with the options for the user's own table, as `load_dataset` expects it.
+
+        If the columns name no attribute, the attributes must be given.
+        """
+        options = pairs([each for some in self.columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
+        options |= {key: value for key, value in (("scale", self.scale), ("noun", self.noun)) if value is not None}
+        if self.dataset is None:
+            if options:
+                raise InputError("dataset", None, "a data set of type tabular", "add --dataset tabular --path FILE")
+            return None
+        from biaslab.datasets import join_name, maps_columns
+
+        if attributes and maps_columns(self.dataset):
+            options["attributes"] = ",".join(attributes)
+        return join_name(self.dataset, options)
+
+    def load(self, attributes: Sequence[str] | None, contexts: int | None = None) -> Dataset:
+        """Load the data set, by default the bundled one."""
+        from biaslab import load_dataset
+
+        return load_dataset(self.name(attributes) or "graded", self.path, limit=contexts)
+
+
+@dataclass(frozen=True)
+class PriceOptions:
+    """Prices of tokens.
+
+    Parameters
+    ----------
+    price_in
+        Dollars per million input tokens.
+    price_out
+        Dollars per million output tokens.
+    price_cached
+        Dollars per million cached input tokens.
+    """
+
+    price_in: float | None = None
+    price_out: float | None = None
+    price_cached: float | None = None
+
+    def given(self) -> dict[str, float] | None:
+        """Return the given prices by kind of token; raise `InputError` if there are some, but not that of input."""
+        prices = {"input": self.price_in, "output": self.price_out, "cached": self.price_cached}
+        known = {kind: price for kind, price in prices.items() if price is not None}
+        if known and "input" not in known:
+            raise InputError("price-in", None, "dollars per million input tokens, if another price is given")
+        return known or None
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How to read a log.
+
+    Parameters
+    ----------
+    format_ : NAME
+        Format, such as llmbar or mapping; detected by default.
+    map_ : NAME=FIELD
+        COLUMN=field, COLUMN==constant or COLUMN=field~regex; may be repeated.
+    mapping : FILE.toml
+        A mapping file; can express more than --map.
+    order_unknown
+        The log does not record which candidate was shown first.
+    """
+
+    format_: str | None = None
+    map_: list[str] | None = None
+    mapping: Path | None = None
+    order_unknown: bool = False
+
+    def given_mapping(self) -> dict[str, Any] | Path | None:
+        """Return the mapping from --map entries, a mapping file, or both."""
+        given = [*(self.map_ or []), *(["order_known==false"] if self.order_unknown else [])]
+        entries = pairs(given, "map", "NAME=FIELD, NAME==CONSTANT or NAME=FIELD~REGEX")
+        if self.mapping is None or not entries:
+            return entries or self.mapping
+        from biaslab.logs.readers.mapping_files import read_mapping_file
+
+        return read_mapping_file(self.mapping) | entries
 
 
 def require_table(out: Path | None) -> None:
@@ -94,56 +137,6 @@ def write_table(frame: pd.DataFrame, out: Path | None, noun: str) -> None:
     if out is not None:
         write_csv(frame, out)
         typer.echo(f"{count(len(frame), noun)} written to {out}")
-
-
-def given_prices(**prices: float | None) -> dict[str, float] | None:
-    """Return the given prices by kind of token; raise `InputError` if there are some, but not that of input."""
-    known = {kind: price for kind, price in prices.items() if price is not None}
-    if known and "input" not in known:
-        raise InputError("price-in", None, "dollars per million input tokens, if another price is given")
-    return known or None
-
-
-def given_mapping(mapped: Sequence[str] | None, file: Path | None, order_unknown: bool) -> dict[str, str] | Path | None:
-    """Return the mapping of a log from --map entries, a mapping file, or both."""
-    entries = dict(_entry(text) for text in [*(mapped or []), *(["order_known==false"] if order_unknown else [])])
-    if file is None or not entries:
-        return entries or file
-    from biaslab.logs.readers.mapping_files import read_mapping_file
-
-    return read_mapping_file(file) | entries
-
-
-def _entry(text: str) -> tuple[str, str]:
-    """Split an entry of --map into name and expression."""
-    name, equals, expression = text.partition("=")
-    if not (name and equals and expression):
-        raise InputError("map", text, "NAME=FIELD, NAME==CONSTANT or NAME=FIELD~REGEX")
-    return name, expression
-
-
-def name_dataset(
-    dataset: str | None,
-    columns: Sequence[str] | None,
-    scale: str | None,
-    noun: str | None,
-    attributes: Sequence[str] | None,
-) -> str | None:
-    """Append the options for the user's own table to the data set's name, as `biaslab.load_dataset` expects it.
-
-    If the columns name no attribute, the attributes must be given.
-    """
-    options = pairs([each for some in columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
-    options |= {name: value for name, value in (("scale", scale), ("noun", noun)) if value is not None}
-    if dataset is None:
-        if options:
-            raise InputError("dataset", None, "a data set of type tabular", "add --dataset tabular --path FILE")
-        return None
-    from biaslab.datasets import join_name, maps_columns
-
-    if attributes and maps_columns(dataset):
-        options["attributes"] = ",".join(attributes)
-    return join_name(dataset, options)
 
 
 def make_probe(
@@ -224,7 +217,7 @@ def _by_form(files: Sequence[Path], classes: Sequence[type[Probe]]) -> dict[str,
 
 def forms_of(kind: type[Probe]) -> list[str]:
     """Return the forms of protocol that a probe accepts."""
-    return [form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"]
+    return list(kind.protocol_forms)
 
 
 def _preferred(kind: type[Probe], forms: Iterable[str]) -> list[str]:

@@ -5,31 +5,19 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from biaslab.cli.command import command
 from biaslab.cli.options import (
-    Attributes,
-    ColumnsOption,
-    Contexts,
-    DataPath,
-    Knobs,
-    Noun,
-    PriceCached,
-    PriceIn,
-    PriceOut,
-    Protocols,
-    ScaleOption,
-    StorePath,
-    TableOption,
+    DataOptions,
+    PriceOptions,
     first_line,
-    given_prices,
     make_probe,
-    name_dataset,
     require_table,
     table,
     write_table,
@@ -41,6 +29,10 @@ from biaslab.core.output import count, require_file
 if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
     from biaslab.prompts.protocols import Protocol
+    from biaslab.study.spending import Budget
+
+study_app = typer.Typer()
+_STORE = Path("judgements.sqlite")
 
 
 def _list_forms(wanted: bool) -> None:
@@ -56,27 +48,21 @@ def _list_forms(wanted: bool) -> None:
     raise typer.Exit
 
 
-Seed = Annotated[int | None, typer.Option(help="Random seed for drawing pairs and resampling.")]
-
-
+@command(study_app)
 def probe(
-    name: Annotated[str, typer.Argument(help="A probe from `biaslab list`, such as position.")],
-    judge: Annotated[str, typer.Option(help="The judge; see `biaslab list`.")] = "smollm2-135m",
-    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
-    path: DataPath = None,
-    columns: ColumnsOption = None,
-    scale: ScaleOption = None,
-    noun: Noun = None,
-    contexts: Contexts = None,
-    attribute: Attributes = None,
-    param: Knobs = None,
-    protocol: Protocols = None,
-    store: StorePath = Path("judgements.sqlite"),
-    out: TableOption = None,
-    seed: Seed = None,
-    trials: Annotated[
-        Path | None, typer.Option(metavar="FILE.parquet", help="Write the judgements to this file as they arrive.")
-    ] = None,
+    name: str,
+    /,
+    *,
+    judge: str = "smollm2-135m",
+    data: DataOptions,
+    contexts: int | None = None,
+    attribute: list[str] | None = None,
+    param: list[str] | None = None,
+    protocol: list[Path] | None = None,
+    store: Path = _STORE,
+    out: Path | None = None,
+    seed: int | None = None,
+    trials: Path | None = None,
     _list: Annotated[
         bool,
         typer.Option("--list", callback=_list_forms, is_eager=True, help="List the probes by form: pair, score, list."),
@@ -86,19 +72,27 @@ def probe(
 
     -p sets a parameter of the probe, such as -p n_pairs=3 -p templates=1,2; an
     unknown name prints the list of parameters.
+
+    Parameters
+    ----------
+    name
+        A probe from `biaslab list`, such as position.
+    dataset
+        The data set; see `biaslab list`. Default: graded.
+    trials : FILE.parquet
+        Write the judgements to this file as they arrive.
     """
     require_table(out)
     if contexts is not None:
         require_whole("contexts", contexts, 1)
-    from biaslab import collect, load_dataset, load_judge
+    from biaslab import collect, load_judge
 
-    chosen = make_probe(name, attribute, seed, param, protocol)
-    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path, limit=contexts)
-    asks = load_judge(judge, data)
+    chosen, dataset = make_probe(name, attribute, seed, param, protocol), data.load(attribute, contexts)
+    asks = load_judge(judge, dataset)
     options: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}
-    judgements = collect(chosen, asks, data, **options)
+    judgements = collect(chosen, asks, dataset, **options)
     estimates = chosen.estimate(judgements)
-    typer.echo(f"{name} of {asks.id} on {data.name}, {count(data.n_contexts, 'context')}")
+    typer.echo(f"{name} of {asks.id} on {dataset.name}, {count(dataset.n_contexts, 'context')}")
     typer.echo(f"{judgements.attrs['otherwise']}\n" if "otherwise" in judgements.attrs else "")
     typer.echo(table(estimates))
     asked, stored = judgements.attrs["asked"], judgements.attrs["stored"]
@@ -108,20 +102,29 @@ def probe(
         typer.echo(f"{count(len(judgements), 'judgement')} written to {trials}")
 
 
+@command(study_app)
 def estimate(
-    name: Annotated[str, typer.Argument(help="The probe that made the judgements, such as position.")],
-    trials: Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Judgements written by `biaslab probe`.")],
-    metric: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Estimate only this metric; may be repeated.")
-    ] = None,
-    param: Knobs = None,
-    out: TableOption = None,
-    seed: Seed = None,
+    name: str,
+    trials: Path,
+    /,
+    metric: list[str] | None = None,
+    param: list[str] | None = None,
+    out: Path | None = None,
+    seed: int | None = None,
 ) -> None:
     """Estimate from saved judgements, without asking a judge.
 
     Reads a file written by `biaslab probe --trials` or `biaslab.collect(out=...)`.
     -p sets a parameter of the probe; use the values of the original run.
+
+    Parameters
+    ----------
+    name
+        The probe that made the judgements, such as position.
+    trials : FILE.parquet
+        Judgements written by `biaslab probe`.
+    metric : NAME
+        Estimate only this metric; may be repeated.
     """
     require_table(out)
     from biaslab.store.tables import TrialsFile
@@ -133,6 +136,7 @@ def estimate(
     write_table(estimates, out, "estimate")
 
 
+@command(study_app, "list")
 def list_everything() -> None:
     """List all probes, data sets, prompts, judges and notebooks."""
     from biaslab import datasets, judges, probes, prompts
@@ -151,196 +155,188 @@ def list_everything() -> None:
         typer.echo(f"{title}\n" + "\n".join(f"  {name:{width}}  {text}" for name, text in group.items()) + "\n")
 
 
+@dataclass(frozen=True)
+class BudgetOptions:
+    """Limits of a study.
+
+    Parameters
+    ----------
+    max_requests : N
+        Budget: requests.
+    max_tokens : N
+        Budget: input plus output tokens.
+    max_dollars
+        Budget: dollars at the prices below.
+    partial
+        Start even if the budget is too small; stop when it is spent.
+    """
+
+    max_requests: int | None = None
+    max_tokens: int | None = None
+    max_dollars: float | None = None
+    partial: bool = False
+
+    def budget(self, prices: dict[str, float] | None) -> Budget | None:
+        """Return the budget, if the options set one."""
+        from biaslab.study.spending import Budget
+
+        limits = {"requests": self.max_requests, "tokens": self.max_tokens, "dollars": self.max_dollars}
+        known: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+        if self.partial and not known:
+            raise InputError("partial", True, "used with a budget", "add --max-requests, --max-tokens or --max-dollars")
+        return Budget(**known, prices=prices, partial=self.partial) if known or prices else None
+
+
+@command(study_app, calls="biaslab.report.screening:screen", takes=("contexts", "candidates", "own", "seed"))
 def screen(
-    judge: Annotated[str, typer.Argument(help="The judge; see `biaslab list`.")] = "smollm2-135m",
-    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
-    path: DataPath = None,
-    columns: ColumnsOption = None,
-    scale: ScaleOption = None,
-    noun: Noun = None,
-    contexts: Annotated[int, typer.Option(help="Use the first N contexts.")] = 24,
-    candidates: Annotated[int, typer.Option(help="Candidates per context, drawn at random.")] = 3,
-    attribute: Attributes = None,
-    protocol: Protocols = None,
-    own: Annotated[
-        str | None, typer.Option(metavar="SYSTEM", help="System of the data set that is the judge itself.")
-    ] = None,
-    store: StorePath = Path("judgements.sqlite"),
-    max_requests: Annotated[int | None, typer.Option(metavar="N", help="Budget: requests.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(metavar="N", help="Budget: input plus output tokens.")] = None,
-    max_dollars: Annotated[float | None, typer.Option(help="Budget: dollars at the prices below.")] = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    price_cached: PriceCached = None,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Start even if the budget is too small; stop when it is spent.")
-    ] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Show the plan without asking the judge.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="STEM", help="Write the card as STEM.html, .md, .png and .csv.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    judge: str = "smollm2-135m",
+    /,
+    *,
+    data: DataOptions,
+    attribute: list[str] | None = None,
+    protocol: list[Path] | None = None,
+    store: Path = _STORE,
+    limits: BudgetOptions,
+    prices: PriceOptions,
+    plan: bool = False,
+    out: Path | None = None,
+    **options: Any,
 ) -> None:
     """Measure the most common biases on one card.
 
     Measures position, length, consistency, round numbers and, with --own,
     self-preference, as far as the judge (or its --protocol) answers with pairs or
     scores. Announces requests and cost first, and checks them against the budget.
+
+    Parameters
+    ----------
+    dataset
+        The data set; see `biaslab list`. Default: graded.
+    plan
+        Show the plan without asking the judge.
+    out : STEM
+        Write the card as STEM.html, .md, .png and .csv.
+    own : SYSTEM
+        System of the data set that is the judge itself.
     """
     if out is not None:
         require_file("out", out)
-    budget = _budget(
-        {"requests": max_requests, "tokens": max_tokens, "dollars": max_dollars},
-        given_prices(input=price_in, output=price_out, cached=price_cached),
-        partial,
-    )
+    options |= {"store": store, "attributes": attribute or None, "budget": limits.budget(prices.given())}
     import biaslab as bl
 
-    named = name_dataset(dataset, columns, scale, noun, attribute)
-    data = bl.load_dataset(named or dataset, path)
-    asks = bl.load_judge(judge, data)
-    about: dict[str, Any] = {"contexts": contexts, "candidates": candidates, "attributes": attribute or None}
-    about |= {"own": own, "store": store, "budget": budget, "seed": seed}
+    dataset = data.load(attribute)
+    asks = bl.load_judge(judge, dataset)
     if plan:
-        planned = bl.plan_screen(asks, data, protocol, **about)
+        planned = bl.plan_screen(asks, dataset, protocol, **options)
         typer.echo(f"{asks.id}: {planned or f'nothing to ask: all replies are in the store ({store})'}")
         return
-    result = bl.screen(asks, data, protocol, progress=sys.stderr.isatty(), say=typer.echo, **about)
+    result = bl.screen(asks, dataset, protocol, progress=sys.stderr.isatty(), say=typer.echo, **options)
     typer.echo(f"\n{result}")
     if out is not None:
         typer.echo(f"written: {', '.join(map(str, result.card.save(out)))}")
 
 
-def _budget(limits: dict[str, float | None], prices: dict[str, float] | None, partial: bool) -> Any:
-    """Return the budget, if the options set one."""
-    from biaslab.study.spending import Budget
-
-    known = {name: limit for name, limit in limits.items() if limit is not None}
-    if partial and not known:
-        raise InputError("partial", True, "used with a budget", "add --max-requests, --max-tokens or --max-dollars")
-    return Budget(**known, prices=prices, partial=partial) if known or prices else None  # type: ignore[arg-type]
-
-
+@command(
+    study_app,
+    calls="biaslab.study.planning:plan",
+    takes=("effect", "contexts", "metric", "power", "alpha", "answer", "flips"),
+)
 def plan(
-    name: Annotated[
-        str, typer.Argument(metavar="PROBE", help="A probe from `biaslab list`, or correct to plan human labels.")
-    ],
-    judge: Annotated[str, typer.Option(help="The judge; see `biaslab list`.")] = "smollm2-135m",
-    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
-    path: DataPath = None,
-    columns: ColumnsOption = None,
-    scale: ScaleOption = None,
-    noun: Noun = None,
-    attribute: Attributes = None,
-    param: Knobs = None,
-    effect: Annotated[float | None, typer.Option(help="The shift to detect, such as 0.05 for a rate.")] = None,
-    contexts: Annotated[
-        int | None, typer.Option(help="Show instead the shift that this many contexts can detect.")
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="The metric; default: the probe's first.")] = None,
-    power: Annotated[float, typer.Option(help="Power: the probability of detecting the shift if it exists.")] = 0.8,
-    alpha: Annotated[float, typer.Option(help="Two-sided significance level.")] = 0.05,
-    card: Annotated[
-        int, typer.Option(metavar="TESTS", help="Number of tests on the card, which corrects for them.")
-    ] = 1,
-    answer: Annotated[
-        str | None, typer.Option(help="How the judge answers: exact, text or sampled:k; default: the probe's.")
-    ] = None,
-    flips: Annotated[
-        float | None, typer.Option(help="Share of pairs whose decision flips with the order, such as 0.08.")
-    ] = None,
-    price_in: PriceIn = None,
-    price_out: PriceOut = None,
-    price_cached: PriceCached = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Time the judge on two contexts; keeps the replies in the store.")
-    ] = False,
-    store: Annotated[Path, typer.Option(help="Store of replies; stored requests cost nothing.")] = Path(
-        "judgements.sqlite"
-    ),
-    judged: Annotated[Path | None, typer.Option(metavar="FILE", help="For correct: saved trials, or a log.")] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="For correct: pilot labels; default: those in the trials."),
-    ] = None,
-    estimand: Annotated[
-        str | None,
-        typer.Option(help="For correct: mean_score, win_rate or difference; default: depends on the trials."),
-    ] = None,
-    system: Annotated[
-        list[str] | None, typer.Option(help="For correct: a system of interest; may be repeated.")
-    ] = None,
-    budget: Annotated[int | None, typer.Option(help="For correct: number of contexts to choose for labelling.")] = None,
-    out: TableOption = None,
+    name: str,
+    /,
+    *,
+    judge: str = "smollm2-135m",
+    data: DataOptions,
+    attribute: list[str] | None = None,
+    param: list[str] | None = None,
+    card: int = 1,
+    prices: PriceOptions,
+    measure: bool = False,
+    store: Path = _STORE,
+    **options: Any,
 ) -> None:
     """Plan a study: the number of contexts it needs, and its cost.
 
-    Asks the judge only with --measure. `plan correct` shows how many contexts
-    people must label, with and without a judge's help, and chooses them.
+    Asks the judge only with --measure.
+
+    Parameters
+    ----------
+    name : PROBE
+        A probe from `biaslab list`.
+    dataset
+        The data set; see `biaslab list`. Default: graded.
+    card : TESTS
+        Number of tests on the card, which corrects for them.
+    measure
+        Time the judge on two contexts; keeps the replies in the store.
+    store
+        Store of replies; stored requests cost nothing.
+    power
+        Probability of detecting the shift if it exists.
+    alpha
+        Two-sided significance level.
+    answer
+        How the judge answers: exact, text or sampled:k; default: the probe's.
     """
-    if name == "correct":
-        _plan_labels(judged, labels, effect, estimand, system, budget, out, power, alpha)
-        return
-    from biaslab import load_dataset, load_judge
+    from biaslab import load_judge
     from biaslab.study import planning
     from biaslab.study.spending import measure as measure_speed
 
-    prices = given_prices(input=price_in, output=price_out, cached=price_cached)
-    chosen = make_probe(name, attribute, given=param)
-    data = load_dataset(name_dataset(dataset, columns, scale, noun, attribute) or dataset, path)
-    model = load_judge(judge, data)
-
-    def planned(seconds: float | None) -> planning.Plan:
-        """Plan with a measured speed, or without one."""
-        return planning.plan(
-            chosen,
-            model,
-            data,
-            effect=effect,
-            contexts=contexts,
-            metric=metric,
-            power=power,
-            alpha=alpha,
-            tests=card,
-            answer=answer,
-            flips=flips,
-            prices=prices,
-            store=store,
-            seconds_per_request=seconds,
-        )
-
-    result = planned(None)  # reports a wrong option before the judge is asked
+    options |= {"tests": card, "prices": prices.given(), "store": store}
+    chosen, dataset = make_probe(name, attribute, given=param), data.load(attribute)
+    model = load_judge(judge, dataset)
+    result = planning.plan(chosen, model, dataset, **options)  # reports a wrong option before the judge is asked
     if measure:
-        result = planned(measure_speed(chosen, model, data, store))
+        seconds = measure_speed(chosen, model, dataset, store)
+        result = planning.plan(chosen, model, dataset, seconds_per_request=seconds, **options)
     typer.echo(str(result))
 
 
-def _plan_labels(
-    judged: Path | None,
-    labels: Path | None,
-    effect: float | None,
-    estimand: str | None,
-    systems: Sequence[str] | None,
-    budget: int | None,
-    out: Path | None,
-    power: float,
-    alpha: float,
+@command(study_app, calls="biaslab.correct.label_plan:plan_labels", takes=("estimand", "power", "alpha"))
+def plan_labels(
+    *,
+    judged: Path,
+    labels: Path | None = None,
+    effect: float | None = None,
+    system: list[str] | None = None,
+    budget: int | None = None,
+    out: Path | None = None,
+    **options: Any,
 ) -> None:
-    """Print how many labels an effect needs, with and without the judge; choose contexts for a budget."""
+    """Plan human labels: how many, and in which contexts.
+
+    Shows how many contexts people must label, with and without a judge's help; chooses them for a --budget.
+
+    Parameters
+    ----------
+    judged : FILE
+        Saved trials, or a log.
+    labels : FILE.csv
+        Pilot labels; default: those in the trials.
+    effect
+        The shift to detect, in the metric's unit.
+    system : NAME
+        A system of interest; may be repeated.
+    budget
+        Number of contexts to choose for labelling.
+    estimand : NAME
+        mean_score, win_rate or difference; default: depends on the trials.
+    power
+        Probability of detecting the shift if it exists.
+    alpha
+        Two-sided significance level.
+    """
     require_table(out)
-    if judged is None:
-        raise InputError("judged", None, "saved trials or a log", "add --judged FILE")
     if effect is None and budget is None:
         raise InputError(
             "effect", None, "a shift to detect, or a budget of contexts to label", "add --effect .05 or --budget 40"
         )
-    from biaslab import read_judgements
     from biaslab.correct import choose_contexts, plan_labels
+    from biaslab.logs.readers import read_judgements
 
     trials = read_judgements(judged)
     if effect is not None:
-        wanted = {"estimand": estimand, "systems": systems or None, "power": power, "alpha": alpha}
-        typer.echo(str(plan_labels(trials, labels, effect, **wanted)))  # type: ignore[arg-type]
+        typer.echo(str(plan_labels(trials, labels, effect, systems=system or None, **options)))
     if budget is not None:
         chosen = choose_contexts(trials, budget)
         typer.echo(f"to label: {', '.join(chosen['context_id'].head(10))}{', …' if len(chosen) > 10 else ''}")
@@ -349,25 +345,35 @@ def _plan_labels(
 
 batch_app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)
 
-Out = Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="The file of exported requests.")]
-BatchStore = Annotated[Path, typer.Option(help="Store of replies.")]
-KeyName = Annotated[str | None, typer.Option(help="Environment variable of the API key.", metavar="NAME")]
 
-
-@batch_app.command()
+@command(batch_app)
 def export(
-    name: Annotated[str, typer.Argument(metavar="PROBE", help="A probe from `biaslab list`, such as position.")],
-    out: Out,
-    judge: Annotated[str, typer.Option(help="The judge, such as api:gpt-4o-mini.")],
-    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
-    path: DataPath = None,
-    contexts: Contexts = None,
-    attribute: Attributes = None,
-    param: Knobs = None,
-    store: BatchStore = Path("judgements.sqlite"),
-    seed: Annotated[int | None, typer.Option(help="Random seed, as for `biaslab probe`.")] = None,
+    name: str,
+    out: Path,
+    /,
+    *,
+    judge: str,
+    dataset: str = "graded",
+    path: Path | None = None,
+    contexts: int | None = None,
+    attribute: list[str] | None = None,
+    param: list[str] | None = None,
+    store: Path = _STORE,
+    seed: int | None = None,
 ) -> None:
-    """Export the requests of a probe that the store does not answer."""
+    """Export the requests of a probe that the store does not answer.
+
+    Parameters
+    ----------
+    name : PROBE
+        A probe from `biaslab list`, such as position.
+    out : FILE.jsonl
+        The file of exported requests.
+    judge
+        The judge, such as api:gpt-4o-mini.
+    seed
+        Random seed, as for `biaslab probe`.
+    """
     from biaslab import load_dataset, load_judge
     from biaslab.judges.api import ApiJudge
     from biaslab.judges.api.batch import export_batch
@@ -391,9 +397,17 @@ def export(
     )
 
 
-@batch_app.command()
-def submit(out: Out, key: KeyName = None) -> None:
-    """Upload the files and start their batches, each once; costs money."""
+@command(batch_app)
+def submit(out: Path, /, key: str | None = None) -> None:
+    """Upload the files and start their batches, each once; costs money.
+
+    Parameters
+    ----------
+    out : FILE.jsonl
+        The file of exported requests.
+    key : NAME
+        Environment variable of the API key.
+    """
     from biaslab.judges.api.batch import BatchJobs
 
     new = BatchJobs(out, key).submit()
@@ -404,9 +418,17 @@ def submit(out: Out, key: KeyName = None) -> None:
     )
 
 
-@batch_app.command()
-def status(out: Out, key: KeyName = None) -> None:
-    """Show the progress of the batches."""
+@command(batch_app)
+def status(out: Path, /, key: str | None = None) -> None:
+    """Show the progress of the batches.
+
+    Parameters
+    ----------
+    out : FILE.jsonl
+        The file of exported requests.
+    key : NAME
+        Environment variable of the API key.
+    """
     from biaslab.judges.api.batch import BatchJobs
 
     jobs = BatchJobs(out, key).update()
@@ -416,16 +438,23 @@ def status(out: Out, key: KeyName = None) -> None:
         typer.echo(f"nothing was submitted; next: biaslab batch submit {out}")
 
 
-@batch_app.command("import")
-def import_(
-    out: Out,
-    results: Annotated[
-        list[Path] | None, typer.Argument(help="Result files, such as vLLM's; default: download them.")
-    ] = None,
-    store: BatchStore = Path("judgements.sqlite"),
-    key: KeyName = None,
+@command(batch_app, "import")
+def import_replies(
+    out: Path, results: list[Path] | None = None, /, store: Path = _STORE, key: str | None = None
 ) -> None:
-    """Import replies into the store; may be partial or repeated."""
+    """Import replies into the store; may be partial or repeated.
+
+    Parameters
+    ----------
+    out : FILE.jsonl
+        The file of exported requests.
+    results
+        Result files, such as vLLM's; default: download them.
+    store
+        Store of replies.
+    key : NAME
+        Environment variable of the API key.
+    """
     from biaslab.judges.api.batch import BatchJobs, import_results, read_keys
     from biaslab.store import Store
 
@@ -448,29 +477,36 @@ _MOST_POINTS = 12
 _LISTED = 3  # candidates of a list that are shown
 
 
-@protocol_app.callback()
-def _group() -> None:
-    pass
-
-
-@protocol_app.command()
+@command(protocol_app)
 def check(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Judge prompt: a TOML file, the format of its authors, or a name.")
-    ],
-    name: Annotated[str | None, typer.Option(help="Name of the prompt, if the file holds several.")] = None,
-    dataset: Annotated[str, typer.Option(help="Data set of the example item; see `biaslab list`.")] = "graded",
-    path: DataPath = None,
-    attribute: Annotated[str | None, typer.Option(help="Attribute to judge; default: the data set's first.")] = None,
-    reply: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Parse this reply; may be repeated.")] = None,
-    replies: Annotated[
-        Path | None, typer.Option(metavar="FILE.txt", help="Parse the replies in this file, separated by lines of ---.")
-    ] = None,
+    file: Path,
+    /,
+    name: str | None = None,
+    dataset: str = "graded",
+    path: Path | None = None,
+    attribute: str | None = None,
+    reply: list[str] | None = None,
+    replies: Path | None = None,
 ) -> None:
     """Show the prompt of one item, then write and parse each verdict.
 
     Also parses the replies you pass. Exit code 2: the file is not a valid
     protocol or does not fit the data set; the message says why.
+
+    Parameters
+    ----------
+    file : FILE
+        Judge prompt: a TOML file, the format of its authors, or a name.
+    name
+        Name of the prompt, if the file holds several.
+    dataset
+        Data set of the example item; see `biaslab list`.
+    attribute
+        Attribute to judge; default: the data set's first.
+    reply : TEXT
+        Parse this reply; may be repeated.
+    replies : FILE.txt
+        Parse the replies in this file, separated by lines of ---.
     """
     from biaslab import load_dataset
     from biaslab.prompts.protocols import Protocol

@@ -7,27 +7,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from biaslab.cli.audit import audit_log, is_log, not_measured
-from biaslab.cli.options import (
-    Attributes,
-    ColumnsOption,
-    Contexts,
-    DataPath,
-    Knobs,
-    Noun,
-    Protocols,
-    ScaleOption,
-    StorePath,
-    TableOption,
-    make_probes,
-    name_dataset,
-    require_table,
-    write_table,
-)
+from biaslab.cli.command import command
+from biaslab.cli.options import DataOptions, make_probes, require_table, write_table
 from biaslab.core.checks import is_there, pairs, require_whole, unknown
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.files import read_csv
@@ -39,33 +25,28 @@ if TYPE_CHECKING:
     from biaslab.probes.base.probe import Probe
     from biaslab.report.limits import Limit
 
+estimates_app = typer.Typer()
+
 _SUFFIXES = (".tex", ".md", ".html", ".csv")
 _NEEDED = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")  # what every command reads
 
 
+@command(estimates_app)
 def card(
-    judges: Annotated[list[str], typer.Argument(metavar="JUDGE…", help="The judges to measure; see `biaslab list`.")],
-    dataset: Annotated[
-        str | None, typer.Option(help="The data set; see `biaslab list`. Default: graded; for a log, its own.")
-    ] = None,
-    path: DataPath = None,
-    columns: ColumnsOption = None,
-    scale: ScaleOption = None,
-    noun: Noun = None,
-    contexts: Contexts = None,
-    candidates: Annotated[int, typer.Option(help="Candidates to score per context, drawn at random.")] = 2,
-    attribute: Attributes = None,
-    param: Knobs = None,
-    protocol: Protocols = None,
-    probe: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Measure this bias; may be repeated. Default: all.")
-    ] = None,
-    remedies: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Estimates with remedies applied, with a column `remedy`.")
-    ] = None,
-    store: Annotated[Path, typer.Option(help="Store of replies.")] = Path("judgements.sqlite"),
-    out: Annotated[Path, typer.Option(metavar="STEM", help="Write STEM.html, .md, .png and .csv.")] = Path("card"),
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    judges: list[str],
+    /,
+    *,
+    data: DataOptions,
+    contexts: int | None = None,
+    candidates: int = 2,
+    attribute: list[str] | None = None,
+    param: list[str] | None = None,
+    protocol: list[Path] | None = None,
+    probe: list[str] | None = None,
+    remedies: Path | None = None,
+    store: Path = Path("judgements.sqlite"),
+    out: Path = Path("card"),
+    seed: int = 0,
 ) -> None:
     """Say whether judges can be trusted: make their bias card.
 
@@ -73,12 +54,27 @@ def card(
     A log (recorded:FILE or atlas:JUDGE@SOURCE) is audited as it is, unless
     --dataset names the data that was judged.
     -p scale=1-10 sets all probes that have a scale; -p position.n_pairs=3 sets one.
+
+    Parameters
+    ----------
+    judges : JUDGE…
+        The judges to measure; see `biaslab list`.
+    dataset
+        The data set; see `biaslab list`. Default: graded; for a log, its own.
+    candidates
+        Candidates to score per context, drawn at random.
+    probe : NAME
+        Measure this bias; may be repeated. Default: all.
+    remedies : FILE.csv
+        Estimates with remedies applied, with a column `remedy`.
+    out : STEM
+        Write STEM.html, .md, .png and .csv.
     """
     require_file("out", out)
     for name, value in (("contexts", contexts), ("candidates", candidates)):
         if value is not None:
             require_whole(name, value, 1)
-    from biaslab import load_dataset, load_judge
+    from biaslab import load_judge
     from biaslab.report.screening import Measured, measure_all
     from biaslab.report.summary import STATUS
     from biaslab.report.wording import correction
@@ -87,18 +83,17 @@ def card(
     probes = _kinds(probe)
     options = {"seed": seed, "attributes": attribute, "n_candidates": candidates}
     chosen = make_probes(probes, param, options, protocol)
-    logs = [name for name in judges if dataset is None and is_log(name)]
+    logs = [name for name in judges if data.dataset is None and is_log(name)]
     frames = [audit_log(name, [kind.name for kind in probes]) for name in logs]
     reasons = [why for frame in frames for why in not_measured(frame)]
     measured = Measured(out, remedied, frames, reasons, say=typer.echo)
     asked = [name for name in judges if name not in logs]
     if asked:
-        named = name_dataset(dataset, columns, scale, noun, attribute)
-        data = load_dataset(named or "graded", path, limit=contexts)
+        dataset = data.load(attribute, contexts)
         if attribute:
-            data.require_attributes(attribute)
+            dataset.require_attributes(attribute)
         for name in asked:
-            measure_all(load_judge(name, data), chosen, data, store, measured)
+            measure_all(load_judge(name, dataset), chosen, dataset, store, measured)
     if not measured.frames:
         raise next(iter(measured.ended.values()), BiaslabError("nothing could be measured"))
     for name, why in measured.ended.items():
@@ -111,33 +106,33 @@ def card(
     typer.echo(f"written: {', '.join(map(str, written.save(out)))}")
 
 
+@command(estimates_app, calls="biaslab.report.tables:to_latex", takes=("across", "stars", "digits", "caption", "label"))
 def table(
-    estimates: Annotated[
-        Path, typer.Argument(metavar="ESTIMATES.csv", help="Estimates written by `biaslab probe --out`.")
-    ],
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Show this metric; may be repeated. Default: the primary ones."),
-    ] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Keep only these rows; may be repeated.")
-    ] = None,
-    across: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Spread this column: one table column per value.")
-    ] = None,
-    stars: Annotated[bool, typer.Option("--stars", help="Mark small q-values with stars.")] = False,
-    digits: Annotated[int, typer.Option(help="Number of decimals.")] = 3,
-    caption: Annotated[str | None, typer.Option(help="Text to put before the standard caption.")] = None,
-    label: Annotated[str | None, typer.Option(help="Key for LaTeX's \\label.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Output file (.tex, .md, .html or .csv); default: print Markdown."),
-    ] = None,
-    macros: Annotated[
-        Path | None, typer.Option(metavar="FILE.tex", help="Also write the numbers as LaTeX macros.")
-    ] = None,
+    estimates: Path,
+    /,
+    metric: list[str] | None = None,
+    where: list[str] | None = None,
+    out: Path | None = None,
+    macros: Path | None = None,
+    **options: Any,
 ) -> None:
-    """Format estimates as a table and macros for a paper."""
+    """Format estimates as a table and macros for a paper.
+
+    Parameters
+    ----------
+    estimates : ESTIMATES.csv
+        Estimates written by `biaslab probe --out`.
+    metric : NAME
+        Show this metric; may be repeated. Default: the primary ones.
+    where : COLUMN=VALUE
+        Keep only these rows; may be repeated.
+    across : COLUMN
+        Spread this column: one table column per value.
+    out : FILE
+        Output file (.tex, .md, .html or .csv); default: print Markdown.
+    macros : FILE.tex
+        Also write the numbers as LaTeX macros.
+    """
     if out is not None:
         require_file("out", out, *_SUFFIXES)
     if macros is not None:
@@ -148,13 +143,12 @@ def table(
     frame = _chosen(read_estimates(estimates), where or [])
     named = dict.fromkeys(zip(frame["metric"], frame["probe"], strict=True))
     wanted = metric or [one for one, of in named if is_primary(one, of)] or None
-    options: dict[str, Any] = {"metric": wanted, "digits": digits}
-    shape: dict[str, Any] = {"across": across, "stars": stars, "caption": caption}
+    label, digits = options.pop("label"), options["digits"]
     if out is None:
-        typer.echo(report.to_markdown(frame, **options, **shape))
+        typer.echo(report.to_markdown(frame, wanted, **options))
     else:
-        layout_options = {".csv": {}, ".tex": shape | {"label": label}}.get(out.suffix, shape)
-        report.write(frame, out, **options, **layout_options)
+        layout_options = {".csv": {"digits": digits}, ".tex": options | {"label": label}}.get(out.suffix, options)
+        report.write(frame, out, metric=wanted, **layout_options)
         typer.echo(f"written to {out}")
     if macros is not None:
         text = report.to_macros(frame, wanted, digits=digits)
@@ -215,34 +209,39 @@ def _has_no_bias(kind: type[Probe]) -> bool:
 _TABLE = "limits"
 
 
+@command(estimates_app)
 def check(
-    judge: Annotated[str | None, typer.Option(help="The judge; see `biaslab list`.")] = None,
-    estimates: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Check these estimates instead of asking a judge.")
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METRIC=LOW:HIGH", help="Allowed range of a metric; may be repeated."),
-    ] = None,
-    limits: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help='TOML file with a [limits] table: metric = "LOW:HIGH".')
-    ] = None,
-    dataset: Annotated[str, typer.Option(help="The data set; see `biaslab list`.")] = "graded",
-    path: DataPath = None,
-    contexts: Contexts = None,
-    param: Knobs = None,
-    store: StorePath = Path("judgements.sqlite"),
-    out: TableOption = None,
-    runs: Annotated[
-        int, typer.Option(metavar="K", help="Run the study K times, each with its own store; the majority decides.")
-    ] = 1,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Write a JUnit report.")] = None,
+    judge: str | None = None,
+    estimates: Path | None = None,
+    limit: list[str] | None = None,
+    limits: Path | None = None,
+    dataset: str = "graded",
+    path: Path | None = None,
+    contexts: int | None = None,
+    param: list[str] | None = None,
+    store: Path = Path("judgements.sqlite"),
+    out: Path | None = None,
+    runs: int = 1,
+    junit: Path | None = None,
 ) -> None:
     """Check a judge against limits; the exit code gives the result.
 
     Exit code 0: every interval lies inside its limits. 1: one lies outside. 4: the
     study is too small to tell (counts as a failure). With --runs, the majority of
     runs decides, so that a judge with random answers does not make builds flaky.
+
+    Parameters
+    ----------
+    estimates : FILE.csv
+        Check these estimates instead of asking a judge.
+    limit : METRIC=LOW:HIGH
+        Allowed range of a metric; may be repeated.
+    limits : FILE.toml
+        TOML file with a [limits] table: metric = "LOW:HIGH".
+    runs : K
+        Run the study K times, each with its own store; the majority decides.
+    junit : FILE.xml
+        Write a JUnit report.
     """
     require_table(out)
     if junit is not None:
@@ -310,7 +309,6 @@ def _ask_judge(
     import pandas as pd
 
     from biaslab import collect, load_dataset, load_judge
-    from biaslab.cli.options import make_probes
     from biaslab.probes import available
 
     probes = available().values()
@@ -332,28 +330,33 @@ def _ask_judge(
 _FILE = "file"
 
 
+@command(estimates_app)
 def compare(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="Saved trials, logs, or CSV files of estimates.")
-    ],
-    by: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column to compare by. Default: judge; with one judge, the file."),
-    ] = None,
-    probe: Annotated[str | None, typer.Option(metavar="NAME", help="For logs: the probe to estimate.")] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Compare this metric; may be repeated. Default: the primary ones."),
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Reference value to compare the others with.")
-    ] = None,
-    out: TableOption = None,
+    files: list[Path],
+    /,
+    by: str | None = None,
+    probe: str | None = None,
+    metric: list[str] | None = None,
+    reference: str | None = None,
+    out: Path | None = None,
 ) -> None:
     """Compare judges on the contexts they share.
 
     Differences are paired by context. Two files of one judge, such as last
     month's and today's, are distinguished by file name.
+
+    Parameters
+    ----------
+    files : FILE…
+        Saved trials, logs, or CSV files of estimates.
+    by : COLUMN
+        Column to compare by. Default: judge; with one judge, the file.
+    probe : NAME
+        For logs: the probe to estimate.
+    metric : NAME
+        Compare this metric; may be repeated. Default: the primary ones.
+    reference : VALUE
+        Reference value to compare the others with.
     """
     require_table(out)
     import pandas as pd

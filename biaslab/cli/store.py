@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from biaslab.cli.options import DataPath
+from biaslab.cli.command import command
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.output import count, require_file
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 store_app = typer.Typer(help="Inspect, export, prune or merge stores of replies.", no_args_is_help=True)
 
-StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The store, such as replies.sqlite.")]
 
+@command(store_app)
+def info(path: Path, /) -> None:
+    """Show number, cost and dates of the replies of each judge.
 
-@store_app.command()
-def info(path: StoreArgument) -> None:
-    """Show number, cost and dates of the replies of each judge."""
+    Parameters
+    ----------
+    path : STORE
+        The store, such as replies.sqlite.
+    """
     with Store(path, create=False) as store:
         frame = store.info()
     size = frame.attrs["bytes"] / 2**20
@@ -39,29 +43,46 @@ def info(path: StoreArgument) -> None:
         typer.echo(frame.to_string(index=False))
 
 
-@store_app.command()
-def export(
-    path: StoreArgument,
-    out: Annotated[Path, typer.Argument(help="Output file ending in .parquet, .csv or .jsonl.")],
-) -> None:
-    """Write all replies with their requests and costs to one file."""
+@command(store_app)
+def export(path: Path, out: Path, /) -> None:
+    """Write all replies with their requests and costs to one file.
+
+    Parameters
+    ----------
+    path : STORE
+        The store, such as replies.sqlite.
+    out : FILE
+        Output file ending in .parquet, .csv or .jsonl.
+    """
     with Store(path, create=False) as store:
         count = store.export(out)
     typer.echo(f"{count:,} replies written to {out}")
 
 
-@store_app.command()
+@command(store_app)
 def prune(
-    path: StoreArgument,
-    judge: Annotated[str | None, typer.Option(help="Delete replies of the judge with exactly this id.")] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="Delete replies stored before this date (UTC), such as 2025-06-30."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many replies would be deleted.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    path: Path,
+    /,
+    judge: str | None = None,
+    older_than: str | None = None,
+    dry_run: bool = False,
+    yes: bool = False,
 ) -> None:
-    """Delete replies of a judge, before a date, or both; shrink the file."""
+    """Delete replies of a judge, before a date, or both; shrink the file.
+
+    Parameters
+    ----------
+    path : STORE
+        The store, such as replies.sqlite.
+    judge
+        Delete replies of the judge with exactly this id.
+    older_than : DATE
+        Delete replies stored before this date (UTC), such as 2025-06-30.
+    dry_run
+        Only show how many replies would be deleted.
+    yes
+        Delete without asking.
+    """
     with Store(path, create=False) as store:
         count = store.prune(judge, older_than, dry_run=True)
         if dry_run or not count:
@@ -73,15 +94,19 @@ def prune(
         typer.echo(f"{count:,} replies deleted, {len(store):,} kept")
 
 
-@store_app.command()
-def merge(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The store to create; must not exist yet.")],
-    stores: Annotated[list[Path], typer.Argument(metavar="STORE…", help="At least two stores, opened read-only.")],
-    first_wins: Annotated[
-        bool, typer.Option("--first-wins", help="Where replies differ, keep the first store's.")
-    ] = False,
-) -> None:
-    """Merge several stores, such as those of parallel runs, into one."""
+@command(store_app)
+def merge(out: Path, stores: list[Path], /, first_wins: bool = False) -> None:
+    """Merge several stores, such as those of parallel runs, into one.
+
+    Parameters
+    ----------
+    out : OUT
+        The store to create; must not exist yet.
+    stores : STORE…
+        At least two stores, opened read-only.
+    first_wins
+        Where replies differ, keep the first store's.
+    """
     from biaslab.store.export import merge_stores
 
     merged = merge_stores(out, stores, first_wins)
@@ -95,38 +120,52 @@ _SQLITE = b"SQLite format 3\0"
 _KEY = "[0-9a-f]{64}"
 
 
+view_app = typer.Typer()
+
+
+@command(view_app)
 def view(
-    source: Annotated[
-        Path, typer.Argument(metavar="STORE_OR_TRIALS", help="A store of replies, saved trials, or a log.")
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page to write.")] = Path("view.html"),
-    probe: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Show only this probe; may be repeated.")
-    ] = None,
-    attribute: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Show only this attribute; may be repeated.")
-    ] = None,
-    judge: Annotated[str | None, typer.Option(help="Show only the judge with exactly this id.")] = None,
-    most: Annotated[
-        int, typer.Option("--max", help="Maximum number of cards; flips, ties and unread replies come first.")
-    ] = 200,
-    sort: Annotated[str, typer.Option(help="Sort order: flips, ties, unread, effects or trials first.")] = "flips",
-    store: Annotated[
-        Path | None, typer.Option(help="For trials: the store that has their prompts and replies.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="The data set; see `biaslab list`. Bundled ones are found automatically.")
-    ] = None,
-    path: DataPath = None,
+    source: Path,
+    /,
+    out: Path = Path("view.html"),
+    probe: list[str] | None = None,
+    attribute: list[str] | None = None,
+    judge: str | None = None,
+    max_: int = 200,
+    sort: str = "flips",
+    store: Path | None = None,
+    dataset: str | None = None,
+    path: Path | None = None,
 ) -> None:
     """Write a web page of prompts, replies and their parsed values.
 
     The page works offline and has filters by probe, attribute, status and context. For a store, the
     probes' prompts are rebuilt from the data set (default: graded) to match the stored replies.
+
+    Parameters
+    ----------
+    source : STORE_OR_TRIALS
+        A store of replies, saved trials, or a log.
+    out : FILE.html
+        The page to write.
+    probe : NAME
+        Show only this probe; may be repeated.
+    attribute : NAME
+        Show only this attribute; may be repeated.
+    judge
+        Show only the judge with exactly this id.
+    max_
+        Maximum number of cards; flips, ties and unread replies come first.
+    sort
+        Sort order: flips, ties, unread, effects or trials first.
+    store
+        For trials: the store that has their prompts and replies.
+    dataset
+        The data set; see `biaslab list`. Bundled ones are found automatically.
     """
     from biaslab.report.evidence.trials import SORTS
 
-    require_whole("max", most, 1)
+    require_whole("max", max_, 1)
     require_one_of("sort", sort, SORTS)
     require_file("out", out, ".html")
     if not source.exists():
@@ -141,7 +180,7 @@ def view(
     else:
         trials = _chosen(_saved(source), "probe", probe)
     trials = _chosen(_chosen(trials, "attribute", attribute), "judge", None if judge is None else [judge])
-    shown = show(trials, store=store, n=most, sort=sort, dataset=data)
+    shown = show(trials, store=store, n=max_, sort=sort, dataset=data)
     shown.save(out)
     for line in shown.missing:
         typer.echo(line)

@@ -24,8 +24,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from biaslab.core.errors import InputError, MissingDependencyError
 
 #: Extras of pyproject.toml (in a clone, `pip install '.[NAME]'`) and the packages that each adds.
@@ -261,6 +259,7 @@ def fits(value: object, hint: Any) -> bool:
 
     Examples
     --------
+    >>> import numpy as np
     >>> fits(np.int64(3), int), fits(True, int), fits(3, float), fits("3", int | None)
     (True, False, True, False)
     >>> fits(["coherence"], Sequence[str]), fits("coherence", Sequence[str]), fits((1, "a"), tuple[int, int])
@@ -272,9 +271,11 @@ def fits(value: object, hint: Any) -> bool:
     if origin is Literal:
         return any(isinstance(value, type(choice)) and value == choice for choice in inner)
     if origin in (int, float):
-        return isinstance(value, Integral if origin is int else Real) and not isinstance(value, bool | np.bool_)
+        return isinstance(value, Integral if origin is int else Real) and not isinstance(value, bool)
     if origin is bool:
-        return isinstance(value, bool | np.bool_)
+        from numpy import bool_  # imported here because the command line starts without numpy
+
+        return isinstance(value, bool | bool_)
     if origin is Any or not isinstance(origin, type):
         return True
     if origin.__name__ == "Callable":

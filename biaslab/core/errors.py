@@ -50,12 +50,7 @@ class BiaslabError(Exception):
     """Base of all errors raised on purpose; pickling keeps message and attributes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), self.args), self.__dict__
-
-
-def _unpickled(kind: type[BiaslabError], words: tuple[object, ...]) -> BiaslabError:
-    """Make an error without its ``__init__``, which would write the message anew."""
-    return kind.__new__(kind, *words)
+        return type(self).__new__, (type(self), *self.args), self.__dict__  # `__init__` would write the message again
 
 
 class InputError(BiaslabError, ValueError):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_MASS = 1 + 1e-3  # allows for rounding
 _LARGE = 700.0  # exp(x) overflows for larger x
 _PAIR = "yield request, Reply(…) for each request"
-_REPLIES = {
+_REPLIES: dict[type, str] = {
     Choice: "a Reply with logprobs, one natural logarithm per label, or with a text",
     Completion: "a Reply with a text",
     Likelihood: "a Reply with logprobs, one natural logarithm per token",
@@ -46,7 +46,8 @@ def answers_of(judge: Any, answers: Any) -> Any:
     if hasattr(answers, "__next__"):
         return answers
     if isinstance(answers, str | Reply | dict) or not hasattr(answers, "__iter__"):
-        raise JudgeError(f"{_named(judge)}.ask returned {short(answers)}, allowed: pairs of request and reply; {_PAIR}")
+        allowed = f"pairs of request and reply; {_PAIR}"
+        raise JudgeError(f"{type(judge).__name__}.ask returned {short(answers)}, allowed: {allowed}")
     return iter(answers)
 
 
@@ -59,40 +60,32 @@ def received(judge: Any, answer: Any) -> tuple[Request, Reply]:
         If it is not such a pair, or the reply lacks what the request asks for.
     """
     if not isinstance(answer, tuple | list) or len(answer) != 2 or not isinstance(answer[1], Reply):
-        wanted = next((words for kind, words in _REPLIES.items() if _asks(answer, kind)), "a biaslab.Reply")
-        raise JudgeError(f"{_named(judge)}.ask yielded {short(answer)}, allowed: a request with {wanted}; {_PAIR}")
+        asked = answer[0] if isinstance(answer, tuple | list) and answer else None
+        allowed = f"a request with {_REPLIES.get(type(asked), 'a biaslab.Reply')}; {_PAIR}"
+        raise JudgeError(f"{type(judge).__name__}.ask yielded {short(answer)}, allowed: {allowed}")
     request, reply = answer
-    if isinstance(request, Choice) and reply.logprobs is not None:
-        length, wanted_length = _length(reply.logprobs), len(request.labels)
-        if length != wanted_length:
-            raise JudgeError(
-                f"{_named(judge)}.ask yielded {short(reply.logprobs)} as logprobs, allowed: {wanted_length} numbers, "
-                f"the natural logarithms for the labels {', '.join(map(repr, request.labels))}; return them in this "
-                "order",
-                request,
-            )
-        if reply.finish_reason != UNUSABLE and _mass(reply.logprobs) > _MOST_MASS:
-            raise JudgeError(
-                f"{_named(judge)}.ask yielded {short(reply.logprobs)} as logprobs, whose probabilities sum to "
-                f"{_mass(reply.logprobs):.3g}, allowed: natural logarithms of probabilities that sum to at most 1; "
-                "compute them from logits with log_softmax",
-                request,
-            )
-    elif _is_empty(request, reply):
-        words = next(words for kind, words in _REPLIES.items() if isinstance(request, kind))
-        raise JudgeError(
-            f"{_named(judge)}.ask yielded an empty Reply, allowed: {words}; use an empty text for a refusal", request
-        )
+    if fault := _fault_of(request, reply):
+        raise JudgeError(f"{type(judge).__name__}.ask yielded {fault}", request)
     return request, reply
 
 
-def _is_empty(request: object, reply: Reply) -> bool:
+def _fault_of(request: object, reply: Reply) -> str:
+    """Return what is wrong with a reply, and what is allowed; empty if nothing is."""
+    if isinstance(request, Choice) and reply.logprobs is not None:
+        wanted = len(request.labels)
+        if not hasattr(reply.logprobs, "__len__") or len(reply.logprobs) != wanted:
+            labels = ", ".join(map(repr, request.labels))
+            allowed = f"{wanted} numbers, the natural logarithms for the labels {labels}; return them in this order"
+            return f"{short(reply.logprobs)} as logprobs, allowed: {allowed}"
+        if reply.finish_reason != UNUSABLE and (mass := _mass(reply.logprobs)) > _MOST_MASS:
+            sums = f"{short(reply.logprobs)} as logprobs, whose probabilities sum to {mass:.3g}"
+            allowed = "natural logarithms of probabilities that sum to at most 1"
+            return f"{sums}, allowed: {allowed}; compute them from logits with log_softmax"
+        return ""
     nothing = reply.logprobs is None and reply.text is None and reply.score is None
-    return nothing and reply.finish_reason not in DECLINED and isinstance(request, tuple(_REPLIES))
-
-
-def _asks(answer: Any, kind: type) -> bool:
-    return isinstance(answer, tuple | list) and any(isinstance(each, kind) for each in answer[:1])
+    if nothing and reply.finish_reason not in DECLINED and type(request) in _REPLIES:
+        return f"an empty Reply, allowed: {_REPLIES[type(request)]}; use an empty text for a refusal"
+    return ""
 
 
 def _mass(logprobs: Any) -> float:
@@ -101,14 +94,6 @@ def _mass(logprobs: Any) -> float:
         return math.fsum(math.exp(min(level, _LARGE)) for level in logprobs)
     except TypeError:
         return 0.0
-
-
-def _length(values: Any) -> int | None:
-    return len(values) if hasattr(values, "__len__") else None
-
-
-def _named(judge: Any) -> str:
-    return type(judge).__name__
 
 
 def short(value: object) -> str:
@@ -160,16 +145,27 @@ class Design(Protocol):
     """Plans judgements and reads their replies: a probe or scorer, as taken by `biaslab.collect`. Pure.
 
     The ``design`` of a sequential design takes a second parameter ``trials``, the trials so far; `biaslab.collect`
-    calls it until it yields nothing. If later rounds build on the judge's text, the attribute ``keeps_replies`` is
-    true, and the column ``reply`` of the trials holds the text of each reply.
+    calls it until it yields nothing. Classes that derive from it inherit the defaults of all attributes but the name.
 
     Attributes
     ----------
     name : str
         What is measured; for a probe the phenomenon, also the name of its module and notebook.
+    unprompted : frozenset of type
+        Kinds of requests without a prompt (`Score`, `Compare`, `Rank`) that can be asked instead, because what is
+        measured does not depend on the prompt.
+    protocol : object, optional
+        The user's own prompt and parser, if the design takes one.
     """
 
     name: ClassVar[str]
+    unprompted: ClassVar[frozenset[type]] = frozenset()
+    protocol: Any = None
+
+    @property
+    def keeps_replies(self) -> bool:
+        """Whether trials have a column ``reply`` with the judge's text, on which later rounds build."""
+        return False
 
     def design(self, dataset: Dataset) -> Iterable[Trial]:
         """Plan the judgements of a data set."""

@@ -16,7 +16,6 @@ import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -98,19 +97,12 @@ def _keep_apart(notebook: str) -> None:
             raise InputError("notebook", notebook, allowed, did_you_mean(notebook, known))
         own = recorded(bundled() / f"{notebook}.ipynb")
         _settle(shell.user_ns, own)
-        shell.events.register("post_run_cell", _Again(shell.user_ns, own))
 
+        def settle_again(result: Any) -> None:
+            if sets_parameters(result.info.raw_cell):
+                _settle(shell.user_ns, own)
 
-@dataclass(frozen=True)
-class _Again:
-    """Update the output folder after the parameter cell is run again."""
-
-    values: dict[str, Any]
-    own: dict[str, Any]
-
-    def __call__(self, result: Any) -> None:
-        if sets_parameters(result.info.raw_cell):
-            _settle(self.values, self.own)
+        shell.events.register("post_run_cell", settle_again)
 
 
 def _settle(values: dict[str, Any], own: Mapping[str, Any]) -> None:

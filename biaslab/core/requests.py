@@ -522,6 +522,13 @@ def _require_texts(**texts: object) -> None:
             raise InputError(name, text, "a text of at least one character")
 
 
+_SHOWN = ("source", "reference", "attribute")
+_FIELDS: Mapping[type, tuple[str, ...]] = {
+    Likelihood: ("text", "given"),
+    Score: ("text", *_SHOWN),
+    Compare: ("first", "second", *_SHOWN),
+    Rank: ("texts", *_SHOWN),
+}
 _BEGINNING = 3  # number of leading prompt parts that most requests about a context share: words, the context, words
 
 
@@ -534,15 +541,9 @@ def request_fields(request: Request) -> dict[str, object]:
     if isinstance(request, Choice):
         asked: dict[str, object] = {"messages": [list(m) for m in request.messages], "labels": list(request.labels)}
         return asked | ({"replicate": request.replicate} if request.replicate else {}) | _thought(request)
-    if isinstance(request, Likelihood):
-        return {"text": request.text, "given": request.given}
-    if isinstance(request, Score):
-        return {name: getattr(request, name) for name in ("text", "source", "reference", "attribute")}
-    if isinstance(request, Compare):
-        return {name: getattr(request, name) for name in ("first", "second", "source", "reference", "attribute")}
-    if isinstance(request, Rank):
-        shown = {name: getattr(request, name) for name in ("source", "reference", "attribute")}
-        return {"texts": list(request.texts), **shown}
+    if not isinstance(request, Completion):
+        values = {name: getattr(request, name) for name in _FIELDS[type(request)]}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     listed: dict[str, object] = {
         "messages": [list(m) for m in request.messages],
         "temperature": request.temperature,

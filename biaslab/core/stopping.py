@@ -49,7 +49,7 @@ class StoppableRun:
         self.let_go, self.is_inside = let_go, True
 
 
-class _Heed:
+class _SignalHandling:
     """Runs of this process that handle signals, and the signal received."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class _Heed:
             os.kill(os.getpid(), received or 0)
 
 
-_HEED = _Heed()
+_SIGNALS = _SignalHandling()
 
 
 @contextlib.contextmanager
@@ -117,22 +117,22 @@ def heeding(let_go: Callable[[], None]) -> Iterator[StoppableRun]:
     if threading.current_thread() is not threading.main_thread():
         yield run
         return
-    if not _HEED.runs:
-        _HEED.install()
-    if not _HEED.draining:
-        _HEED.forget()  # a signal to an earlier run that is still referenced is not this run's first
-    _HEED.runs.append(run)
+    if not _SIGNALS.runs:
+        _SIGNALS.install()
+    if not _SIGNALS.draining:
+        _SIGNALS.forget()  # a signal to an earlier run that is still referenced is not this run's first
+    _SIGNALS.runs.append(run)
     try:
         yield run
     except SystemExit as error:
-        number = _HEED.received
+        number = _SIGNALS.received
         if isinstance(error, Stopped) or number is None:
             raise
         raise _raised(number) from error  # while Ray waits, it turns our signal into an exit with status 1
     finally:
-        _HEED.runs.remove(run)
-        if not _HEED.runs and threading.current_thread() is threading.main_thread():
-            _HEED.restore()
+        _SIGNALS.runs.remove(run)
+        if not _SIGNALS.runs and threading.current_thread() is threading.main_thread():
+            _SIGNALS.restore()
 
 
 @contextlib.contextmanager
@@ -141,19 +141,19 @@ def draining() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _HEED.draining += 1
+    _SIGNALS.draining += 1
     try:
         yield
     finally:
-        _HEED.draining -= 1
-        if _HEED.waits and not _HEED.draining and _HEED.received is not None:
-            _HEED.waits = False
-            raise _raised(_HEED.received)
+        _SIGNALS.draining -= 1
+        if _SIGNALS.waits and not _SIGNALS.draining and _SIGNALS.received is not None:
+            _SIGNALS.waits = False
+            raise _raised(_SIGNALS.received)
 
 
 def seconds_left() -> float:
     """Return the remaining grace period after a signal in seconds; infinite without a signal."""
-    return max(_HEED.deadline - time.monotonic(), 0.0)
+    return max(_SIGNALS.deadline - time.monotonic(), 0.0)
 
 
 def grace() -> float:

@@ -5,10 +5,10 @@
 
 import lazy_loader
 
-from biaslab.correct.comparison import compare
 from biaslab.correct.correction import correct
 from biaslab.correct.label_plan import LabelPlan, choose_contexts, draw_labels, plan_labels
 
-__getattr__ = lazy_loader.attach(__name__, submodules=["mitigation"])[0]
-__all__ = ["LabelPlan", "choose_contexts", "compare", "correct", "draw_labels", "plan_labels"]
-vars(correct).update({name: globals()[name] for name in ("LabelPlan", "choose_contexts", "draw_labels", "plan_labels")})
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+vars(correct).update(
+    LabelPlan=LabelPlan, choose_contexts=choose_contexts, draw_labels=draw_labels, plan_labels=plan_labels
+)

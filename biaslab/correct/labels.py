@@ -74,7 +74,7 @@ class HumanLabels:
         if not isinstance(labels, pd.DataFrame):
             if hasattr(labels, "human_means"):
                 return cls._of_dataset(labels)
-            raise InputError("labels", type(labels).__name__, "a data frame, a CSV file or a data set")
+            raise InputError("labels", labels, "a data frame, a CSV file or a data set")
         return cls._of_table(labels)
 
     @classmethod

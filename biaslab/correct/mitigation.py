@@ -876,7 +876,7 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
         If a column is missing, values are sample shares, or members have no judgement in common.
     """
     if isinstance(members, pd.DataFrame) or len(members) < 2:
-        raise InputError("members", type(members).__name__, "trials of at least two judges, one frame each")
+        raise InputError("members", members, "trials of at least two judges, one frame each")
     for each in members:
         require_columns(each, _NEEDS, "members")
     names = [str(each["judge"].iloc[0]) if len(set(each["judge"])) == 1 else "" for each in members]

@@ -22,6 +22,11 @@ from biaslab.core.schema import Dataset
 
 __all__ = ["Dataset", "available", "join_name", "load_dataset", "maps_columns"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _BUNDLED = ("dialogue_sets", "dialogues", "graded", "lengths")
 _NOT_LOADERS = {"construction"}
 

@@ -111,37 +111,42 @@ def read_number(value: object, place: str, low: float = -math.inf, high: float =
 
 
 def choose_by_scale(
-    names: tuple[str, ...], scales: Mapping[str, tuple[float, float]]
-) -> tuple[tuple[str, ...], tuple[float, float]]:
-    """Return attributes of a data set with several scales, and their common scale.
+    names: Sequence[str], attributes: Mapping[str, tuple[tuple[float, float], str]]
+) -> tuple[dict[str, str], tuple[float, float]]:
+    """Return some attributes of a data set with several scales, with their definitions, and their common scale.
 
     Raises
     ------
     InputError
         If a name is unknown, none is given, or they do not share a scale: nothing is rescaled silently.
     """
-    unknown = [name for name in names if name not in scales]
+    unknown = [name for name in names if name not in attributes]
     if unknown or not names:
-        raise InputError("attributes", unknown or names, f"some of {', '.join(scales)}")
-    if len({scales[name] for name in names}) > 1:
-        listed = ", ".join(f"{name} {scales[name][0]:g}-{scales[name][1]:g}" for name in names)
+        raise InputError("attributes", unknown or names, f"some of {', '.join(attributes)}")
+    scales = {name: attributes[name][0] for name in names}
+    if len(set(scales.values())) > 1:
+        listed = ", ".join(f"{name} {low:g}-{high:g}" for name, (low, high) in scales.items())
         raise InputError("attributes", names, "attributes with the same scale", f"load them separately: {listed}")
-    return names, scales[names[0]]
+    return {name: attributes[name][1] for name in names}, scales[names[0]]
 
 
 def from_rows(
     name: str,
     candidates: list[tuple[Any, ...]],
     human: list[tuple[Any, ...]],
+    attributes: Mapping[str, str],
+    scale: tuple[float, float],
+    noun: str,
+    provenance: str,
     variables: Sequence[str] = (),
-    **fields: Any,
 ) -> Dataset:
-    """Return the data set for rows in the order of the schema's columns; ``fields`` are its other fields.
+    """Return the data set for rows in the order of the schema's columns.
 
-    Values after the schema's columns are variables with the given names.
+    Values of candidates after the schema's columns are variables with the given names.
     """
     candidate_frame = pd.DataFrame(candidates, columns=[*CANDIDATE_COLUMNS, *variables])
-    return Dataset(name, candidate_frame, pd.DataFrame(human, columns=list(HUMAN_COLUMNS)), **fields)
+    human_frame = pd.DataFrame(human, columns=list(HUMAN_COLUMNS))
+    return Dataset(name, candidate_frame, human_frame, attributes, scale, noun, provenance)
 
 
 def text_key(*texts: str) -> str:

@@ -1,7 +1,7 @@
-"""Construction of the bundled data sets: annotated originals, and the candidates derived from them.
+"""The bundled data sets, constructed for biaslab: originals degraded in documented ways, with the resulting scores.
 
-`tools.constructed` degrades the originals of `graded` and `dialogues` and writes the resulting files; `lengths` is
-derived on loading.
+The candidates of `graded` and `dialogues` are degraded by `tools.constructed`, which writes the files read here. Those
+of `lengths` and `dialogue_sets` are made on loading. Not human ratings: scores follow from the construction.
 """
 
 from __future__ import annotations
@@ -21,106 +21,13 @@ from biaslab.core.files import read_csv
 from biaslab.core.schema import Dataset
 
 FOLDER = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A sentence or turn of a draft, and its position in the written original; None if it was inserted."""
-
-    text: str
-    origin: int | None
-
-
-Draft = tuple[Piece, ...]
 WrittenOriginal = Mapping[str, Any]
-
-
-def draft_of(pieces: Sequence[str]) -> Draft:
-    """Return the sentences or turns of a written original as a draft."""
-    return tuple(Piece(text, place) for place, text in enumerate(pieces))
-
-
-def substitute(draft: Draft, source: WrittenOriginal, which: str, count: int) -> Draft:
-    """Apply the first annotated substitutions whose sentence is still present, to all its copies.
-
-    Parameters
-    ----------
-    draft : tuple of Piece
-        The sentences.
-    source : mapping
-        The original with its annotations.
-    which : {"swaps", "slips"}
-        Facts to replace by wrong ones, or grammatical errors: ``[place, old words, new words]`` each.
-    count : int
-        Number of substitutions.
-
-    Raises
-    ------
-    DatasetError
-        If fewer can be applied, or a sentence lacks the old words.
-    """
-    present = {piece.origin for piece in draft}
-    chosen = [(place, old, new) for place, old, new in source[which] if place in present][:count]
-    if len(chosen) < count:
-        raise DatasetError(f"{source['context_id']} {which}", len(chosen), f"{count} in the remaining sentences")
-    for place, old, new in chosen:
-        pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
-        if not all(pattern.search(piece.text) for piece in draft if piece.origin == place):
-            raise DatasetError(f"{source['context_id']} {which}", old, f"words of sentence {place}")
-        draft = tuple(
-            replace(piece, text=pattern.sub(new, piece.text, count=1)) if piece.origin == place else piece
-            for piece in draft
-        )
-    return draft
-
-
-def arrange(names: Sequence[str], row: int) -> list[str]:
-    """Return the names in the order of one row of a Latin square, in which each takes every position once."""
-    n = len(names)
-    zigzag = [step // 2 if step % 2 == 0 else n - 1 - step // 2 for step in range(n)]
-    return [names[(place + row) % n] for place in zigzag]
-
-
-def read_sources(name: str, folder: Path | None = None) -> list[WrittenOriginal]:
-    """Return the written originals and annotations of a constructed set; None reads the bundled file."""
-    document = json.loads(_file(folder or FOLDER, f"{name}.json").read_text(encoding="utf-8"))
-    return list(document["contexts"])
-
-
-def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **fields: Any) -> Dataset:
-    """Read a built set, with contexts and references from its source file."""
-    built = read_csv(_file(folder or FOLDER, f"{name}_built.csv"), keep_default_na=False)
-    missing = [column for column in ("context_id", *attributes) if column not in built.columns]
-    if missing:
-        raise DatasetError(f"{name}_built.csv column", missing, f"the columns context_id, {', '.join(attributes)}")
-    sources = {source["context_id"]: source for source in read_sources(name, folder)}
-    unknown = ~built["context_id"].isin(list(sources))
-    if unknown.any():
-        raise DatasetError("built context_id", built.loc[unknown, "context_id"].iloc[0], f"one of {name}.json")
-    built["context"] = [sources[context]["text"] for context in built["context_id"]]
-    built["reference"] = [sources[context].get("reference", "") for context in built["context_id"]]
-    wide = built.reset_index().melt(["index", "context_id", "candidate_id"], list(attributes), "attribute", "score")
-    human = wide.sort_values("index", kind="stable").assign(annotator="construction")
-    return Dataset(f"{name} (constructed)", built, human, attributes, **fields)
-
-
-def _file(folder: Path, name: str) -> Path:
-    if not (folder / name).is_file():
-        raise InputError("path", str(folder), f"a folder with the file {name}", "omit it for the bundled set")
-    return folder / name
-
-
 GRADED_ATTRIBUTES = {
     "coherence": "The sentences of the summary follow from one another and build a well-organised whole.",
     "consistency": "Every fact that the summary states is supported by the text.",
     "fluency": "The sentences of the summary are grammatical, well worded and not needlessly repeated.",
     "relevance": "The summary tells the most important content of the text and nothing beside the point.",
 }
-
-GRADED_PROVENANCE = (
-    "Constructed for biaslab: original texts with invented facts, summaries degraded by a script, scores "
-    "derived from the degradations applied. Not human ratings. Licence: Apache-2.0."
-)
 
 
 def load_graded(path: Path | None = None) -> Dataset:
@@ -152,165 +59,11 @@ def load_graded(path: Path | None = None) -> Dataset:
     >>> load_graded()
     Dataset('graded (constructed)': 96 contexts, 576 candidates, 4 attributes, 2304 human scores)
     """
-    return read_built("graded", GRADED_ATTRIBUTES, path, scale=(1.0, 5.0), noun="summary", provenance=GRADED_PROVENANCE)
-
-
-DIALOGUE_ATTRIBUTES = {
-    "coherence": "The turns of the dialogue fit together, and no speaker contradicts what was said before.",
-    "variety": "No speaker of the dialogue says the same thing again.",
-    "engagingness": "The turns of the dialogue are specific and move the conversation on.",
-}
-
-DIALOGUE_PROVENANCE = (
-    "Constructed for biaslab in the manner of Chen et al. 2024: original dialogues with repetitions, "
-    "contradictions and stock replies planted by a script, scores derived from them. "
-    "Not human ratings. Licence: Apache-2.0."
-)
-
-
-def load_dialogues(path: Path | None = None) -> Dataset:
-    """10 constructed situations with four to six dialogues each, with planted repetitions and contradictions.
-
-    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose
-    problems are repetition and contradiction. Their data are not bundled; these dialogues were written for biaslab,
-    in ``dialogues.json``, and nobody rated them. Chen et al. rate a whole set, from 1 (no issue) to 10 (severe
-    problems); here each dialogue is a candidate, and 10 is the best score.
-
-    `tools.constructed` degrades one clean dialogue of eight turns, partly with stock replies; a score is 10 minus the
-    documented losses.
-
-    Parameters
-    ----------
-    path : Path, optional
-        Another folder with ``dialogues.json`` and ``dialogues_built.csv``; None for the bundled files.
-
-    Returns
-    -------
-    Dataset
-        10 contexts (a situation in one sentence) with 4 to 6 dialogues each and 153 scores on a scale from 1 to 10, by
-        the annotator ``"construction"``. There is no reference.
-
-    Raises
-    ------
-    InputError
-        If the folder lacks one of the files.
-
-    Examples
-    --------
-    >>> load_dialogues()
-    Dataset('dialogues (constructed)': 10 contexts, 51 candidates, 3 attributes, 153 human scores)
-    """
-    return read_built(
-        "dialogues", DIALOGUE_ATTRIBUTES, path, scale=(1.0, 10.0), noun="dialogue", provenance=DIALOGUE_PROVENANCE
+    provenance = (
+        "Constructed for biaslab: original texts with invented facts, summaries degraded by a script, scores "
+        "derived from the degradations applied. Not human ratings. Licence: Apache-2.0."
     )
-
-
-SEVERITY = "severity"
-N_SETS = 25
-#: Numbers of repeated exchanges and contradicted facts, which the sets take in turn. Every set has a problem.
-PLANS = ((1, 0), (0, 1), (2, 0), (1, 1), (2, 2))
-#: What each adds to the severity, which is 1 without any.
-COSTS = (2.0, 2.5)
-FIRST = ("Ada", "Cleo", "Eva", "Gita", "Ida", "Kim", "Mia")
-SECOND = ("Ben", "Dan", "Finn", "Hugo", "Jon", "Leo", "Ned")
-_DIALOGUE_PARTS = json.loads((FOLDER / "dialogue_sets.json").read_text(encoding="utf-8"))
-#: Facts about the first speaker. Dialogue k states fact k, and repeats fact k − 2.
-FACTS: list[list[str]] = _DIALOGUE_PARTS["facts"]
-#: The turns of dialogue k, the first and third by the first speaker; {own} is fact k, {earlier} fact k − 2.
-THEMES: list[list[str]] = _DIALOGUE_PARTS["themes"]
-DIALOGUE_SET_PROVENANCE = (
-    "Constructed for biaslab in the manner of Chen et al. 2024: sets of original dialogues with exchanges repeated and "
-    "facts contradicted by a script, the severity derived from how many there are. Not human ratings. "
-    "Licence: Apache-2.0."
-)
-
-
-def load_dialogue_sets(path: Path | None = None) -> Dataset:
-    """25 constructed sets of four to six dialogues each, with repetitions and contradictions between dialogues.
-
-    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), which
-    are judged as a whole: "each set contains four to six dialogues and exhibits one or more problems, such as
-    repetition or contradictions between dialogues". Their sets, made from the agents of Park et al. 2023, are not
-    published; these were written for biaslab, in ``dialogue_sets.json``. A set is one candidate, its dialogues are
-    in chronological order, and a high score is a bad one.
-
-    Parameters
-    ----------
-    path : None
-        Not used: the sets are generated from the facts and themes in ``dialogue_sets.json``.
-
-    Returns
-    -------
-    Dataset
-        25 contexts without a source, one candidate each: a set of 4 to 6 dialogues with four turns, or six if an
-        exchange is repeated. The only attribute, "severity", ranges from 1 (no problem) to 10 (severe), by the
-        annotator ``"construction"``.
-
-    Raises
-    ------
-    InputError
-        If a path is given.
-
-    Examples
-    --------
-    >>> data = load_dialogue_sets()
-    >>> data
-    Dataset('dialogue_sets (constructed)': 25 contexts, 25 candidates, 1 attributes, 25 human scores)
-    >>> data.candidates["text"].iloc[0].splitlines()[:2]
-    ['Dialogue 1', 'Ada: I grew up in Bergen, every year of it.']
-    """
-    if path is not None:
-        raise InputError("path", str(path), "None: these sets are bundled", "omit it")
-    rows = [(f"set_{number:02d}", *write_set(number)) for number in range(N_SETS)]
-    frame = pd.DataFrame(rows, columns=["context_id", "text", "score"])
-    candidates = frame.assign(context="", candidate_id="set", system="constructed", reference="")
-    human = frame.assign(candidate_id="set", attribute=SEVERITY, annotator="construction")
-    definition = "the problems of the set of dialogues are many and severe"
-    return Dataset(
-        "dialogue_sets (constructed)",
-        candidates,
-        human,
-        {SEVERITY: definition},
-        scale=(1.0, 10.0),
-        noun="set of dialogues",
-        provenance=DIALOGUE_SET_PROVENANCE,
-    )
-
-
-def write_set(number: int) -> tuple[str, float]:
-    """Write the dialogues of a set, and return the severity of its problems.
-
-    Repetition: the beginning of the first and of the third dialogue recurs at the end of the next one. Contradiction:
-    the facts of the first and of the second dialogue are contradicted in the one after the next.
-    """
-    repeats, contradictions = PLANS[number % len(PLANS)]
-    start, size = number % len(THEMES), 4 + number % 3
-    themes = [(start + place) % len(THEMES) for place in range(size)]
-    dialogues: list[list[str]] = []
-    for place, theme in enumerate(themes):
-        wrong = 2 <= place < 2 + contradictions
-        own, earlier = _fact(theme, number), _fact(theme - 2, number + wrong)
-        dialogues.append([turn.format(own=own, earlier=earlier) for turn in THEMES[theme]])
-    whole = [list(turns) for turns in dialogues]
-    for place in (1, 3)[:repeats]:
-        whole[place] += dialogues[place - 1][:2]
-    severity = 1 + sum(count * cost for count, cost in zip((repeats, contradictions), COSTS, strict=True))
-    return _text(whole, (FIRST[number % len(FIRST)], SECOND[number % len(SECOND)])), severity
-
-
-def _fact(theme: int, number: int) -> str:
-    """Return a fact about the first speaker of a set; other numbers give other facts."""
-    values = FACTS[theme % len(FACTS)]
-    return values[(number // len(values) + number) % len(values)]
-
-
-def _text(dialogues: Sequence[Sequence[str]], people: tuple[str, str]) -> str:
-    """Write the dialogues one after another, with alternating speakers."""
-    blocks = (
-        [f"Dialogue {count}", *(f"{people[turn % 2]}: {words}" for turn, words in enumerate(turns)), ""]
-        for count, turns in enumerate(dialogues, start=1)
-    )
-    return "\n".join(chain.from_iterable(blocks)).strip()
+    return read_built("graded", GRADED_ATTRIBUTES, path, scale=(1.0, 5.0), noun="summary", provenance=provenance)
 
 
 LENGTH_ATTRIBUTES = {"consistency": "Every fact that the summary states is supported by the text."}
@@ -321,11 +74,6 @@ LENGTHS: Mapping[str, Callable[[WrittenOriginal], list[str]]] = {
 }
 #: Suffix of a length's name → number of facts replaced, each of which costs a point.
 ERRORS = {"": 0, ", misreported": 2}
-
-LENGTH_PROVENANCE = (
-    "Constructed for biaslab from the texts of `graded`: summaries of three lengths, half of them with two facts "
-    "exchanged by a script, scores derived from that alone. Not human ratings. Licence: Apache-2.0."
-)
 
 
 def load_lengths(path: Path | None = None) -> Dataset:
@@ -374,12 +122,242 @@ def load_lengths(path: Path | None = None) -> Dataset:
             rows.append(row | {"score": 5.0 - errors})
     frame = pd.DataFrame(rows)
     human = frame.assign(attribute="consistency", annotator="construction")
-    return Dataset(
-        "lengths (constructed)",
-        frame,
-        human,
-        LENGTH_ATTRIBUTES,
-        (1.0, 5.0),
-        noun="summary",
-        provenance=LENGTH_PROVENANCE,
+    provenance = (
+        "Constructed for biaslab from the texts of `graded`: summaries of three lengths, half of them with two facts "
+        "exchanged by a script, scores derived from that alone. Not human ratings. Licence: Apache-2.0."
     )
+    return Dataset("lengths (constructed)", frame, human, LENGTH_ATTRIBUTES, (1.0, 5.0), "summary", provenance)
+
+
+DIALOGUE_ATTRIBUTES = {
+    "coherence": "The turns of the dialogue fit together, and no speaker contradicts what was said before.",
+    "variety": "No speaker of the dialogue says the same thing again.",
+    "engagingness": "The turns of the dialogue are specific and move the conversation on.",
+}
+
+
+def load_dialogues(path: Path | None = None) -> Dataset:
+    """10 constructed situations with four to six dialogues each, with planted repetitions and contradictions.
+
+    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), whose
+    problems are repetition and contradiction. Their data are not bundled; these dialogues were written for biaslab,
+    in ``dialogues.json``, and nobody rated them. Chen et al. rate a whole set, from 1 (no issue) to 10 (severe
+    problems); here each dialogue is a candidate, and 10 is the best score.
+
+    `tools.constructed` degrades one clean dialogue of eight turns, partly with stock replies; a score is 10 minus the
+    documented losses.
+
+    Parameters
+    ----------
+    path : Path, optional
+        Another folder with ``dialogues.json`` and ``dialogues_built.csv``; None for the bundled files.
+
+    Returns
+    -------
+    Dataset
+        10 contexts (a situation in one sentence) with 4 to 6 dialogues each and 153 scores on a scale from 1 to 10, by
+        the annotator ``"construction"``. There is no reference.
+
+    Raises
+    ------
+    InputError
+        If the folder lacks one of the files.
+
+    Examples
+    --------
+    >>> load_dialogues()
+    Dataset('dialogues (constructed)': 10 contexts, 51 candidates, 3 attributes, 153 human scores)
+    """
+    provenance = (
+        "Constructed for biaslab in the manner of Chen et al. 2024: original dialogues with repetitions, "
+        "contradictions and stock replies planted by a script, scores derived from them. "
+        "Not human ratings. Licence: Apache-2.0."
+    )
+    return read_built("dialogues", DIALOGUE_ATTRIBUTES, path, scale=(1.0, 10.0), noun="dialogue", provenance=provenance)
+
+
+SEVERITY = "severity"
+N_SETS = 25
+#: Numbers of repeated exchanges and contradicted facts, which the sets take in turn. Every set has a problem.
+PLANS = ((1, 0), (0, 1), (2, 0), (1, 1), (2, 2))
+#: What each adds to the severity, which is 1 without any.
+COSTS = (2.0, 2.5)
+FIRST = ("Ada", "Cleo", "Eva", "Gita", "Ida", "Kim", "Mia")
+SECOND = ("Ben", "Dan", "Finn", "Hugo", "Jon", "Leo", "Ned")
+_DIALOGUE_PARTS = json.loads((FOLDER / "dialogue_sets.json").read_text(encoding="utf-8"))
+#: Facts about the first speaker. Dialogue k states fact k, and repeats fact k − 2.
+FACTS: list[list[str]] = _DIALOGUE_PARTS["facts"]
+#: The turns of dialogue k, the first and third by the first speaker; {own} is fact k, {earlier} fact k − 2.
+THEMES: list[list[str]] = _DIALOGUE_PARTS["themes"]
+
+
+def load_dialogue_sets(path: Path | None = None) -> Dataset:
+    """25 constructed sets of four to six dialogues each, with repetitions and contradictions between dialogues.
+
+    After the sets of Chen et al. 2024 (LLM as a Scorer: The Impact of Output Order on Dialogue Evaluation), which
+    are judged as a whole: "each set contains four to six dialogues and exhibits one or more problems, such as
+    repetition or contradictions between dialogues". Their sets, made from the agents of Park et al. 2023, are not
+    published; these were written for biaslab, in ``dialogue_sets.json``. A set is one candidate, its dialogues are
+    in chronological order, and a high score is a bad one.
+
+    Parameters
+    ----------
+    path : None
+        Not used: the sets are generated from the facts and themes in ``dialogue_sets.json``.
+
+    Returns
+    -------
+    Dataset
+        25 contexts without a source, one candidate each: a set of 4 to 6 dialogues with four turns, or six if an
+        exchange is repeated. The only attribute, "severity", ranges from 1 (no problem) to 10 (severe), by the
+        annotator ``"construction"``.
+
+    Raises
+    ------
+    InputError
+        If a path is given.
+
+    Examples
+    --------
+    >>> data = load_dialogue_sets()
+    >>> data
+    Dataset('dialogue_sets (constructed)': 25 contexts, 25 candidates, 1 attributes, 25 human scores)
+    >>> data.candidates["text"].iloc[0].splitlines()[:2]
+    ['Dialogue 1', 'Ada: I grew up in Bergen, every year of it.']
+    """
+    if path is not None:
+        raise InputError("path", str(path), "None: these sets are bundled", "omit it")
+    rows = [(f"set_{number:02d}", *write_set(number)) for number in range(N_SETS)]
+    frame = pd.DataFrame(rows, columns=["context_id", "text", "score"])
+    candidates = frame.assign(context="", candidate_id="set", system="constructed", reference="")
+    human = frame.assign(candidate_id="set", attribute=SEVERITY, annotator="construction")
+    attributes = {SEVERITY: "the problems of the set of dialogues are many and severe"}
+    provenance = (
+        "Constructed for biaslab in the manner of Chen et al. 2024: sets of original dialogues with exchanges repeated "
+        "and facts contradicted by a script, the severity derived from how many there are. Not human ratings. "
+        "Licence: Apache-2.0."
+    )
+    name, noun = "dialogue_sets (constructed)", "set of dialogues"
+    return Dataset(name, candidates, human, attributes, (1.0, 10.0), noun, provenance)
+
+
+def read_sources(name: str, folder: Path | None = None) -> list[WrittenOriginal]:
+    """Return the written originals and annotations of a constructed set; None reads the bundled file."""
+    document = json.loads(_file(folder or FOLDER, f"{name}.json").read_text(encoding="utf-8"))
+    return list(document["contexts"])
+
+
+def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **fields: Any) -> Dataset:
+    """Read a built set, with contexts and references from its source file."""
+    built = read_csv(_file(folder or FOLDER, f"{name}_built.csv"), keep_default_na=False)
+    missing = [column for column in ("context_id", *attributes) if column not in built.columns]
+    if missing:
+        raise DatasetError(f"{name}_built.csv column", missing, f"the columns context_id, {', '.join(attributes)}")
+    sources = {source["context_id"]: source for source in read_sources(name, folder)}
+    unknown = ~built["context_id"].isin(list(sources))
+    if unknown.any():
+        raise DatasetError("built context_id", built.loc[unknown, "context_id"].iloc[0], f"one of {name}.json")
+    built["context"] = [sources[context]["text"] for context in built["context_id"]]
+    built["reference"] = [sources[context].get("reference", "") for context in built["context_id"]]
+    wide = built.reset_index().melt(["index", "context_id", "candidate_id"], list(attributes), "attribute", "score")
+    human = wide.sort_values("index", kind="stable").assign(annotator="construction")
+    return Dataset(f"{name} (constructed)", built, human, attributes, **fields)
+
+
+def _file(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise InputError("path", str(folder), f"a folder with the file {name}", "omit it for the bundled set")
+    return folder / name
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A sentence or turn of a draft, and its position in the written original; None if it was inserted."""
+
+    text: str
+    origin: int | None
+
+
+Draft = tuple[Piece, ...]
+
+
+def draft_of(pieces: Sequence[str]) -> Draft:
+    """Return the sentences or turns of a written original as a draft."""
+    return tuple(Piece(text, place) for place, text in enumerate(pieces))
+
+
+def substitute(draft: Draft, source: WrittenOriginal, which: str, count: int) -> Draft:
+    """Apply the first annotated substitutions whose sentence is still present, to all its copies.
+
+    Parameters
+    ----------
+    draft : tuple of Piece
+        The sentences.
+    source : mapping
+        The original with its annotations.
+    which : {"swaps", "slips"}
+        Facts to replace by wrong ones, or grammatical errors: ``[place, old words, new words]`` each.
+    count : int
+        Number of substitutions.
+
+    Raises
+    ------
+    DatasetError
+        If fewer can be applied, or a sentence lacks the old words.
+    """
+    present = {piece.origin for piece in draft}
+    chosen = [(place, old, new) for place, old, new in source[which] if place in present][:count]
+    if len(chosen) < count:
+        raise DatasetError(f"{source['context_id']} {which}", len(chosen), f"{count} in the remaining sentences")
+    for place, old, new in chosen:
+        pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
+        if not all(pattern.search(piece.text) for piece in draft if piece.origin == place):
+            raise DatasetError(f"{source['context_id']} {which}", old, f"words of sentence {place}")
+        draft = tuple(
+            replace(piece, text=pattern.sub(new, piece.text, count=1)) if piece.origin == place else piece
+            for piece in draft
+        )
+    return draft
+
+
+def arrange(names: Sequence[str], row: int) -> list[str]:
+    """Return the names in the order of one row of a Latin square, in which each takes every position once."""
+    n = len(names)
+    zigzag = [step // 2 if step % 2 == 0 else n - 1 - step // 2 for step in range(n)]
+    return [names[(place + row) % n] for place in zigzag]
+
+
+def write_set(number: int) -> tuple[str, float]:
+    """Write the dialogues of a set, and return the severity of its problems.
+
+    Repetition: the beginning of the first and of the third dialogue recurs at the end of the next one. Contradiction:
+    the facts of the first and of the second dialogue are contradicted in the one after the next.
+    """
+    repeats, contradictions = PLANS[number % len(PLANS)]
+    start, size = number % len(THEMES), 4 + number % 3
+    themes = [(start + place) % len(THEMES) for place in range(size)]
+    dialogues: list[list[str]] = []
+    for place, theme in enumerate(themes):
+        wrong = 2 <= place < 2 + contradictions
+        own, earlier = _fact(theme, number), _fact(theme - 2, number + wrong)
+        dialogues.append([turn.format(own=own, earlier=earlier) for turn in THEMES[theme]])
+    whole = [list(turns) for turns in dialogues]
+    for place in (1, 3)[:repeats]:
+        whole[place] += dialogues[place - 1][:2]
+    severity = 1 + sum(count * cost for count, cost in zip((repeats, contradictions), COSTS, strict=True))
+    return _text(whole, (FIRST[number % len(FIRST)], SECOND[number % len(SECOND)])), severity
+
+
+def _fact(theme: int, number: int) -> str:
+    """Return a fact about the first speaker of a set; other numbers give other facts."""
+    values = FACTS[theme % len(FACTS)]
+    return values[(number // len(values) + number) % len(values)]
+
+
+def _text(dialogues: Sequence[Sequence[str]], people: tuple[str, str]) -> str:
+    """Write the dialogues one after another, with alternating speakers."""
+    blocks = (
+        [f"Dialogue {count}", *(f"{people[turn % 2]}: {words}" for turn, words in enumerate(turns)), ""]
+        for count, turns in enumerate(dialogues, start=1)
+    )
+    return "\n".join(chain.from_iterable(blocks)).strip()

@@ -12,7 +12,6 @@ from biaslab.datasets._files import from_rows, need_path, read_json, take
 
 REMEDY = "get biasbench.json of github.com/ncsoft/offsetbias, then load_dataset('evalbiasbench', path='biasbench.json')"
 _ATTRIBUTE = "overall"
-_DEFINITION = "the response does what the instruction asks, correctly and honestly"
 
 
 def load(path: str | Path | None = None, kinds: Sequence[str] | None = None) -> Dataset:
@@ -75,15 +74,9 @@ def load(path: str | Path | None = None, kinds: Sequence[str] | None = None) -> 
                 text = take(record, f"response{number}", str, place).strip()
                 candidates.append((f"{kind}/{row:02d}", instruction, name, "", text, ""))
                 human.append((f"{kind}/{row:02d}", name, _ATTRIBUTE, "gold_label", score))
-    return from_rows(
-        "evalbiasbench",
-        candidates,
-        human,
-        attributes={_ATTRIBUTE: _DEFINITION},
-        scale=(0.0, 1.0),
-        noun="response",
-        provenance="EvalBiasBench (Park et al. 2024, arXiv 2407.06551), BSD-3-Clause. Gold labels by construction.",
-    )
+    attributes = {_ATTRIBUTE: "the response does what the instruction asks, correctly and honestly"}
+    provenance = "EvalBiasBench (Park et al. 2024, arXiv 2407.06551), BSD-3-Clause. Gold labels by construction."
+    return from_rows("evalbiasbench", candidates, human, attributes, (0.0, 1.0), "response", provenance)
 
 
 def kind_of(name: str) -> str:

@@ -7,16 +7,8 @@ from typing import Any
 
 from biaslab.core.errors import DatasetError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import (
-    FileRecord,
-    from_rows,
-    need_path,
-    read_list,
-    take,
-    take_number,
-)
+from biaslab.datasets._files import FileRecord, from_rows, need_path, read_list, take, take_number
 
-DEFINITION = "the summary conveys the main points of the episode and reads well"
 REMEDY = "get podcast_summary_assessment.json (github.com/potsawee), then load_dataset('podcast', path=...)"
 #: The grades of TREC 2020, given in the file as letters, words or numbers.
 GRADES = {"b": 0.0, "bad": 0.0, "f": 1.0, "fair": 1.0, "g": 2.0, "good": 2.0, "e": 3.0, "excellent": 3.0}
@@ -58,22 +50,15 @@ def load(path: str | Path | None = None, words: int | None = None) -> Dataset:
     candidates, human = [], []
     for row, record in enumerate(read_list(file, REMEDY), start=1):
         place = f"{file}, row {row}"
-        context = _name(record, "episode_id", place)
-        system = _name(record, "system_id", place)
+        context, system = _name(record, "episode_id", place), _name(record, "system_id", place)
         transcript = take(record, "transcript", str, place).strip()
         if words is not None:
             transcript = " ".join(transcript.split()[:words])
         candidates.append((context, transcript, system, system, take(record, "summary", str, place).strip(), ""))
         human.append((context, system, "overall", "assessor", _grade(record, place)))
-    return from_rows(
-        "podcast",
-        candidates,
-        human,
-        attributes={"overall": DEFINITION},
-        scale=(0.0, 3.0),
-        noun="summary",
-        provenance="Podcast Summary Assessment (Manakul & Gales 2022), with the grades of TREC 2020.",
-    )
+    attributes = {"overall": "the summary conveys the main points of the episode and reads well"}
+    provenance = "Podcast Summary Assessment (Manakul & Gales 2022), with the grades of TREC 2020."
+    return from_rows("podcast", candidates, human, attributes, (0.0, 3.0), "summary", provenance)
 
 
 def _name(record: FileRecord, key: str, place: str) -> str:
@@ -86,9 +71,8 @@ def _name(record: FileRecord, key: str, place: str) -> str:
 
 def _grade(record: FileRecord, place: str) -> float:
     value = record.get("score")
-    if isinstance(value, str):
-        grade = GRADES.get(value.strip().lower())
-        if grade is None:
-            raise DatasetError(f"{place}, column 'score'", value, "bad, fair, good, excellent, or 0 to 3")
-        return grade
-    return take_number(record, "score", place)
+    if not isinstance(value, str):
+        return take_number(record, "score", place)
+    if (grade := GRADES.get(value.strip().lower())) is None:
+        raise DatasetError(f"{place}, column 'score'", value, "bad, fair, good, excellent, or 0 to 3")
+    return grade

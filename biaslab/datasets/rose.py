@@ -7,29 +7,16 @@ from pathlib import Path
 
 from biaslab.core.errors import DatasetError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import (
-    FileRecord,
-    choose_by_scale,
-    from_rows,
-    need_path,
-    read_jsonl,
-    take,
-    take_number,
-)
+from biaslab.datasets._files import FileRecord, choose_by_scale, from_rows, need_path, read_jsonl, take, take_number
 
-SCALES = {
-    "acu": (0.0, 1.0),
-    "normalized_acu": (0.0, 1.0),
-    "prior": (1.0, 5.0),
-    "ref_free": (1.0, 5.0),
-    "ref_based": (1.0, 5.0),
-}
-DEFINITIONS = {
-    "acu": "the summary states a large share of the facts that the reference summary states",
-    "normalized_acu": "the summary states many of the reference summary's facts without being longer than it",
-    "prior": "the summary is good, as seen without the article and without a reference",
-    "ref_free": "the summary is good, given the article",
-    "ref_based": "the summary is good, given the reference summary",
+_SHARE, _RATING = (0.0, 1.0), (1.0, 5.0)
+#: Each attribute's scale and definition.
+ATTRIBUTES = {
+    "acu": (_SHARE, "the summary states a large share of the facts that the reference summary states"),
+    "normalized_acu": (_SHARE, "the summary states many of the reference summary's facts without being longer than it"),
+    "prior": (_RATING, "the summary is good, as seen without the article and without a reference"),
+    "ref_free": (_RATING, "the summary is good, given the article"),
+    "ref_based": (_RATING, "the summary is good, given the reference summary"),
 }
 NOT_RATED = -1
 PROVENANCE = "RoSE (Liu et al., ACL 2023), for research purposes only; articles of CNN/DailyMail, XSum or SAMSum."
@@ -90,7 +77,8 @@ def from_records(records: Iterable[FileRecord], attributes: Sequence[str] = ("ac
     where : str
         Name of the records in messages.
     """
-    names, scale = choose_by_scale(tuple(attributes), SCALES)
+    definitions, scale = choose_by_scale(tuple(attributes), ATTRIBUTES)
+    names = tuple(definitions)
     candidates: list[tuple[str, ...]] = []
     human: list[tuple[object, ...]] = []
     for row, record in enumerate(records, start=1):
@@ -109,15 +97,7 @@ def from_records(records: Iterable[FileRecord], attributes: Sequence[str] = ("ac
                 human += [(str(key), system, *rating) for rating in _ratings(annotations, system, names, place)]
     if not human:
         raise DatasetError(f"{where}, column 'annotations'", "no ratings", f"ratings of {', '.join(names)}", REMEDY)
-    return from_rows(
-        "rose",
-        candidates,
-        human,
-        attributes={name: DEFINITIONS[name] for name in names},
-        scale=scale,
-        noun="summary",
-        provenance=PROVENANCE,
-    )
+    return from_rows("rose", candidates, human, definitions, scale, "summary", PROVENANCE)
 
 
 def _ratings(annotations: FileRecord, system: str, names: tuple[str, ...], place: str) -> list[tuple[str, str, float]]:

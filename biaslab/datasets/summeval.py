@@ -10,15 +10,7 @@ from typing import Any, Literal, get_args
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import (
-    FileRecord,
-    from_rows,
-    need_path,
-    read_json,
-    read_jsonl,
-    read_text,
-    take,
-)
+from biaslab.datasets._files import FileRecord, from_rows, need_path, read_json, read_jsonl, read_text, take
 
 Annotators = Literal["expert", "turker", "all"]
 ATTRIBUTES = {
@@ -166,5 +158,4 @@ def _dataset(candidates: list[tuple[Any, ...]], human: list[tuple[Any, ...]], no
     most = max((len(row[-1]) for row in candidates), default=0)
     names = [f"reference_{number}" for number in range(2, most + 1)]
     rows = [(*row[:-1], *(str(text) for text in row[-1]), *[""] * (max(most, 1) - len(row[-1]))) for row in candidates]
-    fields = {"attributes": ATTRIBUTES, "scale": SCALE, "noun": "summary", "provenance": f"{PROVENANCE} {note}"}
-    return from_rows("summeval", rows, human, variables=names, **fields)
+    return from_rows("summeval", rows, human, ATTRIBUTES, SCALE, "summary", f"{PROVENANCE} {note}", names)

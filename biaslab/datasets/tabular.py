@@ -232,10 +232,7 @@ def map_columns(
     unknown = [key for key in columns if key not in known]
     if unknown:
         raise InputError(
-            "columns",
-            unknown,
-            f"keys among {', '.join(known)}",
-            "list an attribute in 'attributes' to use it as a key",
+            "columns", unknown, f"keys among {', '.join(known)}", "list an attribute in 'attributes' to use it as a key"
         )
     chosen: dict[str, Any] = {}
     for key in known:

@@ -9,21 +9,14 @@ from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.datasets._files import choose_by_scale, from_rows, need_path, read_list, take, take_number
 
-SCALES = {
-    "naturalness": (1.0, 3.0),
-    "coherence": (1.0, 3.0),
-    "engagingness": (1.0, 3.0),
-    "groundedness": (0.0, 1.0),
-    "understandability": (0.0, 1.0),
-    "overall": (1.0, 5.0),
-}
-DEFINITIONS = {
-    "naturalness": "the response sounds like something a person would say at this point",
-    "coherence": "the response follows from the conversation so far and keeps to it",
-    "engagingness": "the response is interesting and makes one want to go on talking",
-    "groundedness": "the response makes use of the given fact",
-    "understandability": "the response can be understood in view of the conversation so far",
-    "overall": "the response is good, all things considered",
+#: Each attribute's scale and definition.
+ATTRIBUTES = {
+    "naturalness": ((1.0, 3.0), "the response sounds like something a person would say at this point"),
+    "coherence": ((1.0, 3.0), "the response follows from the conversation so far and keeps to it"),
+    "engagingness": ((1.0, 3.0), "the response is interesting and makes one want to go on talking"),
+    "groundedness": ((0.0, 1.0), "the response makes use of the given fact"),
+    "understandability": ((0.0, 1.0), "the response can be understood in view of the conversation so far"),
+    "overall": ((1.0, 5.0), "the response is good, all things considered"),
 }
 REMEDY = "get the Topical-Chat file of github.com/maszhongming/UniEval, then load_dataset('topicalchat', path=...)"
 
@@ -72,8 +65,8 @@ def load(
     --------
     >>> data = load("topical_chat.json", attributes=["overall"])  # doctest: +SKIP
     """
-    names, scale = choose_by_scale(tuple(attributes), SCALES)
-    if "groundedness" in names and not fact:
+    definitions, scale = choose_by_scale(tuple(attributes), ATTRIBUTES)
+    if "groundedness" in definitions and not fact:
         raise InputError("fact", fact, "True with groundedness, which is about the fact", "pass fact=True")
     file = need_path(path, REMEDY)
     candidates, human = [], []
@@ -86,13 +79,6 @@ def load(
         system, text = take(record, "system_id", str, place), take(record, "system_output", str, place)
         candidates.append((key, context, system, system, text.strip(), ""))
         scores = take(record, "scores", dict, place)
-        human += [(key, system, name, "human_mean", take_number(scores, name, place)) for name in names]
-    return from_rows(
-        "topicalchat",
-        candidates,
-        human,
-        attributes={name: DEFINITIONS[name] for name in names},
-        scale=scale,
-        noun="response",
-        provenance="TopicalChat-USR (Mehri & Eskenazi, ACL 2020) as distributed with UniEval (MIT licence).",
-    )
+        human += [(key, system, name, "human_mean", take_number(scores, name, place)) for name in definitions]
+    provenance = "TopicalChat-USR (Mehri & Eskenazi, ACL 2020) as distributed with UniEval (MIT licence)."
+    return from_rows("topicalchat", candidates, human, definitions, scale, "response", provenance)

@@ -84,7 +84,10 @@ def load(
     entries = _read_entries(Path(triples), samples)
     rows = []
     for system in chosen:
-        lines = _read_lines(Path(texts) / system / "primary.en", int(samples[-1]))
+        file, needed = Path(texts) / system / "primary.en", int(samples[-1])
+        lines = file.read_text(encoding="utf-8").split("\n")
+        if len(lines) < needed:
+            raise DatasetError(str(file), f"{len(lines)} lines", f"at least {needed}, one text per sample")
         for sample in samples:
             meaning, reference = entries[sample]
             rows.append((sample, meaning, system, system, lines[int(sample) - 1].strip(), reference))
@@ -182,13 +185,6 @@ def _choose(ratings: pd.DataFrame, texts: Path, systems: Sequence[str] | None) -
         remedy = f"complete the folder, or use only its systems: systems={sorted(having)}"
         raise DatasetError(f"texts {texts}", f"no primary.en of {lacking}", "<system>/primary.en", remedy)
     return chosen
-
-
-def _read_lines(file: Path, needed: int) -> list[str]:
-    lines = file.read_text(encoding="utf-8").split("\n")
-    if len(lines) < needed:
-        raise DatasetError(str(file), f"{len(lines)} lines", f"at least {needed}, one text per sample")
-    return lines
 
 
 def _read_entries(file: Path, samples: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.core.errors import InputError
-from biaslab.core.schema import Dataset
-from biaslab.datasets._files import from_rows, need_path, read_columns, read_number, text_key
+from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
+from biaslab.datasets._files import need_path, read_columns, read_number, text_key
 
-DEFINITION = "the translation says what the source says, in good and natural language"
 REMEDY = "get the table of MQM scores of WMT's metrics tasks, then load_dataset('wmt', path=..., pair='en-de')"
 COLUMNS = ("lp", "src", "mt", "ref", "score", "system")
 
@@ -66,24 +65,25 @@ def load(
     table = read_columns(file, COLUMNS, REMEDY)
     for column, wanted in (("lp", pair), ("year", year), ("domain", domain)):
         table = _only(table, column, wanted)
-    _require_one_pair(table)
+    pairs = list(dict.fromkeys(map(str, table["lp"])))
+    if len(pairs) > 1:
+        raise InputError("pair", None, f"one of {', '.join(pairs)}", f"such as pair={pairs[0]!r}")
     table["score"] = [read_number(value, f"{file}, row {row}, column 'score'") for row, value in table["score"].items()]
     table["key"] = [text_key(*map(str, texts)) for texts in zip(table["src"], table["ref"], strict=True)]
     first = table.groupby(["key", "system", "mt"], sort=False)
     rows = first.agg(src=("src", "first"), ref=("ref", "first"), score=("score", "mean")).reset_index()
     rows = rows.drop_duplicates(["key", "system"])
     names = ["key", "src", "system", "system", "mt", "ref"]
-    return from_rows(
+    candidates = rows[names].astype(str).apply(lambda texts: texts.str.strip()).set_axis(CANDIDATE_COLUMNS, axis=1)
+    human = candidates.assign(attribute="quality", annotator="mqm", score=rows["score"])
+    return Dataset(
         f"wmt {table['lp'].iloc[0]}",
-        list(zip(*(rows[name].astype(str).str.strip() for name in names), strict=True)),
-        [
-            (key, str(system), "quality", "mqm", float(score))
-            for key, system, score in zip(rows["key"], rows["system"], rows["score"].to_numpy(float), strict=True)
-        ],
-        attributes={"quality": DEFINITION},
-        scale=(float(scale[0]), float(scale[1])),
-        noun="translation",
-        provenance="MQM scores of the WMT metrics shared tasks.",
+        candidates,
+        human,
+        {"quality": "the translation says what the source says, in good and natural language"},
+        (float(scale[0]), float(scale[1])),
+        "translation",
+        "MQM scores of the WMT metrics shared tasks.",
     )
 
 
@@ -95,9 +95,3 @@ def _only(table: pd.DataFrame, column: str, wanted: str | int | None) -> pd.Data
     if str(wanted) not in known:
         raise InputError(name, wanted, f"among {', '.join(known) or 'none: the file has no such column'}")
     return table[table[column].astype(str) == str(wanted)].copy()
-
-
-def _require_one_pair(table: pd.DataFrame) -> None:
-    pairs = list(dict.fromkeys(map(str, table["lp"])))
-    if len(pairs) > 1:
-        raise InputError("pair", None, f"one of {', '.join(pairs)}", f"such as pair={pairs[0]!r}")

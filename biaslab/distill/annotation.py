@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, cast
 import pandas as pd
 
 from biaslab import prompts
+from biaslab.core.checks import require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Judge
 from biaslab.core.requests import About, Score
@@ -113,7 +114,7 @@ def _table() -> tuple[Aspect, ...]:
 
 
 @dataclass(frozen=True)
-class Stars:
+class Stars(Design):
     """Ask for stars, one aspect per request or all aspects at once.
 
     Parameters
@@ -174,6 +175,7 @@ class Stars:
     def __post_init__(self) -> None:
         if isinstance(self.aspects, str) or (self.aspects is not None and not self.aspects):
             raise InputError("aspects", self.aspects, "a list of at least one aspect")
+        require_fields(self)
         self._aspects()
         self._asking()
 
@@ -239,7 +241,7 @@ def _named(aspect: Aspect, dataset: Dataset) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Reward:
+class Reward(Design):
     """Ask an evaluator for one number per candidate, the objective of reranking and training.
 
     Parameters

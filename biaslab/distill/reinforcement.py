@@ -16,7 +16,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import is_whole, require_whole
+from biaslab.core.checks import is_whole, require_fields, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Judge
 from biaslab.core.requests import Score
@@ -230,6 +230,7 @@ class MinimumRisk:
     baseline: Baseline = "others"
 
     def __post_init__(self) -> None:
+        require_fields(self)
         for name in ("steps", "sources_per_step", "max_tokens", "evaluate_every", "save_every", "rows"):
             require_whole(name, getattr(self, name), 1)
         if not is_whole(self.samples, 2):

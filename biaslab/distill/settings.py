@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from typing import Any, Literal
 
-from biaslab.core.checks import is_whole
+from biaslab.core.checks import is_whole, require_fields
 from biaslab.core.errors import InputError
 
 AnyPath = str | PathLike[str]
@@ -106,6 +106,7 @@ class Settings:
         if not isinstance(self.hidden, list | tuple) or any(not _whole(size, 1) for size in self.hidden):
             raise InputError("hidden", self.hidden, "sizes of layers, such as (64,)")
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        require_fields(self)
         if self.trainable != "all" and not _whole(self.trainable, 0):
             raise InputError("trainable", self.trainable, 'a number of layers, or "all"')
         for names, holds, expected in _RANGES:

@@ -1,6 +1,5 @@
 """Regenerate all figures: papermill executes the notebooks, and an index shows their figures."""
 
-from biaslab.figures.notebook import NotebookRun
-from biaslab.figures.regenerate import list_notebooks, regenerate
+import lazy_loader
 
-__all__ = ["NotebookRun", "list_notebooks", "regenerate"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

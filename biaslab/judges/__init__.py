@@ -15,6 +15,8 @@ from biaslab.core.interfaces import Judge
 from biaslab.core.project import SETTINGS, named_tables
 from biaslab.core.schema import Dataset
 
+__all__ = ["available", "described", "load_judge", "make_named", "named_judges"]
+
 _ANNOUNCED = "biaslab.judges"  # entry points: name = kind before the colon, value = factory that takes the whole name
 
 
@@ -306,3 +308,7 @@ def described(table: Mapping[str, Any]) -> str:
     if "judge" in table:
         return f"{table['judge']}, in {SETTINGS}"
     return f"{table.get('model')} at {str(table.get('address') or 'OpenAI').rpartition('@')[2]}, in {SETTINGS}"
+
+
+def __dir__() -> list[str]:
+    return __all__

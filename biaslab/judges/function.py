@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import queue
@@ -13,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,6 +23,9 @@ from biaslab.core.project import own_object
 from biaslab.core.requests import Compare, Completion, Rank, Request, Score
 from biaslab.core.stopping import seconds_left
 from biaslab.core.trials import Reply
+
+if TYPE_CHECKING:
+    from biaslab.judges.api.runner import Loop
 
 _PAIR, _ONE, _LIST, _PROMPT = ("first", "second"), ("candidate",), ("candidates",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")
@@ -109,7 +111,7 @@ class FunctionJudge(BaseJudge):
         self.breadth = concurrency
         suffix = "" if tuple(scale) == (1.0, 5.0) else f":{scale[0]:g}-{scale[1]:g}"
         self.id = f"function:{name or _name_of(function)}@{version}{suffix}"
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: Loop | None = None
         self._starting = threading.Lock()
 
     def __repr__(self) -> str:
@@ -143,11 +145,11 @@ class FunctionJudge(BaseJudge):
         result = self.function(**arguments)
         if not inspect.isawaitable(result):
             return result
+        from biaslab.judges.api.runner import Loop
+
         with self._starting:  # one loop for all calls, because clients belong to the loop in which they were first used
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="biaslab-function", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(_awaited(result), self._loop).result()
+            self._loop = self._loop or Loop()
+        return self._loop.wait(_awaited(result))
 
 
 def load_named(name: str) -> FunctionJudge:

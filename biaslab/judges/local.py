@@ -64,6 +64,7 @@ class LocalModel:
 
     @cached_property
     def _encoder(self) -> ChatEncoder:
+        from biaslab.judges.encoding import ChatEncoder
 
         model, tokenizer = self._loaded
         size = int(model.config.get_text_config().vocab_size)
@@ -417,6 +418,7 @@ class LocalJudge(LocalModel, BaseJudge):
     @cached_property
     def _generator(self) -> TextGenerator:
         from biaslab.judges.batches import batch_tokens, cached_tokens
+        from biaslab.judges.generation import TextGenerator
 
         model, most = self._loaded[0], self._max_batch_tokens
         sizes = (most or batch_tokens(model), most or cached_tokens(model))

@@ -64,12 +64,12 @@ class ThoughtPrompts:
         The model's tokenizer, with its chat template.
     size : int
         Number of ids that the model predicts.
-    thinking : Thinking
+    thinking : ThinkingOption
         The requested budget; whether it is on, and the effort, affect the prompt.
 
     Attributes
     ----------
-    encoder : Encoder
+    encoder : ChatEncoder
         Encodes conversations with the template's switch set (``enable_thinking`` or ``thinking``).
     """
 
@@ -104,13 +104,13 @@ class ThoughtPrompts:
         ------
         JudgeError
             If thinking is off and the template neither has a switch nor opens a thought that could be closed; or as in
-            `Encoder.conversation`.
+            `ChatEncoder.conversation`.
         """
         begun = messages[-1].role == "assistant"
         asked = messages[:-1] if begun else messages
         if not asked:
             raise JudgeError("the conversation has no message before the answer; begin with a user message")
-        if not self.is_on and self._is_switched(asked):
+        if not self.is_on and self.encoder.ending(asked) != self._other.ending(asked):  # the template has a switch
             return OpenedPrompt(self.encoder.conversation(messages), ())
         opens = self.encoder.ending(asked).rstrip().endswith(self.format.name)
         ids = self.encoder.conversation(asked)
@@ -124,10 +124,6 @@ class ThoughtPrompts:
                 "so thinking cannot be turned off; omit thinking="
             )
         return OpenedPrompt(ids, self.encoder.continuation(messages[-1].content) if begun else ())
-
-    def _is_switched(self, messages: Sequence[Message]) -> bool:
-        """Return whether turning thinking on changes what the template writes after the last message."""
-        return self.encoder.ending(messages) != self._other.ending(messages)
 
     @cached_property
     def closing(self) -> tuple[int, ...]:

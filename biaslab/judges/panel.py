@@ -223,9 +223,11 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
     '[[A]]'
     """
     share = np.asarray(weights, float)
+    protocol = None if request.about is None else request.about.protocol
+    is_list = protocol is not None and protocol.form == "list"
     if isinstance(request, Choice):
         combined = _distribution(request, replies, share)
-    elif isinstance(request, Rank) or (isinstance(request, Completion) and _is_list(request.about)):
+    elif isinstance(request, Rank) or (isinstance(request, Completion) and is_list):
         combined = combine_lists(request, replies, weights, lambda: _distribution(request, replies, share))
     elif isinstance(request, Completion):
         combined = _majority(request.about, replies, share)
@@ -234,10 +236,6 @@ def combine(request: Request, replies: Sequence[Reply], weights: Sequence[float]
     models = sorted({reply.model for reply in replies if reply.model is not None})
     usage = Usage.total([reply.usage for reply in replies])
     return replace(combined, usage=usage, model="; ".join(models) or None)
-
-
-def _is_list(about: About | None) -> bool:
-    return about is not None and about.protocol is not None and about.protocol.form == "list"
 
 
 def _distribution(request: Request, replies: Sequence[Reply], share: Floats) -> Reply:

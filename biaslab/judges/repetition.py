@@ -20,7 +20,6 @@ from biaslab.core.requests import Choice, Completion, Request
 from biaslab.core.trials import DECLINED, Reply, Usage
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.parsing.thoughts import answered
-from biaslab.stats.resample import Resampling
 from biaslab.stats.samples import ThoughtVariance, thought_variance
 
 
@@ -39,12 +38,8 @@ class RepeatingJudge(BaseJudge):
         require_whole("k", k, 1)
         asked = as_judge(judge)
         self.judge, self.k, self.asks = judge, k, (asked,)
-        self.breadth, self.prices, self.limits, self.thinks = (
-            asked.breadth // k,
-            asked.prices,
-            asked.limits,
-            asked.thinks,
-        )
+        self.breadth, self.prices, self.limits = asked.breadth // k, asked.prices, asked.limits
+        self.thinks = asked.thinks
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.judge!r}, k={self.k})"
@@ -254,13 +249,7 @@ class MeanOverThoughts(RepeatingJudge):
             logprobs = np.minimum(np.log(p), 0.0)
         return Reply(logprobs=tuple(map(float, logprobs)), usage=Usage.total([reply.usage for reply in replies]))
 
-    def variance(
-        self,
-        requests: Sequence[Choice],
-        values: Sequence[float] | None = None,
-        context: Sequence[object] | None = None,
-        resampling: Resampling | None = None,
-    ) -> ThoughtVariance:
+    def variance(self, requests: Sequence[Choice]) -> ThoughtVariance:
         """Split the variance of sampled verdicts between and within thoughts: how many fewer samples are needed.
 
         This asks for thoughts; with a store, ``MeanOverThoughts(store.wrap(judge), k)``, stored ones cost nothing.
@@ -269,9 +258,7 @@ class MeanOverThoughts(RepeatingJudge):
         ----------
         requests : sequence of Choice
             Distinct requests with the same number of labels, such as
-            ``[trial.request for trial in probe.design(data)]``.
-        values, context, resampling
-            As in `biaslab.stats.thought_variance`.
+            ``[trial.request for trial in probe.design(data)]``. Contexts are resampled if all requests name one.
 
         Returns
         -------
@@ -289,10 +276,9 @@ class MeanOverThoughts(RepeatingJudge):
         expanded = [self.expand(request) for request in different]
         replies = dict(self.judge.ask([each for several in expanded for each in several]))
         names = [request.about.context_id for request in different if request.about is not None]
-        if context is None and len(names) == len(different):
-            context = names
+        context = names if len(names) == len(different) else None
         logprobs = [[replies[each].logprobs for each in several] for several in expanded]
-        return thought_variance(logprobs, values, context, resampling)  # type: ignore[arg-type]
+        return thought_variance(logprobs, context=context)  # type: ignore[arg-type]
 
 
 #: Modes used in calibration; any other number of samples is a valid mode too.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,15 +48,26 @@ def choose_scorer(
     plain = BatchScorer(model, tokens, logits, opening=opening)
     if model.config.is_encoder_decoder:
         return plain  # the encoder sees the whole prompt, so only its complete output can be shared, and is
-    reason = unfit(model)
+    ids = _ids(model)
+    samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
+    return _tree_or(plain, lambda: TreeScorer(model, pack_tokens(model, tokens), logits), samples, unfit(model))
+
+
+def _ids(model: Any) -> tuple[int, ...]:
+    """Return tokens for a self-check."""
+    return tuple(i % int(model.config.get_text_config().vocab_size) for i in range(5, 21))
+
+
+def _tree_or(
+    plain: BatchScorer, make: Callable[[], TreeScorer], samples: Sequence[Scored], reason: str
+) -> TreeScorer | BatchScorer:
+    """Return a prefix tree if nothing speaks against it and it agrees with plain batches, else these."""
     if not reason:
-        tree = TreeScorer(model, pack_tokens(model, tokens), logits)
-        ids = tuple(i % tree.vocabulary for i in range(5, 21))
-        samples = [Scored(ids, 9), Scored(ids[:12] + ids[:6], 9), Scored(ids[:12] + ids[3:9] + ids[:2], 9)]
+        tree = make()
         reason = self_check(tree, plain, samples)
         if not reason:
             return tree
-    _LOG.warning("%s cannot use a prefix tree (%s); using padded batches", type(model).__name__, reason)
+    _LOG.warning("%s cannot use a prefix tree (%s); using padded batches", type(plain.model).__name__, reason)
     return plain
 
 
@@ -114,17 +125,10 @@ def choose_rewards(model: Any, typed: bool, max_batch_tokens: int | None = None)
     tokens = max_batch_tokens or batch_tokens(model)
     if not is_causal(model):
         return RewardBatches(model, tokens, typed)
+    ids, reason = _ids(model), unfit(model.base_model, _REWARD_ARGUMENTS)
+    samples = [rewarded(ids), rewarded(ids[:12] + ids[:6]), rewarded(ids[:12] + ids[3:9])]
     plain = RewardBatches(model, tokens)
-    reason = unfit(model.base_model, _REWARD_ARGUMENTS)
-    if not reason:
-        tree = RewardTree(model, pack_tokens(model, tokens))
-        size = int(model.config.get_text_config().vocab_size)
-        ids = tuple(i % size for i in range(5, 21))
-        reason = self_check(tree, plain, [rewarded(ids), rewarded(ids[:12] + ids[:6]), rewarded(ids[:12] + ids[3:9])])
-        if not reason:
-            return tree
-    _LOG.warning("%s cannot use a prefix tree (%s); using padded batches", type(model).__name__, reason)
-    return plain
+    return _tree_or(plain, lambda: RewardTree(model, pack_tokens(model, tokens)), samples, reason)
 
 
 class RewardBatches(BatchScorer):

@@ -77,7 +77,7 @@ class ThinkingOption:
         Examples
         --------
         >>> ThinkingOption(tokens=8192).at("low"), ThinkingOption(8192, "low").at(0).mode
-        (Thinking(tokens=8192, effort='low', mode='on'), 'off')
+        (ThinkingOption(tokens=8192, effort='low', mode='on'), 'off')
         """
         if budget is None:
             return self

@@ -2,7 +2,4 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__,
-    submod_attrs={"exported": ["ExportedJudge"], "readers": ["read_judgements"], "recorded": ["RecordedJudge"]},
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core.checks import did_you_mean, require_one_of
 from biaslab.core.metrics import PROBES, Metric, MetricForm, difference_of, find_metric, import_declared, is_primary
+from biaslab.core.requests import Compare, Score
 from biaslab.probes.base.probe import WRITTEN, Probe
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def _of_form(kind: type[Probe], form: MetricForm) -> list[Metric]:
 
 def _judges(kind: type[Probe]) -> str:
     """Return which kinds of judges a probe can ask."""
-    texts_alone = getattr(kind, "verdicts", False) or getattr(kind, "evaluators", False)
-    return "any" if texts_alone else "prompted"
+    return "any" if kind.unprompted & {Compare, Score} else "prompted"
 
 
 def find_probe(name: str) -> type[Probe]:
@@ -121,7 +121,7 @@ def _class_of(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *map(_class_of, names())])
+    return sorted([*__all__, *map(_class_of, names())])
 
 
 def __getattr__(name: str) -> type[Any]:  # parameters unknown to type checkers

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, groupby
 from typing import Any, Literal
 
@@ -14,12 +15,17 @@ from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.core.arrays import Floats
+from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Metric
 from biaslab.core.requests import Completion, Reasons, as_messages
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Scalar, Trial
+from biaslab.core.trials import Reply, Scalar, Status, Trial
+from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.scoring.pointwise import Item, drawn_items, items, ratings_by_item
+from biaslab.probes.base.cell import Cell, Part
 from biaslab.probes.base.pair_feature import PairFeatureProbe
+from biaslab.probes.base.probe import Probe
+from biaslab.probes.base.questions import read_pair
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 
@@ -34,6 +40,62 @@ ACCURACY = Metric(
 FIRST_RATE = Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair")
 ORDER_CONSISTENCY = Metric("order_consistency", "same winner in both orders", "share", form="pair")
 RESAMPLING = Metric("resampling_change", "verdicts that differ between samples of one request", "share", form="pair")
+
+
+@dataclass(frozen=True)
+class PairOrScoreProbe(Probe):
+    """Base for probes that score single texts, compare them with the prompts of `Position`, or both.
+
+    Parameters
+    ----------
+    asks : sequence of {"pairs", "scores"}
+        Score single candidates, compare all pairs in both orders, or both; a protocol's form overrides this.
+    """
+
+    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_some_of("asks", self.asks, ASKS)
+
+    @abstractmethod
+    def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan the comparisons of a data set."""
+
+    @abstractmethod
+    def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan the scores of a data set."""
+
+    @abstractmethod
+    def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Parse the reply to the question for a score."""
+
+    @abstractmethod
+    def measure_pairs(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of a cell of comparisons."""
+
+    @abstractmethod
+    def measure_scores(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of a cell of scores."""
+
+    def design(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan the comparisons, then the scores."""
+        if "pairs" in self.asks:
+            yield from self.plan_pairs(dataset)
+        if "scores" in self.asks:
+            yield from self.plan_scores(dataset)
+
+    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score, or the probability that the first of a pair wins, and the status."""
+        is_score = trial.opponent_id is None
+        return self.read_score(trial, reply) if is_score else read_pair(trial, reply, self.protocol)
+
+    def measure(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of comparisons, then of scores."""
+        pairs = is_pair(cell.trials)
+        for measure, rows in ((self.measure_pairs, pairs), (self.measure_scores, ~pairs)):
+            if rows.any():
+                yield from measure(cell if rows.all() else replace(cell, trials=cell.trials[rows]))
 
 
 def comparing(probe: Any, template: int = 1) -> Position:

@@ -364,8 +364,8 @@ class Anchoring(ScoreProbe):
     """
 
     name = "anchoring"
-    evaluators = False
-    protocol_form = ""
+    unprompted = frozenset()
+    protocol_forms = ()
     cell = ("judge", "dataset", "scale", "answer")
     conditions = ("attribute", "after", "position", "score")
     columns = (*ScoreProbe.columns, *WHERE)

@@ -16,6 +16,7 @@ from biaslab.core.arrays import Codes
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric
+from biaslab.core.requests import Compare
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.ranking.comparisons import Comparisons, read_trials
@@ -113,7 +114,7 @@ class Comparative(PairProbe):
     """
 
     name = "comparative"
-    verdicts = True
+    unprompted = frozenset({Compare})
     cell = ("judge", "dataset", "attribute", "template", "strategy")
     conditions = ("decoding", "debiasing")
     columns = (*_SCORED, "tokens", "label_mass")

@@ -19,7 +19,7 @@ from biaslab.core.requests import Choice
 from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
-from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders, is_pair
+from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
     Item,
@@ -29,8 +29,7 @@ from biaslab.measures.scoring.pointwise import (
     single_ratings,
 )
 from biaslab.probes._pairs import (
-    ASKS,
-    Asks,
+    PairOrScoreProbe,
     at_temperature,
     comparing,
     drawn_pairs,
@@ -40,13 +39,12 @@ from biaslab.probes._pairs import (
 )
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.probe import Accepted, Probe, planted, scored
+from biaslab.probes.base.probe import Accepted, planted, scored
 from biaslab.probes.base.questions import (
     draw_score,
     protocol_column,
     question_of,
     random_number,
-    read_pair,
     read_with,
     settle,
     settled,
@@ -58,149 +56,6 @@ from biaslab.stats.reliability import Measurement, alpha_difference, estimate_al
 
 _NO_SAMPLE = "undefined: no readable score"
 _UNIT = ("candidate_id", "unit")
-
-
-@dataclass(frozen=True)
-class SampledScores(Probe):
-    """Base of `biaslab.probes.Consistency`, which documents the parameters: everything about scores."""
-
-    scales: Sequence[str] = ("1-5", "1-10", "1-100")
-    joint: bool = True
-    levels: Sequence[Measurement] = ("interval", "ordinal")
-    n_candidates: int | None = None
-    answer: ScoreAnswer = "distribution"
-    replicates: int = 5
-    temperature: float = 1.0
-    max_tokens: int = 12
-    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
-
-    @property
-    def _asking(self) -> AnswerSettings:
-        replicates = self.replicates if self.answer == "text" else 1
-        return AnswerSettings(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
-
-    def _scores(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every sample of every score."""
-        attributes, ratings = dataset.require_attributes(self.attributes), single_ratings(dataset, repr)
-        for item, attribute in product(drawn_items(dataset, self.n_candidates, self.seed), attributes):
-            condition: dict[str, Scalar] = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
-            condition |= protocol_column(self.protocol)
-            for name in self.scales:
-                question = question_of(self.protocol, dataset, item, attribute, scale_named(name), self.attributes)
-                yield from self._samples(question, {"configuration": name, **condition})
-            if self.joint and len(dataset.attributes) > 1:
-                where = {"configuration": f"{self.scales[0]} joint", **condition}
-                yield from self._samples(self._in_one_output(dataset, item, attribute), where)
-
-    def _parts(self, cell: Cell) -> Iterator[Part]:
-        names, scores = cell.trials["configuration"].unique(), _unit_scores(cell.trials)
-        for name in names:
-            is_reference = name == names[0]
-            if cell.wants("sample_alpha", "label_mass") or (is_reference and cell.wants("human_alpha", "alpha_gap")):
-                yield from self._within(cell, scores, name, is_reference)
-        for name in names[1:] if cell.wants("configuration_alpha", "configuration_gap") else ():
-            yield from self._between(cell, scores, names[0], name)
-
-    def _within(self, cell: Cell, scores: pd.DataFrame, name: str, is_reference: bool) -> Iterator[Part]:
-        """Yield α between samples of one configuration; for the reference, also between annotators."""
-        items = _items(cell, [name])
-        samples = of_items(scores[scores["configuration"] == name], items)
-        samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
-        few = _too_few(samples, "unit")
-        human = _ratings(cell.trials, items) if is_reference and cell.wants("human_alpha", "alpha_gap") else None
-        for level in self.levels:
-            metrics: dict[str, Estimable] = {"sample_alpha": few or _alpha(cell, level, samples)}
-            if human is not None:
-                metrics["human_alpha"] = _alpha(cell, level, human)
-                metrics["alpha_gap"] = few or _alpha_gap(cell, level, samples, human)
-            yield Part(metrics, items, {"configuration": name, "level": level})
-        mass = label_mass(cell.trials[cell.trials["configuration"] == name])
-        yield Part({"label_mass": mass}, items, {"configuration": name, "level": ""})
-
-    def _between(self, cell: Cell, scores: pd.DataFrame, reference: str, name: str) -> Iterator[Part]:
-        """Yield α between one sample of each configuration, and that minus α between two samples of one."""
-        names = [reference, name]
-        items = _items(cell, names)
-        samples = of_items(scores[scores["configuration"].isin(names)], items)
-        across = samples.rename(columns={"replicate": "unit", "configuration": "annotator"})
-        floor = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
-        few = _too_few(samples, "configuration")
-        one_scale = len({*cell.trials.loc[cell.trials["configuration"].isin(names), "scale"]}) == 1
-        for level in self.levels:
-            metrics: dict[str, Estimable] = {
-                "configuration_alpha": _alpha(cell, level, across),
-                "configuration_gap": few or _alpha_gap(cell, level, across, floor, one_scale),
-            }
-            yield Part(metrics, items, {"configuration": f"{reference} vs {name}", "level": level})
-
-    def _in_one_output(self, dataset: Dataset, item: Item, attribute: str) -> Question:
-        """Return the question for all attributes at once; with distributions, the attribute comes first."""
-        scale, everything = find_scale(self.scales[0]), tuple(dataset.attributes)
-        if self.answer == "text":
-            return replace(Question.rate(dataset, item, everything, scale), attribute=attribute)
-        at = everything.index(attribute)
-        return Question.rate(dataset, item, everything[at:] + everything[:at], scale).begun(attribute)
-
-    def _samples(self, question: Question, where: Mapping[str, Scalar]) -> Iterator[Trial]:
-        lines = len(question.about.attributes) if self.protocol is None else 1
-        long = replace(self._asking, max_tokens=self.max_tokens * lines)
-        for trial in question.trials(long, where):
-            if self.answer == "text":
-                yield trial
-            else:
-                yield from (replace(trial, replicate=k) for k in range(self.replicates))
-
-    def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return one of the judge's counted samples, drawn without replacement; NaN once all are drawn."""
-        scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
-        counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
-        order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
-        samples = np.repeat(scores, counts)
-        if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(samples):
-            return math.nan, "refused"
-        return float(samples[order[trial.replicate]]), "ok"
-
-
-def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return usable samples: ``context_id, candidate_id, configuration, replicate``, ``score`` on the unit scale."""
-    read = usable(trials)
-    score = read["value"].to_numpy(float).copy()
-    for name, at in read.groupby("scale", sort=False).indices.items():
-        score[at] = scale_named(str(name)).unit(score[at])  # type: ignore[arg-type]
-    return read[[*ITEM, "configuration", "replicate"]].assign(score=score)
-
-
-def _too_few(samples: pd.DataFrame, configuration: str) -> Estimate | None:
-    """Return why samples of one request cannot be compared, if there are fewer than two."""
-    if samples.duplicated([*ITEM, configuration]).any():
-        return None
-    return undefined(ONE_SAMPLE if len(samples) else _NO_SAMPLE, samples["context_id"].nunique())
-
-
-def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:
-    """Return the items with samples in all of the named configurations."""
-    return cell.blocks("configuration", names, keep=(), of=" and ".join(names))[list(ITEM)]
-
-
-def _ratings(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of the items' annotators, treated as exchangeable."""
-    rated = of_items(trials.iloc[number_items(trials)[1]], items)
-    scores = [text.split() if isinstance(text, str) else [] for text in rated["ratings"]]
-    counts = [len(of_item) for of_item in scores]
-    annotator = [number for count in counts for number in range(count)]
-    rated = rated[list(ITEM)].iloc[np.repeat(np.arange(len(rated)), counts)].reset_index(drop=True)
-    return rated.assign(score=np.array([*chain(*scores)], float), unit="", annotator=annotator)
-
-
-def _alpha(cell: Cell, level: Measurement, scores: pd.DataFrame) -> Estimable:
-    return partial(estimate_alpha, scores, cell.resampling, level, _UNIT)
-
-
-def _alpha_gap(
-    cell: Cell, level: Measurement, first: pd.DataFrame, second: pd.DataFrame, tested: bool = True
-) -> Estimable:
-    null = 0.0 if tested else None
-    return partial(alpha_difference, first, second, cell.resampling, level, _UNIT, null=null, inference="t")
 
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
@@ -215,7 +70,7 @@ _MANY_CONTEXTS = 3000  # above this, ordinal alpha is too slow: its time is quad
 
 
 @dataclass(frozen=True)
-class Consistency(SampledScores):
+class Consistency(PairOrScoreProbe):
     """Self-consistency: agreement between samples and between prompts, compared with that between annotators.
 
     Every score is sampled several times and asked for with several prompts. Further parameters:
@@ -303,7 +158,7 @@ class Consistency(SampledScores):
     cell = ("judge", "dataset", "attribute", "answer")
     conditions = ("configuration", "level")
     columns = (*ITEM, *_READ)
-    protocol_form = "pair or score"
+    protocol_forms = ("pair", "score")
     needs = "scores on a scale"
     metrics = (
         Metric(
@@ -382,11 +237,18 @@ class Consistency(SampledScores):
         Figure("pairs", ("pair_alpha", "order_alpha", "order_gap"), by="attribute", where={"configuration": "pairs"}),
     )
 
-    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
+    scales: Sequence[str] = ("1-5", "1-10", "1-100")
+    joint: bool = True
+    levels: Sequence[Measurement] = ("interval", "ordinal")
+    n_candidates: int | None = None
+    answer: ScoreAnswer = "distribution"
+    replicates: int = 5
+    temperature: float = 1.0
+    max_tokens: int = 12
+    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("asks", self.asks, ASKS)
         if self.protocol is not None:
             protocol = Protocol.of_form(self.protocol, "pair", "score")
             determined: dict[str, Any] = {"asks": (f"{protocol.form}s",)}
@@ -400,20 +262,64 @@ class Consistency(SampledScores):
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         _ = self._asking
 
-    def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan all samples of each item, attribute and configuration, and of each pair in both orders."""
-        if "pairs" in self.asks:
-            every = pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""})
-            yield from filter(drawn_pairs(dataset, self.n_candidates, self.seed), every)
-        if "scores" in self.asks:
-            yield from self._scores(dataset)
+    def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan all samples of each drawn pair in both orders."""
+        every = pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""})
+        return filter(drawn_pairs(dataset, self.n_candidates, self.seed), every)
+
+    @property
+    def _asking(self) -> AnswerSettings:
+        replicates = self.replicates if self.answer == "text" else 1
+        return AnswerSettings(self.answer, replicates, self.temperature, self.max_tokens, self.seed)
+
+    def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan all samples of each item, attribute and configuration."""
+        attributes, ratings = dataset.require_attributes(self.attributes), single_ratings(dataset, repr)
+        for item, attribute in product(drawn_items(dataset, self.n_candidates, self.seed), attributes):
+            condition: dict[str, Scalar] = {"ratings": ratings.get((item.context_id, item.candidate_id, attribute), "")}
+            condition |= protocol_column(self.protocol)
+            for name in self.scales:
+                question = question_of(self.protocol, dataset, item, attribute, scale_named(name), self.attributes)
+                yield from self._samples(question, {"configuration": name, **condition})
+            if self.joint and len(dataset.attributes) > 1:
+                where = {"configuration": f"{self.scales[0]} joint", **condition}
+                yield from self._samples(self._in_one_output(dataset, item, attribute), where)
+
+    def _in_one_output(self, dataset: Dataset, item: Item, attribute: str) -> Question:
+        """Return the question for all attributes at once; with distributions, the attribute comes first."""
+        scale, everything = find_scale(self.scales[0]), tuple(dataset.attributes)
+        if self.answer == "text":
+            return replace(Question.rate(dataset, item, everything, scale), attribute=attribute)
+        at = everything.index(attribute)
+        return Question.rate(dataset, item, everything[at:] + everything[:at], scale).begun(attribute)
+
+    def _samples(self, question: Question, where: Mapping[str, Scalar]) -> Iterator[Trial]:
+        lines = len(question.about.attributes) if self.protocol is None else 1
+        long = replace(self._asking, max_tokens=self.max_tokens * lines)
+        for trial in question.trials(long, where):
+            if self.answer == "text":
+                yield trial
+            else:
+                yield from (replace(trial, replicate=k) for k in range(self.replicates))
+
+    def _counted(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return one of the judge's counted samples, drawn without replacement; NaN once all are drawn."""
+        scores, k = np.array(find_scale(str(trial.condition["scale"])).values), int(reply.samples or 0)
+        counts = np.rint(np.exp(reply.logprobs or ()) * k).astype(int)
+        order = np.random.default_rng(random_number(trial.request, f"consistency, seed {self.seed}")).permutation(k)
+        samples = np.repeat(scores, counts)
+        if self.temperature != 1 or trial.replicate >= k or order[trial.replicate] >= len(samples):
+            return math.nan, "refused"
+        return float(samples[order[trial.replicate]]), "ok"
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the sampled score on its scale, or the probability that the first of a pair wins, and the status."""
-        if trial.opponent_id is not None:
-            p, status = read_pair(trial, reply, self.protocol)
-            cooled = isinstance(trial.request, Choice) and reply.samples is None and 0 < p < 1
-            return (float(at_temperature(p, self.temperature)), status) if cooled else (p, status)
+        value, status = super().read(trial, reply)
+        cooled = trial.opponent_id is not None and isinstance(trial.request, Choice) and reply.samples is None
+        return (float(at_temperature(value, self.temperature)), status) if cooled and 0 < value < 1 else (value, status)
+
+    def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the sampled score on its scale, and the status."""
         if not isinstance(trial.request, Choice):
             return read_with(self.protocol, trial, reply)
         if reply.samples is not None:
@@ -421,32 +327,67 @@ class Consistency(SampledScores):
         use = f"consistency, seed {self.seed}, sample {trial.replicate}"
         return draw_score(trial, reply, self.temperature, use)
 
-    def measure(self, cell: Cell) -> Iterator[Part]:
+    def measure_scores(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each configuration, then of the reference against each other one."""
-        pairs = is_pair(cell.trials)
-        if pairs.any():
-            yield self._of_pairs(replace(cell, trials=cell.trials[pairs]))
-            cell = replace(cell, trials=cell.trials[~pairs])
-        if pairs.all():
-            return
         k = sample_count(cell.trials)
         if k:
             cell = replace(cell, trials=cell.trials[cell.trials["replicate"] < k])
-        why = _HOTTER if k and self.temperature != 1 else ""
         for part in self._parts(cell):
-            yield replace(part, metrics=dict.fromkeys(part.metrics, undefined(why))) if why else part
+            hotter = dict.fromkeys(part.metrics, undefined(_HOTTER)) if k and self.temperature != 1 else part.metrics
+            yield replace(part, metrics=hotter)
 
-    def _of_pairs(self, cell: Cell) -> Part:
-        """Return α between samples of a pair, between its two orders, and their difference."""
+    def measure_pairs(self, cell: Cell) -> Iterator[Part]:
+        """Yield α between samples of a pair, between its two orders, and their difference."""
         exact, trials = is_exact(cell.trials), in_two_orders(cell.trials)
-        verdicts = Verdicts.of(trials, "order", ORDERS, exact, f"{cell.what[:-1]}, {_PAIRS})")
+        verdicts = Verdicts.of(trials, "order", ORDERS, exact, cell.named(_PAIRS))
         metrics: dict[str, Estimable] = {"label_mass": label_mass(cell.trials)}
         hotter = sample_count(cell.trials) and self.temperature != 1
         why = _HOTTER if hotter else _DEGREES if exact and has_degrees(self.protocol) else ""
         if why or cell.wants(*_OF_A_PAIR):
             alphas = [undefined(why)] * 3 if why else verdicts.alphas(cell.resampling)
             metrics |= zip(_OF_A_PAIR, alphas, strict=True)
-        return Part(metrics, verdicts.counts, {"configuration": _PAIRS, "level": "nominal"})
+        yield Part(metrics, verdicts.counts, {"configuration": _PAIRS, "level": "nominal"})
+
+    def _parts(self, cell: Cell) -> Iterator[Part]:
+        names, scores = cell.trials["configuration"].unique(), _unit_scores(cell.trials)
+        for name in names:
+            is_reference = name == names[0]
+            if cell.wants("sample_alpha", "label_mass") or (is_reference and cell.wants("human_alpha", "alpha_gap")):
+                yield from self._within(cell, scores, name, is_reference)
+        for name in names[1:] if cell.wants("configuration_alpha", "configuration_gap") else ():
+            yield from self._between(cell, scores, names[0], name)
+
+    def _within(self, cell: Cell, scores: pd.DataFrame, name: str, is_reference: bool) -> Iterator[Part]:
+        """Yield α between samples of one configuration; for the reference, also between annotators."""
+        items = _items(cell, [name])
+        samples = of_items(scores[scores["configuration"] == name], items)
+        samples = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
+        few = _too_few(samples, "unit")
+        human = _ratings(cell.trials, items) if is_reference and cell.wants("human_alpha", "alpha_gap") else None
+        for level in self.levels:
+            metrics: dict[str, Estimable] = {"sample_alpha": few or _alpha(cell, level, samples)}
+            if human is not None:
+                metrics["human_alpha"] = _alpha(cell, level, human)
+                metrics["alpha_gap"] = few or _alpha_gap(cell, level, samples, human)
+            yield Part(metrics, items, {"configuration": name, "level": level})
+        mass = label_mass(cell.trials[cell.trials["configuration"] == name])
+        yield Part({"label_mass": mass}, items, {"configuration": name, "level": ""})
+
+    def _between(self, cell: Cell, scores: pd.DataFrame, reference: str, name: str) -> Iterator[Part]:
+        """Yield α between one sample of each configuration, and that minus α between two samples of one."""
+        names = [reference, name]
+        items = _items(cell, names)
+        samples = of_items(scores[scores["configuration"].isin(names)], items)
+        across = samples.rename(columns={"replicate": "unit", "configuration": "annotator"})
+        floor = samples.rename(columns={"configuration": "unit", "replicate": "annotator"})
+        few = _too_few(samples, "configuration")
+        one_scale = len({*cell.trials.loc[cell.trials["configuration"].isin(names), "scale"]}) == 1
+        for level in self.levels:
+            metrics: dict[str, Estimable] = {
+                "configuration_alpha": _alpha(cell, level, across),
+                "configuration_gap": few or _alpha_gap(cell, level, across, floor, one_scale),
+            }
+            yield Part(metrics, items, {"configuration": f"{reference} vs {name}", "level": level})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select scores with repetitions, several configurations or several annotators."""
@@ -462,3 +403,45 @@ class Consistency(SampledScores):
             return Accepted(scores, probe=replace(self, levels=get_args(Measurement)))
         why = f"ordinal alpha left out, because its computing time is quadratic in the {contexts:,} contexts"
         return Accepted(scores, why, replace(self, levels=("interval", "nominal")))
+
+
+def _unit_scores(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return usable samples: ``context_id, candidate_id, configuration, replicate``, ``score`` on the unit scale."""
+    read = usable(trials)
+    score = read["value"].to_numpy(float).copy()
+    for name, at in read.groupby("scale", sort=False).indices.items():
+        score[at] = scale_named(str(name)).unit(score[at])  # type: ignore[arg-type]
+    return read[[*ITEM, "configuration", "replicate"]].assign(score=score)
+
+
+def _too_few(samples: pd.DataFrame, configuration: str) -> Estimate | None:
+    """Return why samples of one request cannot be compared, if there are fewer than two."""
+    if samples.duplicated([*ITEM, configuration]).any():
+        return None
+    return undefined(ONE_SAMPLE if len(samples) else _NO_SAMPLE, samples["context_id"].nunique())
+
+
+def _items(cell: Cell, names: Sequence[str]) -> pd.DataFrame:
+    """Return the items with samples in all of the named configurations."""
+    return cell.blocks("configuration", names, keep=(), of=" and ".join(names))[list(ITEM)]
+
+
+def _ratings(trials: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of the items' annotators, treated as exchangeable."""
+    rated = of_items(trials.iloc[number_items(trials)[1]], items)
+    scores = [text.split() if isinstance(text, str) else [] for text in rated["ratings"]]
+    counts = [len(of_item) for of_item in scores]
+    annotator = [number for count in counts for number in range(count)]
+    rated = rated[list(ITEM)].iloc[np.repeat(np.arange(len(rated)), counts)].reset_index(drop=True)
+    return rated.assign(score=np.array([*chain(*scores)], float), unit="", annotator=annotator)
+
+
+def _alpha(cell: Cell, level: Measurement, scores: pd.DataFrame) -> Estimable:
+    return partial(estimate_alpha, scores, cell.resampling, level, _UNIT)
+
+
+def _alpha_gap(
+    cell: Cell, level: Measurement, first: pd.DataFrame, second: pd.DataFrame, tested: bool = True
+) -> Estimable:
+    null = 0.0 if tested else None
+    return partial(alpha_difference, first, second, cell.resampling, level, _UNIT, null=null, inference="t")

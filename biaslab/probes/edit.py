@@ -18,14 +18,14 @@ from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Calibration, Figure, Metric
-from biaslab.core.requests import Completion, Request, Score
+from biaslab.core.requests import Compare, Completion, Request, Score
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Reply, Scalar, Status, Trial
+from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, drawn_items
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import FAIR, Accepted, by_configuration, paired, planted, scored
 from biaslab.probes.base.questions import PairProbe, ScoreProbe, draw_of, name_candidates, protocol_column, settle
 from biaslab.prompts.edits import (
@@ -132,21 +132,25 @@ UNDEFENDED: Defence = "none"
 def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
     """Yield the metrics of one edit, from comparisons in both orders."""
     trials = oriented(touched(cell))
-    contrast = whole(cell, trials, "shown", _orders(*_CONTRAST), _GAP, loud=True)
-    metrics = _gains(trials, contrast, _CONTRAST, cell.resampling, 0.0)
-    if contrast.attrs["n_dropped"] and isinstance(ratio := metrics["win"], Ratio):
-        metrics["win"] = replace(ratio, extremes=_extremes(trials))
-    notes = cell.note_missing(contrast, "variant", _CONTRAST)
-    yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, contrast, notes=notes)
+    blocks = whole(cell, trials, "shown", _orders(*_CONTRAST), _GAP, loud=True)
+    contrast = Contrast(cell, "variant", _CONTRAST, blocks)
+    metrics = _gains(trials, blocks, _CONTRAST, cell.resampling, 0.0)
+    metrics = cell.bounded(metrics, contrast.counts[1], lambda: {"win": _extremes(trials)})
+    yield contrast.part(_named(metrics, "{}_excess"))
     yield from _effects_against_unedited(cell, trials)
     yield from _flips(cell, trials)
-    for edited, part in _sides(contrast) if cell.wants("side_win_excess", "side_logit_excess") else ():
+    for edited, part in _sides(blocks) if cell.wants("side_win_excess", "side_logit_excess") else ():
         metrics = _gains(trials, part, _CONTRAST, cell.resampling, None)
-        yield Part({f"side_{name}_excess": metric for name, metric in metrics.items()}, part, {"edited": edited})
-    for gap, part in pairs.by_gap(contrast, gap_bins) if cell.everything else ():
+        yield Part(_named(metrics, "side_{}_excess"), part, {"edited": edited})
+    for gap, part in pairs.by_gap(blocks, gap_bins) if cell.everything else ():
         if not _of_one_context(part):
-            metrics = _gains(trials, _counted_as(contrast, part), _CONTRAST, cell.resampling, None)
-            yield Part({f"{name}_excess": metric for name, metric in metrics.items()}, part, {"human_gap": gap})
+            metrics = _gains(trials, _counted_as(blocks, part), _CONTRAST, cell.resampling, None)
+            yield Part(_named(metrics, "{}_excess"), part, {"human_gap": gap})
+
+
+def _named(metrics: Mapping[str, Estimable], form: str) -> dict[str, Estimable]:
+    """Return the gains in probability and in logits under the names of metrics."""
+    return {form.format(name): metric for name, metric in metrics.items()}
 
 
 def defended_parts(cell: Cell, of_pairs: bool) -> Iterator[Part]:
@@ -251,7 +255,7 @@ def _effects_against_unedited(cell: Cell, trials: pd.DataFrame) -> Iterator[Part
     for variant in _CONTRAST if cell.wants("win_effect", "logit_effect") else ():
         blocks = whole(cell, trials, "shown", _orders(variant, UNEDITED), _GAP)
         metrics = _gains(trials, blocks, (variant, UNEDITED), cell.resampling, 0.0)
-        yield Part({f"{name}_effect": metric for name, metric in metrics.items()}, blocks, {"variant": variant})
+        yield Part(_named(metrics, "{}_effect"), blocks, {"variant": variant})
 
 
 def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
@@ -414,8 +418,8 @@ class Edit(PairProbe, ScoreProbe):
     """
 
     name = "edit"
-    verdicts = True
-    protocol_form = "pair or score"
+    unprompted = frozenset({Compare, Score})
+    protocol_forms = ("pair", "score")
     cell = ("judge", "dataset", "attribute", "edit", "form")
     conditions = ("quality", "defence", "variant", "edited", "human_gap")
     columns = (
@@ -558,14 +562,8 @@ class Edit(PairProbe, ScoreProbe):
                         asked = self.question(dataset, counterpart, attribute, **placing)
                         if defence != UNDEFENDED:
                             asked = replace(asked, messages=defend(str(asked.messages), defence))
-                        columns = {
-                            "form": "score",
-                            "variant": variant,
-                            "defence": defence,
-                            **condition,
-                            **_ONLY_OF_PAIRS,
-                        }
-                        columns |= protocol_column(self.protocol)
+                        columns = {"form": "score", "variant": variant, "defence": defence, **condition}
+                        columns |= {"edited_first": None, "human_gap": None, **protocol_column(self.protocol)}
                         yield from asked.trials(self.asking, columns)
 
     def _pairs(
@@ -611,9 +609,6 @@ def _behind(shown: Placed, defence: Defence) -> Placed:
     return replace(shown, text=shield(shown.text, defence), edit=edit)
 
 
-_ONLY_OF_PAIRS: Mapping[str, Scalar] = {"edited_first": None, "human_gap": None}
-
-
 def _variants(edit: Change, text: str, name: str) -> Iterator[tuple[str, Change | None, dict[str, Any]]]:
     """Yield the variants of a candidate; only the unedited one if the edit changes nothing."""
     changed = changes(edit, text, name)
@@ -630,19 +625,20 @@ _SAME = 1e-9  # smaller variances are rounding error
 def score_parts(cell: Cell) -> Iterator[Part]:
     """Yield the metrics of one edit, from scores."""
     trials, scale = touched(cell), scale_named(str(cell.trials["scale"].iloc[0]))
-    bounds = scale.low, scale.high
-    contrast = whole(cell, trials, "variant", (EDITED, NULL), loud=True)
-    excess = cell.bounded(partial(_shift, bounds, (EDITED, NULL)), contrast, "variant", (EDITED, NULL), bounds)
-    yield Part({"score_excess": excess}, contrast, notes=cell.note_missing(contrast, "variant", (EDITED, NULL)))
+    width = scale.high - scale.low
+    contrast = Contrast(cell, "variant", _CONTRAST, whole(cell, trials, "variant", _CONTRAST, loud=True))
+    excess = contrast.shift((scale.low, scale.high), contrast.judged.attrs["why"], "t")
+    yield contrast.part({"score_excess": excess})
     all_three = whole(cell, trials, "variant", VARIANTS, keep=("human",))
     differences: dict[str, Estimable] = {
         "score_excess_sd": partial(_in_deviations, all_three, cell.resampling),
         "score_worth": partial(_worth, all_three, cell.resampling),
     }
     yield Part(differences, all_three)
-    for variant in (EDITED, NULL):
+    for variant in _CONTRAST:
         blocks = whole(cell, trials, "variant", (variant, UNEDITED))
-        yield Part({"score_effect": _shift(bounds, (variant, UNEDITED), blocks)}, blocks, {"variant": variant})
+        effect = mean_over(blocks, blocks[variant] - blocks[UNEDITED], (-width, width), 0.0)
+        yield Part({"score_effect": effect}, blocks, {"variant": variant})
     for variant in VARIANTS if scale is not REWARD else ():
         yield Part({"top_rate": _top_rate(all_three, variant, scale)}, all_three, {"variant": variant})
 
@@ -672,8 +668,8 @@ def whole(
     """
     lacking = [level for level in levels if level not in set(trials[condition])]
     if lacking:
-        blank = pd.DataFrame({name: pd.Series(dtype=object) for name in ITEM})
-        blank = blank.assign(**dict.fromkeys((*keep, *levels), pd.Series(dtype=float)))
+        columns = dict.fromkeys(ITEM, object) | dict.fromkeys((*keep, *levels), float)
+        blank = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
         blank.attrs.update(n_trials=0, n_dropped=0, why=_why(trials, lacking[0]))
         return blank
     with warnings.catch_warnings():
@@ -695,11 +691,6 @@ def _why(trials: pd.DataFrame, lacking: str) -> str:
     return f"undefined: no text was judged as {lacking.partition(',')[0]}"
 
 
-def _shift(bounds: tuple[float, float], levels: tuple[str, str], blocks: pd.DataFrame) -> Ratio:
-    width = bounds[1] - bounds[0]
-    return mean_over(blocks, blocks[levels[0]] - blocks[levels[1]], (-width, width), 0.0)
-
-
 def _top_rate(blocks: pd.DataFrame, variant: str, scale: Scale) -> Ratio:
     """Return the share of scores nearest to the top of the scale."""
     highest = np.array(scale.values)[-2:]
@@ -712,7 +703,8 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     if blocks.empty:
         return undefined(blocks.attrs["why"])
     score = blocks[UNEDITED] - blocks[UNEDITED].mean()
-    sums = _summed(blocks, resampling, blocks[EDITED] - blocks[NULL], np.ones(len(blocks)), score, score**2)
+    columns = blocks[EDITED] - blocks[NULL], np.ones(len(blocks)), score, score**2
+    sums, _ = sum_by_context(resampling.cluster_of(blocks["context_id"]), *columns)
 
     def in_deviations(weights: Floats) -> Floats:
         gained, n, first, second = (weights @ sums).T
@@ -739,8 +731,8 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
         return undefined(blocks.attrs["why"] if blocks.empty else "undefined: no human scores")
     centred = rated[["human", UNEDITED]] - rated.groupby("context_id")[["human", UNEDITED]].transform("mean")
     human, score = centred["human"].to_numpy(), centred[UNEDITED].to_numpy()
-    gained = rated[EDITED] - rated[NULL]
-    sums = _summed(rated, resampling, gained, np.ones(len(rated)), human * score, human**2)
+    columns = rated[EDITED] - rated[NULL], np.ones(len(rated)), human * score, human**2
+    sums, _ = sum_by_context(resampling.cluster_of(rated["context_id"]), *columns)
     gain, n, cross, square = sums.sum(axis=0)
     clusters = len(sums)
     if is_rounding(square) or clusters < 2:
@@ -759,10 +751,6 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     value = excess / slope
     error = float(np.std(parts[:, 0] - value * parts[:, 1], ddof=1)) / slope / np.sqrt(clusters)
     return Estimate(value, error, low, high, np.nan, np.nan, clusters, "Fieller over contexts")
-
-
-def _summed(blocks: pd.DataFrame, resampling: Resampling, *values: ArrayLike) -> Floats:
-    return sum_by_context(resampling.cluster_of(blocks["context_id"]), *values)[0]
 
 
 _ITEM = ["judge", "dataset", "attribute", "context_id"]
@@ -785,16 +773,13 @@ def recorded_edits(trials: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     if "edit" not in trials or trials["edit"].fillna("").eq("").all():
         return trials.iloc[:0], ""
     named = trials.assign(edit=trials["edit"].fillna(""))
-    parts = [*_of_scores(by_configuration(scored(named))), *_of_pairs(paired(named))]
+    scores = by_configuration(scored(named)).assign(form="score", edited_first=np.nan)
+    parts = [*_with_counterparts(scores, [*_ITEM, "candidate_id"]), *_of_pairs(paired(named))]
     if not parts:
         return trials.iloc[:0], "needs the same texts unedited and, for pairs, a column edited that names the candidate"
     judged = pd.concat(parts, ignore_index=True)
     lacking = sorted(set(judged["edit"]) - set(judged.loc[judged["variant"] == NULL, "edit"]))
     return judged, f"no null edit, so no excess can be estimated: {', '.join(lacking)}" * bool(lacking)
-
-
-def _of_scores(scores: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    yield from _with_counterparts(scores.assign(form="score", edited_first=np.nan), [*_ITEM, "candidate_id"])
 
 
 def _of_pairs(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:

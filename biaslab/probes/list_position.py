@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -36,13 +35,11 @@ from biaslab.measures.ranking.lists import (
 )
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part
 from biaslab.probes.base.probe import Probe, planted
-from biaslab.probes.base.questions import draw_of, settle, settled
+from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of, settle, settled
 from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats.estimate import by_construction
 from biaslab.stats.ratio import Ratio
 
-VerdictAnswer = Literal["distribution", "text", "verdict"]
-_NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt
 _RANKED = "direct ranking"
 _LONGEST = 20
 #: No noise between contexts: with it, a judge that is fair in log odds would choose the first more than 1/k of the
@@ -133,8 +130,8 @@ class ListPosition(Probe):
     """
 
     name = "list_position"
-    lists: ClassVar[bool] = True
-    protocol_form: ClassVar[str] = "list"
+    unprompted = frozenset({Rank})
+    protocol_forms = ("list",)
     cell = ("judge", "dataset", "attribute", "template", "k")
     conditions = ("place",)
     columns = (*LIST, "label_mass")
@@ -241,7 +238,7 @@ class ListPosition(Probe):
         source = bool(context.strip())
         if self.answer == "verdict":
             about = About(context_id, order, texts, (attribute,), source)
-            template = _RANKED if self.ranks else _NO_PROMPT
+            template = _RANKED if self.ranks else NO_PROMPT
             request: Request = Rank(texts, context, rows[0]["reference"], attribute, about)
         else:
             asking = self.asking

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, get_args
 
@@ -20,22 +19,19 @@ from biaslab.core.requests import Completion, Message, Reasons, ReplyFormat, Req
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
-from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.measures.scoring import pointwise
 from biaslab.probes._pairs import (
     ACCURACY,
-    ASKS,
     FIRST_RATE,
     ORDER_CONSISTENCY,
     RESAMPLING,
-    Asks,
+    PairOrScoreProbe,
     drawn_pairs,
     pair_trials,
     reasoned,
 )
 from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, Probe, planted, scored
-from biaslab.probes.base.questions import read_pair
+from biaslab.probes.base.probe import FAIR, Accepted, planted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import undefined
@@ -63,162 +59,12 @@ def mean_by_order(estimates: pd.DataFrame) -> str | None:
     return finding if means.notna().all() else None
 
 
-@dataclass(frozen=True)
-class OrderedScores(Probe):
-    """Base of `biaslab.probes.OutputOrder`, which documents the parameters: everything about scores."""
-
-    forms: Sequence[prompts.SeverityForm] = ("ex", "json")
-    orders: Sequence[prompts.Order] = ("s", "sr", "rs")
-    rules: Sequence[bool] = (True,)
-    scale: str = "1-10"
-    n_candidates: int | None = None
-    replicates: int = 2
-    temperature: float = 1.0
-    max_tokens: int = 256
-    opened: bool = False
-    wording: Wording = "own"
-    aspects: Sequence[str] = ("repetitiveness", "factual accuracy", "coherence")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        find_scale(self.scale)
-        require_some_of("forms", self.forms, get_args(prompts.SeverityForm))
-        require_some_of("orders", self.orders, get_args(prompts.Order))
-        require_some_of("rules", self.rules, (True, False))
-        if not {"sr", "rs"} <= set(self.orders):
-            raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
-
-    def _scores(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every item in every configuration."""
-        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
-        if self.wording == "printed" and len(attributes) > 1:
-            raise InputError(
-                "attributes", attributes, "one attribute with the printed wording", "it asks for a single score"
-            )
-        for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed):
-            for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
-                prompt = self._prompt(dataset, item, attribute, form, order, rules)
-                in_lines = form == "ex" and self.wording == "own"
-                messages = [Message("user", prompt)]
-                if self.opened:
-                    messages.append(Message("assistant", (_LINES if in_lines else _JSON)[order == "rs"]))
-                where = {"form": form, "order": order, "rules": rules}
-                layout: ReplyFormat = "text" if in_lines else "json"
-                about = pointwise.about_scores(item, [attribute], scale, layout, REASONS[order])
-                question = pointwise.Question(item, attribute, messages, scale, about)
-                yield from question.trials(self._asking(order), where)
-
-    def _prompt(
-        self,
-        dataset: Dataset,
-        item: pointwise.Item,
-        attribute: str,
-        form: prompts.SeverityForm,
-        order: prompts.Order,
-        rules: bool,
-    ) -> str:
-        scale, shown = find_scale(self.scale), (item.text, item.context, form, order, rules)
-        if self.wording == "printed":
-            return prompts.rate_severity(dataset, scale, *shown, self.aspects)
-        return prompts.order_output(dataset, attribute, scale, *shown)
-
-    def _asking(self, order: prompts.Order) -> pointwise.AnswerSettings:
-        length = min(self.max_tokens, _SCORE_TOKENS) if order == "s" else self.max_tokens
-        return pointwise.AnswerSettings("text", self.replicates, self.temperature, length, self.seed)
-
-    def nearest(self, refused: Request) -> Nearest | None:
-        """Return the design in which the judge begins its answer itself, if a begun answer was refused."""
-        if not (self.opened and ends_begun(refused)):
-            return None
-        return Nearest(replace(self, opened=False), "lets the judge begin its answer itself")
-
-    def _read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score of a reply, parsed together with the beginning that the prompt gave it, and the status."""
-        last = trial.request.messages[-1] if isinstance(trial.request, Completion) else None
-        if last is not None and last.role == "assistant":
-            score, status = pointwise.read_score(trial, replace(reply, text=f"{last.content}{reply.text or ''}"))
-            if status != "unparsable":
-                return score, status
-        return pointwise.read_score(trial, reply)
-
-    def _measure_scores(self, cell: Cell) -> Iterator[Part]:
-        """Yield the contrasts of two orders, then the metrics of each configuration."""
-        scale = scale_named(str(cell.where["scale"]))
-        for metric in SHIFTS:
-            if cell.wants(metric, *_DIFFERENCES):
-                yield _contrast(cell, metric, scale)
-        for order, part in cell.trials.groupby("order", sort=False):
-            yield from _configuration(part, {"order": order}, cell, scale)
-
-    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
-        """Select scores by judges and forms of prompt with both orders."""
-        scores = scored(trials)
-        scores = scores[scores["order"].notna() & scores["form"].notna()]
-        cell = [scores[name] for name in self.cell]
-        both = pd.Series(True, index=scores.index)
-        for order in ("sr", "rs"):
-            both &= (scores["order"] == order).groupby(cell).transform("any") if len(scores) else both
-        return self._accepted(scores[both])
-
-
-def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
-    """Return one shift, and the differences between samples of its two orders and of one request."""
-    orders, where = SHIFTS[metric], {"order": "-".join(SHIFTS[metric])}
-    missing = [order for order in orders if order not in set(cell.trials["order"])]
-    if missing:
-        nothing = undefined(f"undefined: order {missing[0]} was not judged")
-        return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
-    blocks = cell.blocks("order", orders, keep=(), of=where["order"])
-    shift = partial(_shift, orders=orders, width=scale.high - scale.low)
-    metrics: dict[str, Estimable] = {metric: cell.bounded(shift, blocks, "order", orders, (scale.low, scale.high))}
-    if cell.wants(*_DIFFERENCES):
-        metrics |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)
-    return Part(metrics, blocks, where, cell.note_missing(blocks, "order", orders))
-
-
-def _shift(blocks: pd.DataFrame, orders: tuple[str, str], width: float) -> Ratio:
-    """Return the mean score in the first order minus that in the second."""
-    missing = "undefined: no item has a score in both orders"
-    return mean_of(blocks, blocks[orders[0]] - blocks[orders[1]], 0.0, (-width, width), missing, "t")
-
-
-def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
-    """Yield the metrics of one configuration."""
-    items = sample_table(trials).mean(axis=1).rename("score").reset_index()
-    metrics: dict[str, Estimable] = {
-        "mean_score": mean_of(items, items["score"], None, (scale.low, scale.high), _NO_SCORE),
-        "parse_failure_rate": failures(trials),
-    }
-    if cell.wants("score_sd", "resampling_sd"):
-        both = score_spread(trials, scale.high - scale.low, cell.resampling)
-        metrics |= zip(("score_sd", "resampling_sd"), both, strict=True)
-    yield Part(metrics, trials, where)
-    for value, share in _shares(trials, scale) if cell.wants("score_share") else ():
-        yield Part({"score_share": share}, trials, where | {"score": value})
-
-
-def failures(trials: pd.DataFrame) -> Ratio:
-    """Return the share of unreadable replies, excluding refusals."""
-    failed = trials["status"].isin(["unparsable", "cut_off", "out_of_range"])
-    return Ratio(trials["context_id"], failed, trials["status"] != "refused", bounds=(0.0, 1.0), inference="t")
-
-
-def _shares(trials: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
-    """Yield evenly spaced values of the scale, each with the share of scores nearest to it."""
-    read = usable(trials)
-    values = np.linspace(scale.low, scale.high, min(_POINTS, len(scale.values)))
-    step = values[1] - values[0]
-    nearest = np.rint((read["value"].to_numpy(float) - scale.low) / step).clip(0, len(values) - 1)
-    for place, value in enumerate(values):
-        yield float(value), mean_of(read, nearest == place, None, (0.0, 1.0), _NO_SCORE, "score")
-
-
 _PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
 _RATES_OF_PAIRS = ("first_position_rate", "comparative_accuracy", "order_consistency")
 
 
 @dataclass(frozen=True)
-class OutputOrder(OrderedScores):
+class OutputOrder(PairOrScoreProbe):
     """Output order: how much a score moves when the judge gives reasons before it.
 
     Every candidate is scored alone, before and after reasons. Further parameters: `biaslab.probes.base.Probe`.
@@ -395,66 +241,171 @@ class OutputOrder(OrderedScores):
         ),
     )
 
-    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
+    forms: Sequence[prompts.SeverityForm] = ("ex", "json")
+    orders: Sequence[prompts.Order] = ("s", "sr", "rs")
+    rules: Sequence[bool] = (True,)
+    scale: str = "1-10"
+    n_candidates: int | None = None
+    replicates: int = 2
+    temperature: float = 1.0
+    max_tokens: int = 256
+    opened: bool = False
+    wording: Wording = "own"
+    aspects: Sequence[str] = ("repetitiveness", "factual accuracy", "coherence")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("asks", self.asks, ASKS)
+        find_scale(self.scale)
+        require_some_of("forms", self.forms, get_args(prompts.SeverityForm))
+        require_some_of("orders", self.orders, get_args(prompts.Order))
+        require_some_of("rules", self.rules, (True, False))
+        if not {"sr", "rs"} <= set(self.orders):
+            raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         self._asking("sr")
 
-    def design(self, dataset: Dataset) -> Iterator[Trial]:
-        """Plan every item in every configuration, and every pair in every order of verdict and reasons."""
-        if "pairs" in self.asks:
-            yield from self._pairs(dataset)
-        if "scores" in self.asks:
-            yield from self._scores(dataset)
-
-    def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
+    def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan both orders of every pair, with the verdict alone, before and after reasons."""
         among = drawn_pairs(dataset, self.n_candidates, self.seed)
         where: dict[str, Scalar] = {"form": _PAIRS, "rules": False}
-        for trial in pair_trials(self._comparing, dataset, where):
+        options = {"replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
+        position = Position(self.attributes, templates=(1,), answer="text", **options)  # type: ignore[arg-type]
+        for trial in pair_trials(position, dataset, where):
             for order in self.orders if among(trial) else ():
                 asked = replace(trial, condition={**trial.condition, "order": order})
                 yield reasoned(asked, dataset, REASONS[order], self.max_tokens)
 
-    @property
-    def _comparing(self) -> Position:
-        how = {"replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
-        return Position(self.attributes, templates=(1,), answer="text", **how)  # type: ignore[arg-type]
+    def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan every item in every configuration."""
+        attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
+        if self.wording == "printed" and len(attributes) > 1:
+            raise InputError(
+                "attributes", attributes, "one attribute with the printed wording", "it asks for a single score"
+            )
+        for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed):
+            for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
+                prompt = self._prompt(dataset, item, attribute, form, order, rules)
+                in_lines = form == "ex" and self.wording == "own"
+                messages = [Message("user", prompt)]
+                if self.opened:
+                    messages.append(Message("assistant", (_LINES if in_lines else _JSON)[order == "rs"]))
+                where = {"form": form, "order": order, "rules": rules}
+                layout: ReplyFormat = "text" if in_lines else "json"
+                about = pointwise.about_scores(item, [attribute], scale, layout, REASONS[order])
+                question = pointwise.Question(item, attribute, messages, scale, about)
+                yield from question.trials(self._asking(order), where)
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score in the reply (after the given beginning) or the winner of a pair, and the status."""
-        if trial.opponent_id is not None:
-            return read_pair(trial, reply)
-        return self._read_score(trial, reply)
+    def _prompt(
+        self,
+        dataset: Dataset,
+        item: pointwise.Item,
+        attribute: str,
+        form: prompts.SeverityForm,
+        order: prompts.Order,
+        rules: bool,
+    ) -> str:
+        scale, shown = find_scale(self.scale), (item.text, item.context, form, order, rules)
+        if self.wording == "printed":
+            return prompts.rate_severity(dataset, scale, *shown, self.aspects)
+        return prompts.order_output(dataset, attribute, scale, *shown)
 
-    def measure(self, cell: Cell) -> Iterator[Part]:
+    def _asking(self, order: prompts.Order) -> pointwise.AnswerSettings:
+        length = min(self.max_tokens, _SCORE_TOKENS) if order == "s" else self.max_tokens
+        return pointwise.AnswerSettings("text", self.replicates, self.temperature, length, self.seed)
+
+    def nearest(self, refused: Request) -> Nearest | None:
+        """Return the design in which the judge begins its answer itself, if a begun answer was refused."""
+        if not (self.opened and ends_begun(refused)):
+            return None
+        return Nearest(replace(self, opened=False), "lets the judge begin its answer itself")
+
+    def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score of a reply, parsed together with the beginning that the prompt gave it, and the status."""
+        last = trial.request.messages[-1] if isinstance(trial.request, Completion) else None
+        if last is not None and last.role == "assistant":
+            score, status = pointwise.read_score(trial, replace(reply, text=f"{last.content}{reply.text or ''}"))
+            if status != "unparsable":
+                return score, status
+        return pointwise.read_score(trial, reply)
+
+    def measure_scores(self, cell: Cell) -> Iterator[Part]:
         """Yield the contrasts of two orders, then the metrics of each configuration."""
-        if is_pair(cell.trials).any():
-            yield from _of_pairs(cell)
-            return
-        yield from self._measure_scores(cell)
+        scale = scale_named(str(cell.where["scale"]))
+        for metric in SHIFTS:
+            if cell.wants(metric, *_DIFFERENCES):
+                yield _contrast(cell, metric, scale)
+        for order, part in cell.trials.groupby("order", sort=False):
+            yield from _configuration(part, {"order": order}, cell, scale)
+
+    def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
+        """Select scores by judges and forms of prompt with both orders."""
+        scores = scored(trials)
+        scores = scores[scores["order"].notna() & scores["form"].notna()]
+        cell = [scores[name] for name in self.cell]
+        both = pd.Series(True, index=scores.index)
+        for order in ("sr", "rs"):
+            both &= (scores["order"] == order).groupby(cell).transform("any") if len(scores) else both
+        return self._accepted(scores[both])
+
+    def measure_pairs(self, cell: Cell) -> Iterator[Part]:
+        """Yield the contrasts of two orders of verdict and reasons, then the rates of each order."""
+        asked = set(cell.trials["order"])
+        for orders in (each for each in SHIFTS.values() if asked.issuperset(each)):
+            contrast = cell.contrast("order", orders, of="-".join(orders))
+            verdicts = contrast.judged
+            rates = (verdicts.first_rates(), verdicts.accuracies(), verdicts.order_consistencies())
+            shifts = contrast.differences(dict(zip(_SHIFTS_OF_PAIRS, rates, strict=True)))
+            yield contrast.part(shifts | verdicts.changes(), {"order": "-".join(orders)})
+            for place, order in enumerate(orders):
+                if order != "sr" or orders == SHIFTS["reason_first_shift"]:
+                    of_order = zip(_RATES_OF_PAIRS, (each[place] for each in rates), strict=True)
+                    yield Part(dict(of_order), contrast.counts, {"order": order})
+        for name, part in cell.trials.groupby("order", sort=False):
+            yield Part({"parse_failure_rate": failures(part)}, part, {"order": name})
 
 
-def _of_pairs(cell: Cell) -> Iterator[Part]:
-    """Yield the contrasts of two orders of verdict and reasons, then the rates of each order."""
-    asked = set(cell.trials["order"])
-    for orders in (each for each in SHIFTS.values() if asked.issuperset(each)):
-        label = f"{cell.what[:-1]}, {'-'.join(orders)})"
-        verdicts = Verdicts.of(cell.trials, "order", orders, exact=False, what=label).in_both_orders()
-        rates = (verdicts.first_rates(), verdicts.accuracies(), verdicts.order_consistencies())
-        shifts = {
-            name: partial(replace(one, inference="t").difference, two, cell.resampling)
-            for name, (one, two) in zip(_SHIFTS_OF_PAIRS, rates, strict=True)
-        }
-        changes = dict(zip(("verdict_change", "resampling_change"), verdicts.changes(), strict=True))
-        notes = cell.note_missing(verdicts.n_dropped, "order", orders)
-        yield Part({**shifts, **changes}, verdicts.counts, {"order": "-".join(orders)}, notes)
-        for place, order in enumerate(orders):
-            if order != "sr" or orders == SHIFTS["reason_first_shift"]:
-                of_order = zip(_RATES_OF_PAIRS, (each[place] for each in rates), strict=True)
-                yield Part(dict(of_order), verdicts.counts, {"order": order})
-    for name, part in cell.trials.groupby("order", sort=False):
-        yield Part({"parse_failure_rate": failures(part)}, part, {"order": name})
+def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
+    """Return one shift, and the differences between samples of its two orders and of one request."""
+    orders, where = SHIFTS[metric], {"order": "-".join(SHIFTS[metric])}
+    if lacking := [order for order in orders if order not in set(cell.trials["order"])]:
+        nothing = undefined(f"undefined: order {lacking[0]} was not judged")
+        return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
+    contrast, missing = (
+        cell.contrast("order", orders, of=where["order"]),
+        "undefined: no item has a score in both orders",
+    )
+    metrics: dict[str, Estimable] = {metric: contrast.shift((scale.low, scale.high), missing, "t")}
+    if cell.wants(*_DIFFERENCES):
+        metrics |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)
+    return contrast.part(metrics, where)
+
+
+def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
+    """Yield the metrics of one configuration."""
+    items = sample_table(trials).mean(axis=1).rename("score").reset_index()
+    metrics: dict[str, Estimable] = {
+        "mean_score": mean_of(items, items["score"], None, (scale.low, scale.high), _NO_SCORE),
+        "parse_failure_rate": failures(trials),
+    }
+    if cell.wants("score_sd", "resampling_sd"):
+        both = score_spread(trials, scale.high - scale.low, cell.resampling)
+        metrics |= zip(("score_sd", "resampling_sd"), both, strict=True)
+    yield Part(metrics, trials, where)
+    for value, share in _shares(trials, scale) if cell.wants("score_share") else ():
+        yield Part({"score_share": share}, trials, where | {"score": value})
+
+
+def failures(trials: pd.DataFrame) -> Ratio:
+    """Return the share of unreadable replies, excluding refusals."""
+    failed = trials["status"].isin(["unparsable", "cut_off", "out_of_range"])
+    return Ratio(trials["context_id"], failed, trials["status"] != "refused", bounds=(0.0, 1.0), inference="t")
+
+
+def _shares(trials: pd.DataFrame, scale: Scale) -> Iterator[tuple[float, Ratio]]:
+    """Yield evenly spaced values of the scale, each with the share of scores nearest to it."""
+    read = usable(trials)
+    values = np.linspace(scale.low, scale.high, min(_POINTS, len(scale.values)))
+    step = values[1] - values[0]
+    nearest = np.rint((read["value"].to_numpy(float) - scale.low) / step).clip(0, len(values) - 1)
+    for place, value in enumerate(values):
+        yield float(value), mean_of(read, nearest == place, None, (0.0, 1.0), _NO_SCORE, "score")

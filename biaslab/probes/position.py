@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.metrics import Comparison, Figure, Metric
-from biaslab.core.requests import EACH_ALONE
+from biaslab.core.requests import EACH_ALONE, Compare
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
@@ -19,7 +20,7 @@ from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, mi
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import FAIR, Accepted, paired, planted
 from biaslab.probes.base.questions import PairProbe, draw
-from biaslab.stats.estimate import Estimate, Note, by_construction
+from biaslab.stats.estimate import Estimate, by_construction
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -99,7 +100,7 @@ class Position(PairProbe):
     """
 
     name = "position"
-    verdicts = True
+    unprompted = frozenset({Compare})
     cell = ("judge", "dataset", "attribute", "template")
     conditions = ("human_gap",)
     columns = ("human_gap", *pairs.PAIR, "label_mass")
@@ -183,19 +184,15 @@ class Position(PairProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
-        metrics = _metrics(blocks, self.resampling)
-        notes: tuple[Note, ...] = ()
-        if blocks.attrs["n_dropped"] and not self.resampling.values_only:
-            for name, bounds in missing_data_bounds(cell.trials).items():
-                if isinstance(ratio := metrics[name], Ratio):
-                    metrics[name] = replace(ratio, extremes=bounds)
-            notes = note_missing_pairs(cell.trials)
+        metrics, dropped = _metrics(blocks, self.resampling), blocks.attrs["n_dropped"]
+        metrics["resampling_consistency"] = partial(_noise_floor, blocks, cell.trials)
         if (cell.trials["template"] == EACH_ALONE).all() and _is_free(blocks):
             checked = f"each text is scored alone, so swapping changes none of {len(blocks):,} verdicts"
             n = blocks["context_id"].nunique()
             metrics["first_position_rate"] = by_construction(0.5, n, checked)
             metrics["first_position_logit"] = by_construction(0.0, n, checked)
-        metrics["resampling_consistency"] = lambda: _noise_floor(blocks, cell.trials)
+        metrics = cell.bounded(metrics, dropped, partial(missing_data_bounds, cell.trials))
+        notes = note_missing_pairs(cell.trials) if dropped and not self.resampling.values_only else ()
         yield Part(metrics, blocks, {"human_gap": np.nan}, notes)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)

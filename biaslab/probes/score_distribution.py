@@ -122,7 +122,7 @@ class ScoreDistribution(Probe):
     name = "score_distribution"
     conditions = ("scale", "answer")
     columns = (*COLUMNS, "scale", "human_scale", "ratings", "label_mass")
-    protocol_form = "score"
+    protocol_forms = ("score",)
     needs = "single scores on a scale"
     metrics = (
         *(

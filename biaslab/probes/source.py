@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
 
-import pandas as pd
-
 from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
@@ -17,13 +15,11 @@ from biaslab.core.requests import Request
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
-from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.measures.scoring.pointwise import items
 from biaslab.probes._pairs import (
     ACCURACY,
-    ASKS,
     RESAMPLING,
-    Asks,
+    PairOrScoreProbe,
     comparing,
     is_exact,
     pair_trials,
@@ -34,7 +30,7 @@ from biaslab.probes.base.probe import planted
 from biaslab.probes.base.questions import (
     ScoreProbe,
     protocol_column,
-    read_pair,
+    read_with,
     require_source_slot,
     settle_form,
 )
@@ -50,7 +46,7 @@ _MISSING = "undefined: no item has a score with and without the source"
 
 
 @dataclass(frozen=True)
-class Source(ScoreProbe):
+class Source(PairOrScoreProbe, ScoreProbe):
     """Sensitivity to the source document: agreement with humans lost without it.
 
     Every candidate is scored with and without its source. Further parameters: `biaslab.probes.base.ScoreProbe`.
@@ -196,16 +192,14 @@ class Source(ScoreProbe):
         Figure("pairs", "accuracy_loss", by="attribute"),
     )
 
-    protocol_form = "pair or score"
+    protocol_forms = ("pair", "score")
 
     scale: str = field(default="1-10", kw_only=True)
     levels: Sequence[Level] = _LEVELS
     coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
-    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("asks", self.asks, ASKS)
         require_some_of("levels", self.levels, _LEVELS)
         require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
 
@@ -226,7 +220,6 @@ class Source(ScoreProbe):
         InputError
             If a context has no text and therefore no source to leave out.
         """
-        attributes = dataset.require_attributes(self.attributes)
         if isinstance(self.protocol, Protocol):
             require_source_slot(self.protocol)
         blank = dataset.candidates.loc[dataset.candidates["context"].str.strip() == "", "context_id"]
@@ -234,15 +227,17 @@ class Source(ScoreProbe):
             raise InputError(
                 "dataset", dataset.name, "one with a source text for each context", f"missing for {blank.iloc[0]}"
             )
-        if "pairs" in self.asks:
-            yield from self._pairs(dataset)
-        for item in items(dataset) if "scores" in self.asks else ():
-            for source, attribute in product(_SOURCES, attributes):
-                shown = item if source == "with" else replace(item, context="")
-                question = self.question(dataset, shown, attribute)
-                yield from question.trials(self.asking, {"source": source, **protocol_column(self.protocol)})
+        yield from super().design(dataset)
 
-    def _pairs(self, dataset: Dataset) -> Iterator[Trial]:
+    def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan the scores of each item with and without its source."""
+        attributes = dataset.require_attributes(self.attributes)
+        for item, source, attribute in product(items(dataset), _SOURCES, attributes):
+            shown = item if source == "with" else replace(item, context="")
+            question = self.question(dataset, shown, attribute)
+            yield from question.trials(self.asking, {"source": source, **protocol_column(self.protocol)})
+
+    def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan both orders of each pair with and without its source, one after the other."""
         without, position = replace(dataset, candidates=dataset.candidates.assign(context="")), comparing(self)
         both = zip(
@@ -254,20 +249,18 @@ class Source(ScoreProbe):
         )
         yield from chain.from_iterable(both)
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score, or the probability that the first of a pair wins, and the status."""
-        return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
+    def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score in the reply, and its status."""
+        return read_with(self.protocol, trial, reply)
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: two texts instead of label probabilities, because one does not show its noise."""
         return reading_text(self, refused, replicates=2) or super().nearest(refused)
 
-    def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield losses and agreements by level and coefficient, then shifts and means; or the metrics of pairs."""
-        yield from (_of_pairs if is_pair(cell.trials).any() else self._of_scores)(cell)
-
-    def _of_scores(self, cell: Cell) -> Iterator[Part]:
-        blocks, scale = cell.blocks("source", _SOURCES), scale_named(str(cell.where["scale"]))
+    def measure_scores(self, cell: Cell) -> Iterator[Part]:
+        """Yield losses and agreements by level and coefficient, then shifts and means."""
+        contrast, scale = cell.contrast("source", _SOURCES, ("human",)), scale_named(str(cell.where["scale"]))
+        blocks, bounds = contrast.judged, (scale.low, scale.high)
         sampled = _SOURCES if self.temperature else ()
         losses = Losses.of(cell, blocks, "source", sampled, "replicates=2 or more (5 is better)")
         for level, coefficient in product(self.levels, self.coefficients):
@@ -281,30 +274,19 @@ class Source(ScoreProbe):
                 options = (source, "human", self.resampling, level, coefficient)
                 agreement = {"agreement": partial(estimate_correlation, blocks, *options)}
                 yield Part(agreement, blocks, where | {"source": source})
-        shift = cell.bounded(partial(_shift, scale=scale), blocks, "source", _SOURCES, (scale.low, scale.high))
-        differences = {"source_shift": shift, **_sample_differences(cell)}
-        yield Part(differences, blocks, notes=cell.note_missing(blocks, "source", _SOURCES))
+        yield contrast.part({"source_shift": contrast.shift(bounds, _MISSING), **_sample_differences(cell)})
         for source in _SOURCES:
-            mean = mean_of(blocks, blocks[source], None, (scale.low, scale.high), _MISSING)
-            yield Part({"mean_score": mean}, blocks, {"source": source})
+            yield Part(
+                {"mean_score": mean_of(blocks, blocks[source], None, bounds, _MISSING)}, blocks, {"source": source}
+            )
 
-
-def _of_pairs(cell: Cell) -> Iterator[Part]:
-    """Yield the loss on pairs without the source, the change of verdicts, and both accuracies."""
-    verdicts = Verdicts.of(cell.trials, "source", _SOURCES, is_exact(cell.trials), cell.what)
-    accuracies = verdicts.accuracies()
-    lost = partial(replace(accuracies[0], inference="t").difference, accuracies[1], cell.resampling)
-    changes = dict(zip(("verdict_change", "resampling_change"), verdicts.changes(), strict=True))
-    notes = cell.note_missing(verdicts.n_dropped, "source", _SOURCES)
-    yield Part({"accuracy_loss": lost, **changes}, verdicts.counts, notes=notes)
-    for source, accuracy in zip(_SOURCES, accuracies, strict=True):
-        yield Part({"comparative_accuracy": accuracy}, verdicts.counts, {"source": source})
-
-
-def _shift(blocks: pd.DataFrame, scale: Scale) -> Ratio:
-    """Return the mean score with the source minus that without."""
-    width = scale.high - scale.low
-    return mean_of(blocks, blocks["with"] - blocks["without"], 0.0, (-width, width), _MISSING)
+    def measure_pairs(self, cell: Cell) -> Iterator[Part]:
+        """Yield the loss on pairs without the source, the change of verdicts, and both accuracies."""
+        contrast = cell.contrast("source", _SOURCES, exact=is_exact(cell.trials), both_orders=False)
+        accuracies = contrast.judged.accuracies()
+        yield contrast.part(contrast.differences({"accuracy_loss": accuracies}) | contrast.judged.changes())
+        for source, accuracy in zip(_SOURCES, accuracies, strict=True):
+            yield Part({"comparative_accuracy": accuracy}, contrast.counts, {"source": source})
 
 
 def _sample_differences(cell: Cell) -> dict[str, Estimable]:

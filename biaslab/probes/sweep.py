@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -32,10 +32,9 @@ from biaslab.measures.scoring.pointwise import (
 )
 from biaslab.probes._pairs import (
     ACCURACY,
-    ASKS,
     FIRST_RATE,
     ORDER_CONSISTENCY,
-    Asks,
+    PairOrScoreProbe,
     at_temperature,
     drawn_pairs,
     pair_trials,
@@ -43,8 +42,8 @@ from biaslab.probes._pairs import (
 )
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import Probe, planted
-from biaslab.probes.base.questions import draw_score, read_pair
+from biaslab.probes.base.probe import planted
+from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined
 from biaslab.stats.blocks import ITEM, has_value
@@ -57,207 +56,14 @@ _NONE = float("nan")  # one object, so that a design equals itself
 _Setting = tuple[str, float]  # with or without CoT, and the temperature
 
 
-@dataclass(frozen=True)
-class SweptScores(Probe):
-    """Base of `biaslab.probes.Sweep`, which documents the parameters: everything about scores."""
-
-    scale: str = "1-10"
-    temperatures: Sequence[float] = (0.0, 0.5, 1.0)
-    cot: Sequence[bool] = (False, True)
-    samples: int = 4
-    answer: ScoreAnswer = "distribution"
-    max_tokens: int = 128
-    n_candidates: int | None = None
-    second_step: bool = False
-
-    def _asking(self, temperature: float, cot: bool) -> AnswerSettings:
-        replicates = self.samples if temperature else 1
-        return AnswerSettings("text", replicates, temperature, self.max_tokens if cot else 16, self.seed)
-
-    @property
-    def keeps_replies(self) -> bool:
-        """Whether trials keep the judge's text, which the second step needs."""
-        return self.second_step
-
-    def _scores(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
-        """Plan each candidate's score or, given the trials so far, the missing ones."""
-        cots, temperatures = self.cot, self.temperatures
-        if trials is not None:
-            yield from self._second_steps(dataset, trials)
-            cots, temperatures = (False,), self._not_counted(trials)
-        attributes = dataset.require_attributes(self.attributes)
-        for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
-            for attribute, cot in product(attributes, cots):
-                as_text = trials is not None or cot or self.answer == "text"
-                yield from self._score(dataset, item, attribute, cot, temperatures if as_text else ())
-
-    def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
-        """Plan the second-step question after each reply with reasons only."""
-        waiting = _without_score(trials)
-        if waiting.empty:
-            return
-        as_text = self.answer == "text" or sample_count(trials[trials["cot"] == PLAIN]) > 0
-        drawn = drawn_items(dataset, self.n_candidates, self.seed)
-        by_item = {(item.context_id, item.candidate_id): item for item in drawn}
-        for row in waiting.itertuples():
-            item = by_item.get((row.context_id, row.candidate_id))  # type: ignore[arg-type]
-            if item is None:
-                continue
-            question = _ask_again(self._question(dataset, item, str(row.attribute), True), str(row.reply))
-            temperature, replicate = float(row.temperature), int(row.replicate)  # type: ignore[arg-type]
-            where: dict[str, Scalar] = {"cot": COT, "temperature": temperature, "label": _NONE, STEP: 2.0}
-            asking = replace(self._asking(temperature, False), replicates=1) if as_text else AnswerSettings()
-            [trial] = question.trials(asking, where)
-            request = trial.request
-            if isinstance(request, Completion):  # equal reasons need two separate texts
-                request = replace(request, replicate=replicate)
-            yield replace(trial, request=request, replicate=replicate)
-
-    def _not_counted(self, trials: pd.DataFrame) -> list[float]:
-        """Return the temperatures still to be asked without reasons."""
-        plain = trials[trials["cot"] == PLAIN]
-        asked = plain["temperature"].notna().any()
-        return [t for t in self.temperatures if t != 1] if sample_count(plain) and not asked else []
-
-    def _score(
-        self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
-    ) -> Iterator[Trial]:
-        """Plan texts at the temperatures or, without any, the label distribution."""
-        question = self._question(dataset, item, attribute, cot)
-        condition: dict[str, Scalar] = {"cot": COT if cot else PLAIN, "temperature": _NONE}
-        if not temperatures:
-            yield from question.label_trials(condition)
-            return
-        question = replace(question, labels=(attribute,))
-        for temperature in temperatures:
-            where = {**condition, "temperature": float(temperature), "label": _NONE}
-            where |= {STEP: 1.0} if cot and self.second_step else {}
-            yield from question.trials(self._asking(temperature, cot), where)
-
-    def _question(self, dataset: Dataset, item: Item, attribute: str, cot: bool) -> Question:
-        scale = find_scale(self.scale)
-        return Question.rate(dataset, item, [attribute], scale, reasons="before" if cot else "none")
-
-    def _measure_scores(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each setting and number of samples, then the differences between settings."""
-        by_setting: dict[_Setting, Answers] = {}
-        for (cot, temperature), answers, asked in self._settings(cell):
-            by_setting[cot, temperature] = answers
-            setting = {"cot": cot, "temperature": temperature}
-            yield Part(self._of_setting(answers, asked, temperature), answers.counts, setting)
-            for n in self._sizes(answers):
-                paid = n if answers.samples is not None and temperature > 0 else 1
-                metrics = {
-                    "tokens": partial(token_count, answered(asked), paid),
-                    "agreement": partial(self._agreement, cell, answers, n),
-                }
-                yield Part(metrics, answers.counts, {**setting, "samples": float(n)})
-        yield from self._shifts(cell, by_setting)
-
-    def _sizes(self, answers: Answers) -> list[int]:
-        """Return the numbers of samples to average: 1, 2, 4 ... and all."""
-        most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
-        most = min(most, self.samples)
-        return sorted({2**power for power in range(most.bit_length())} | {most})
-
-    def _settings(self, cell: Cell) -> Iterator[tuple[_Setting, Answers, pd.DataFrame]]:
-        """Yield the answers and trials of each setting; a distribution serves all temperatures."""
-        for cot, part in cell.trials.groupby("cot", sort=False):
-            for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
-                answers = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
-                if answers.chances is None:
-                    at = 1.0 if answers.counted else float(temperature)  # type: ignore[arg-type]
-                    if at in self.temperatures:
-                        answers.warn(cell, f"{cot}, temperature {at:g}")
-                        yield (str(cot), at), answers, asked
-                    continue
-                answers.warn(cell, str(cot))
-                for at in sorted(map(float, self.temperatures)):
-                    yield (str(cot), at), answers.at_temperature(at), asked
-
-    def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
-        """Return the metrics that do not depend on the number of samples averaged."""
-        metrics: dict[str, Estimable] = {
-            "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
-            "parse_rate": partial(parse_rate, _first_step(asked)),
-        }
-        if (answers.chances is not None or answers.counted) and temperature == 1:
-            metrics["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
-        return metrics
-
-    def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:
-        """Yield the effect of reasons at each temperature, and of temperature with and without reasons."""
-        first, last = float(min(self.temperatures)), float(max(self.temperatures))
-        if cell.wants("cot_shift"):
-            for t in map(float, self.temperatures):
-                one, two = answers.get((COT, t)), answers.get((PLAIN, t))
-                yield self._shift(cell, "cot_shift", one, two, {"cot": f"{COT} - {PLAIN}", "temperature": t})
-        if cell.wants("temperature_shift"):
-            asked = {cot for cot, _ in answers}
-            for cot in (name for name in (PLAIN, COT) if name in asked):
-                one, two = answers.get((cot, last)), answers.get((cot, first)) if first < last else None
-                yield self._shift(cell, "temperature_shift", one, two, {"cot": cot, "temperature": np.nan})
-
-    def _shift(
-        self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
-    ) -> Part:
-        """Return the agreement of the first minus that of the second, over their common items."""
-        sizes = [self._sizes(answers)[-1] for answers in (one, two) if answers is not None]
-        n = min(sizes, default=self.samples)
-        at = {**setting, "samples": float(n)}
-        if one is None or two is None:
-            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
-        both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
-        whole = [answers.only(both) for answers in (one, two)]
-        entering = sum(answers.entering for answers in whole)
-        first, second = (self._agreement(cell, answers, n) for answers in whole)
-        shift = replace(first, inference="t").difference(second, self.resampling)
-        return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
-
-    def _agreement(self, cell: Cell, answers: Answers, n: int) -> Ratio:
-        """Return the agreement of means of n samples, using the same random numbers for all temperatures."""
-        return answers.agreement(answers.means(n, name_seed(self.seed, cell.where))).ratio()
-
-
-def _without_score(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the replies with reasons but no score for which no second step has been asked yet."""
-    if STEP not in trials:
-        return trials.iloc[:0]
-    lacking = (trials[STEP] == 1) & trials["status"].isin(["unparsable", "cut_off"])
-    lacking &= trials["reply"].fillna("").str.strip() != ""
-    asked = pd.MultiIndex.from_frame(trials.loc[trials[STEP] == 2, ANSWER])
-    waiting = trials[lacking]
-    return waiting[~pd.MultiIndex.from_frame(waiting[ANSWER]).isin(asked)]
-
-
-def _ask_again(question: Question, reply: str) -> Question:
-    """Return the follow-up question for the score alone, after a reply with reasons."""
-    item, attribute, scale = question.item, question.attribute, question.scale
-    turns = [
-        *as_messages(question.messages),
-        Message("assistant", reply),
-        Message("user", prompts.render("rate_again", attribute=attribute, scale=scale)),
-    ]
-    about = about_scores(item, [attribute], scale, reasons="before")
-    return Question(item, attribute, turns, scale, about)
-
-
-def answered(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per answer: that of the second step, if there is one, with the tokens of both."""
-    if STEP not in trials:
-        return trials
-    second = trials[trials[STEP] == 2]
-    keys = pd.MultiIndex.from_frame(trials[ANSWER])
-    replaced = (trials[STEP] == 1) & keys.isin(pd.MultiIndex.from_frame(second[ANSWER]))
-    before = trials[replaced].set_index(ANSWER)["tokens"].reindex(pd.MultiIndex.from_frame(second[ANSWER]))
-    whole = trials.astype({"tokens": float})
-    whole.loc[second.index, "tokens"] += before.to_numpy(float)
-    return whole[~replaced]
-
-
-def _first_step(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials of the first step."""
-    return trials[trials[STEP] != 2] if STEP in trials else trials
+#: Values of the column ``cot``: without and with reasons before the verdict.
+PLAIN, COT = "no CoT", "CoT"
+_RATES = ("comparative_accuracy", "first_position_rate", "order_consistency")
+_SHIFTS = {
+    "cot": ("cot_accuracy_shift", "cot_first_shift"),
+    "at": ("temperature_accuracy_shift", "temperature_first_shift"),
+}
+_NOT_ASKED = "undefined: one of the two settings was not asked"
 
 
 _TEXT: dict[str, Any] = {"scale": "1-100", "answer": "text"}
@@ -266,7 +72,7 @@ _VERDICTS = Comparison("single verdicts on pairs", ("cot", "temperature"))
 
 
 @dataclass(frozen=True)
-class Sweep(SweptScores):
+class Sweep(PairOrScoreProbe):
     """Effects of temperature, reasons before the score, and averaging of samples on agreement with humans.
 
     Every candidate is scored, or every pair compared, at several temperatures, with and without reasons.
@@ -469,7 +275,14 @@ class Sweep(SweptScores):
         Figure("tokens", "tokens", x="temperature", hue="cot", col="attribute"),
     )
 
-    asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
+    scale: str = "1-10"
+    temperatures: Sequence[float] = (0.0, 0.5, 1.0)
+    cot: Sequence[bool] = (False, True)
+    samples: int = 4
+    answer: ScoreAnswer = "distribution"
+    max_tokens: int = 128
+    n_candidates: int | None = None
+    second_step: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -479,7 +292,6 @@ class Sweep(SweptScores):
             raise InputError("temperatures", temperatures, "a list of different numbers")
         require_some_of("cot", self.cot, (False, True))
         require_whole("samples", self.samples, 1)
-        require_some_of("asks", self.asks, ASKS)
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         require_one_of("answer", self.answer, ("distribution", "text"))
         for temperature in temperatures:
@@ -491,77 +303,33 @@ class Sweep(SweptScores):
         Given the trials so far, plan texts at temperatures not covered by counted samples, and the second step for
         replies with reasons only.
         """
-        compared = scored = None
-        if trials is not None:
-            pairs = is_pair(trials)
-            compared, scored = trials[pairs], trials[~pairs]
-        if "pairs" in self.asks:
-            yield from self._pairs(dataset, compared)
-        if "scores" in self.asks:
-            yield from self._scores(dataset, scored)
-
-    def _pairs(self, dataset: Dataset, trials: pd.DataFrame | None) -> Iterator[Trial]:
-        """Plan all pairs or, given their trials, texts at temperatures not covered by counted samples."""
-        pairs = SweptPairs(self.attributes, self.n_candidates, self.seed, self.max_tokens, self.samples)
         if trials is None:
-            yield from pairs.trials(dataset, self.cot, self.temperatures, self.answer == "distribution")
-        elif temperatures := self._not_counted(trials):
-            yield from pairs.trials(dataset, (False,), temperatures, exact=False)
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score in a text or the probability of the trial's label, and the status.
-
-        For a second step, the score drawn from the label distribution; for a pair, the probability that the first wins.
-        """
-        if trial.opponent_id is not None:
-            return read_pair(trial, reply)
-        if trial.condition.get(STEP) == 2 and isinstance(trial.request, Choice):
-            temperature = float(trial.condition["temperature"])  # type: ignore[arg-type]
-            use = f"sweep, seed {self.seed}, temperature {temperature:g}, sample {trial.replicate}"
-            return draw_score(trial, reply, temperature, use)
-        return read_score(trial, reply)
-
-    def measure(self, cell: Cell) -> Iterator[Part]:
-        """Yield the metrics of each setting and number of samples, then the differences between settings."""
-        if is_pair(cell.trials).any():
-            yield from swept_pair_parts(cell, self.temperatures)
+            yield from super().design(dataset)
             return
-        yield from self._measure_scores(cell)
+        pairs = is_pair(trials)
+        if "pairs" in self.asks and (temperatures := self._not_counted(trials[pairs])):
+            yield from self._pairs(dataset, (False,), temperatures, exact=False)
+        if "scores" in self.asks:
+            yield from self._second_steps(dataset, trials[~pairs])
+            yield from self._scores(dataset, (False,), self._not_counted(trials[~pairs]), exact=False)
 
+    def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan both orders of each pair at each temperature, with and without reasons before the verdict."""
+        return self._pairs(dataset, self.cot, self.temperatures, self.answer == "distribution")
 
-#: Values of the column ``cot``: without and with reasons before the verdict.
-PLAIN, COT = "no CoT", "CoT"
-_RATES = ("comparative_accuracy", "first_position_rate", "order_consistency")
-_SHIFTS = {
-    "cot": ("cot_accuracy_shift", "cot_first_shift"),
-    "at": ("temperature_accuracy_shift", "temperature_first_shift"),
-}
-_NOT_ASKED = "undefined: one of the two settings was not asked"
+    def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
+        """Plan each candidate's score at each temperature, with and without reasons."""
+        return self._scores(dataset, self.cot, self.temperatures, self.answer == "distribution")
 
-
-@dataclass(frozen=True)
-class SweptPairs:
-    """Plan both orders of each pair at several temperatures, with and without reasons before the verdict.
-
-    Parameters
-    ----------
-    attributes, n_candidates, seed, max_tokens, samples
-        As in `biaslab.probes.Sweep`.
-    """
-
-    attributes: Sequence[str] | None
-    n_candidates: int | None
-    seed: int
-    max_tokens: int
-    samples: int
-
-    def trials(
+    def _pairs(
         self, dataset: Dataset, cot: Sequence[bool], temperatures: Sequence[float], exact: bool
     ) -> Iterator[Trial]:
         """Plan texts at the temperatures; if ``exact``, label probabilities instead of texts without reasons."""
         among = drawn_pairs(dataset, self.n_candidates, self.seed)
-        texts = pair_trials(self._comparing("text"), dataset, {})
-        labels = pair_trials(self._comparing("distribution"), dataset, {})
+        texts, labels = (
+            pair_trials(Position(self.attributes, templates=(1,), answer=answer, seed=self.seed), dataset, {})
+            for answer in ("text", "distribution")
+        )
         for text, label in zip(texts, labels, strict=True):
             for reasons in cot if among(text) else ():
                 where: dict[str, Scalar] = {"cot": COT if reasons else PLAIN, "temperature": _NONE, "label": _NONE}
@@ -570,40 +338,233 @@ class SweptPairs:
                     continue
                 asked = replace(text, condition={**text.condition, **where})
                 asked = reasoned(asked, dataset, "before", self.max_tokens) if reasons else asked
-                for temperature in temperatures:
-                    yield from self._samples(asked, float(temperature))
+                for temperature, replicate in self._samples(temperatures):
+                    request = replace(asked.request, temperature=temperature, replicate=replicate)  # type: ignore[arg-type, call-arg]
+                    at = {**asked.condition, "temperature": temperature}
+                    yield replace(asked, request=request, condition=at, replicate=replicate)
 
-    def _samples(self, trial: Trial, temperature: float) -> Iterator[Trial]:
-        """Plan the samples of a text, only one if greedy."""
-        where = {**trial.condition, "temperature": temperature}
-        request = trial.request
-        assert isinstance(request, Completion)  # noqa: S101 - text was asked for
-        for k in range(self.samples if temperature else 1):
-            sample = replace(request, temperature=temperature, replicate=k)
-            yield replace(trial, request=sample, condition=where, replicate=k)
+    def _samples(self, temperatures: Sequence[float]) -> Iterator[tuple[float, int]]:
+        """Yield temperature and number of each sample of a text, only one if greedy."""
+        for temperature in map(float, temperatures):
+            for replicate in range(self.samples if temperature else 1):
+                yield temperature, replicate
 
-    def _comparing(self, answer: str) -> Position:
-        return Position(self.attributes, templates=(1,), answer=answer, seed=self.seed)  # type: ignore[arg-type]
+    def _scores(
+        self, dataset: Dataset, cot: Sequence[bool], temperatures: Sequence[float], exact: bool
+    ) -> Iterator[Trial]:
+        """Plan scores as in `_pairs`."""
+        attributes = dataset.require_attributes(self.attributes)
+        for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
+            for attribute, reasons in product(attributes, cot):
+                as_labels = exact and not reasons
+                yield from self._score(dataset, item, attribute, reasons, () if as_labels else temperatures)
+
+    def _asking(self, temperature: float, cot: bool) -> AnswerSettings:
+        replicates = self.samples if temperature else 1
+        return AnswerSettings("text", replicates, temperature, self.max_tokens if cot else 16, self.seed)
+
+    @property
+    def keeps_replies(self) -> bool:
+        """Whether trials keep the judge's text, which the second step needs."""
+        return self.second_step
+
+    def _second_steps(self, dataset: Dataset, trials: pd.DataFrame) -> Iterator[Trial]:
+        """Plan the second-step question after each reply with reasons only."""
+        waiting = _without_score(trials)
+        if waiting.empty:
+            return
+        as_text = self.answer == "text" or sample_count(trials[trials["cot"] == PLAIN]) > 0
+        drawn = drawn_items(dataset, self.n_candidates, self.seed)
+        by_item = {(item.context_id, item.candidate_id): item for item in drawn}
+        for row in waiting.itertuples():
+            item = by_item.get((row.context_id, row.candidate_id))  # type: ignore[arg-type]
+            if item is None:
+                continue
+            question = _ask_again(self._question(dataset, item, str(row.attribute), True), str(row.reply))
+            temperature, replicate = float(row.temperature), int(row.replicate)  # type: ignore[arg-type]
+            where: dict[str, Scalar] = {"cot": COT, "temperature": temperature, "label": _NONE, STEP: 2.0}
+            asking = replace(self._asking(temperature, False), replicates=1) if as_text else AnswerSettings()
+            [trial] = question.trials(asking, where)
+            request = trial.request
+            if isinstance(request, Completion):  # equal reasons need two separate texts
+                request = replace(request, replicate=replicate)
+            yield replace(trial, request=request, replicate=replicate)
+
+    def _not_counted(self, trials: pd.DataFrame) -> list[float]:
+        """Return the temperatures still to be asked without reasons."""
+        plain = trials[trials["cot"] == PLAIN]
+        asked = plain["temperature"].notna().any()
+        return [t for t in self.temperatures if t != 1] if sample_count(plain) and not asked else []
+
+    def _score(
+        self, dataset: Dataset, item: Item, attribute: str, cot: bool, temperatures: Sequence[float]
+    ) -> Iterator[Trial]:
+        """Plan texts at the temperatures or, without any, the label distribution."""
+        question = self._question(dataset, item, attribute, cot)
+        condition: dict[str, Scalar] = {"cot": COT if cot else PLAIN, "temperature": _NONE}
+        if not temperatures:
+            yield from question.label_trials(condition)
+            return
+        question = replace(question, labels=(attribute,))
+        for temperature in temperatures:
+            where = {**condition, "temperature": float(temperature), "label": _NONE}
+            where |= {STEP: 1.0} if cot and self.second_step else {}
+            yield from question.trials(self._asking(temperature, cot), where)
+
+    def _question(self, dataset: Dataset, item: Item, attribute: str, cot: bool) -> Question:
+        scale = find_scale(self.scale)
+        return Question.rate(dataset, item, [attribute], scale, reasons="before" if cot else "none")
+
+    def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
+        """Return the score in a text or the probability of the trial's label, and the status.
+
+        For a second step, the score drawn from the label distribution.
+        """
+        if trial.condition.get(STEP) == 2 and isinstance(trial.request, Choice):
+            temperature = float(trial.condition["temperature"])  # type: ignore[arg-type]
+            use = f"sweep, seed {self.seed}, temperature {temperature:g}, sample {trial.replicate}"
+            return draw_score(trial, reply, temperature, use)
+        return read_score(trial, reply)
+
+    def measure_pairs(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of each setting, then the effects of reasons and of temperature."""
+        trials = _at_each_temperature(cell.trials, sorted(map(float, self.temperatures)))
+        cell = replace(cell, trials=trials)
+        asked = set(zip(trials["cot"], trials["at"], strict=True))
+        of_settings = cell.wants(*_RATES, "alpha", "parse_rate", "tokens", "label_mass")
+        for (cot, at), part in trials.groupby(["cot", "at"], sort=False) if of_settings else ():
+            yield _of_pair_setting(cell, part, str(cot), float(at))  # type: ignore[arg-type]
+        for at in sorted({at for _, at in asked}):
+            where: dict[str, Scalar] = {"cot": f"{COT} - {PLAIN}", "temperature": at}
+            rows = trials[trials["at"] == at]
+            if {cot for cot, _ in asked} >= {COT, PLAIN} and cell.wants(*_SHIFTS["cot"]):
+                yield _shift_of_pairs(cell, rows, "cot", (COT, PLAIN), where)
+        last, first = float(max(self.temperatures)), float(min(self.temperatures))
+        for cot in (name for name in (PLAIN, COT) if name in set(trials["cot"])):
+            if cell.wants(*_SHIFTS["at"]):
+                rows = trials[trials["cot"] == cot]
+                yield _shift_of_pairs(cell, rows, "at", (last, first), {"cot": cot, "temperature": _NONE})
+
+    def measure_scores(self, cell: Cell) -> Iterator[Part]:
+        """Yield the metrics of each setting and number of samples, then the differences between settings."""
+        by_setting: dict[_Setting, Answers] = {}
+        for (cot, temperature), answers, asked in self._settings(cell):
+            by_setting[cot, temperature] = answers
+            setting = {"cot": cot, "temperature": temperature}
+            yield Part(self._of_setting(answers, asked, temperature), answers.counts, setting)
+            for n in self._sizes(answers):
+                paid = n if answers.samples is not None and temperature > 0 else 1
+                metrics = {
+                    "tokens": partial(token_count, answered(asked), paid),
+                    "agreement": partial(self._agreement, cell, answers, n),
+                }
+                yield Part(metrics, answers.counts, {**setting, "samples": float(n)})
+        yield from self._shifts(cell, by_setting)
+
+    def _sizes(self, answers: Answers) -> list[int]:
+        """Return the numbers of samples to average: 1, 2, 4 ... and all."""
+        most = len(answers.samples) if answers.counted and answers.samples is not None else self.samples
+        most = min(most, self.samples)
+        return sorted({2**power for power in range(most.bit_length())} | {most})
+
+    def _settings(self, cell: Cell) -> Iterator[tuple[_Setting, Answers, pd.DataFrame]]:
+        """Yield the answers and trials of each setting; a distribution serves all temperatures."""
+        for cot, part in cell.trials.groupby("cot", sort=False):
+            for temperature, asked in part.groupby("temperature", dropna=False, sort=True):
+                answers = Answers.of(answered(asked), find_scale(str(cell.where["scale"])))
+                if answers.chances is None:
+                    at = 1.0 if answers.counted else float(temperature)  # type: ignore[arg-type]
+                    if at in self.temperatures:
+                        answers.warn(cell, f"{cot}, temperature {at:g}")
+                        yield (str(cot), at), answers, asked
+                    continue
+                answers.warn(cell, str(cot))
+                for at in sorted(map(float, self.temperatures)):
+                    yield (str(cot), at), answers.at_temperature(at), asked
+
+    def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
+        """Return the metrics that do not depend on the number of samples averaged."""
+        metrics: dict[str, Estimable] = {
+            "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
+            "parse_rate": partial(parse_rate, _first_step(asked)),
+        }
+        if (answers.chances is not None or answers.counted) and temperature == 1:
+            metrics["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
+        return metrics
+
+    def _shifts(self, cell: Cell, answers: Mapping[_Setting, Answers]) -> Iterator[Part]:
+        """Yield the effect of reasons at each temperature, and of temperature with and without reasons."""
+        first, last = float(min(self.temperatures)), float(max(self.temperatures))
+        if cell.wants("cot_shift"):
+            for t in map(float, self.temperatures):
+                one, two = answers.get((COT, t)), answers.get((PLAIN, t))
+                yield self._shift(cell, "cot_shift", one, two, {"cot": f"{COT} - {PLAIN}", "temperature": t})
+        if cell.wants("temperature_shift"):
+            asked = {cot for cot, _ in answers}
+            for cot in (name for name in (PLAIN, COT) if name in asked):
+                one, two = answers.get((cot, last)), answers.get((cot, first)) if first < last else None
+                yield self._shift(cell, "temperature_shift", one, two, {"cot": cot, "temperature": np.nan})
+
+    def _shift(
+        self, cell: Cell, metric: str, one: Answers | None, two: Answers | None, setting: Mapping[str, str | float]
+    ) -> Part:
+        """Return the agreement of the first minus that of the second, over their common items."""
+        sizes = [self._sizes(answers)[-1] for answers in (one, two) if answers is not None]
+        n = min(sizes, default=self.samples)
+        at = {**setting, "samples": float(n)}
+        if one is None or two is None:
+            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
+        both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
+        whole = [answers.only(both) for answers in (one, two)]
+        entering = sum(answers.entering for answers in whole)
+        first, second = (self._agreement(cell, answers, n) for answers in whole)
+        shift = replace(first, inference="t").difference(second, self.resampling)
+        return Part({metric: shift}, (entering, one.planned + two.planned - entering), at)
+
+    def _agreement(self, cell: Cell, answers: Answers, n: int) -> Ratio:
+        """Return the agreement of means of n samples, using the same random numbers for all temperatures."""
+        return answers.agreement(answers.means(n, name_seed(self.seed, cell.where))).ratio()
 
 
-def swept_pair_parts(cell: Cell, temperatures: Sequence[float]) -> Iterator[Part]:
-    """Yield the metrics of each setting, then the effects of reasons and of temperature."""
-    trials = _at_each_temperature(cell.trials, sorted(map(float, temperatures)))
-    cell = replace(cell, trials=trials)
-    asked = set(zip(trials["cot"], trials["at"], strict=True))
-    of_settings = cell.wants(*_RATES, "alpha", "parse_rate", "tokens", "label_mass")
-    for (cot, at), part in trials.groupby(["cot", "at"], sort=False) if of_settings else ():
-        yield _of_setting(cell, part, str(cot), float(at))  # type: ignore[arg-type]
-    for at in sorted({at for _, at in asked}):
-        where: dict[str, Scalar] = {"cot": f"{COT} - {PLAIN}", "temperature": at}
-        rows = trials[trials["at"] == at]
-        if {cot for cot, _ in asked} >= {COT, PLAIN} and cell.wants(*_SHIFTS["cot"]):
-            yield _shift(cell, rows, "cot", (COT, PLAIN), where)
-    last, first = float(max(temperatures)), float(min(temperatures))
-    for cot in (name for name in (PLAIN, COT) if name in set(trials["cot"])):
-        if cell.wants(*_SHIFTS["at"]):
-            rows = trials[trials["cot"] == cot]
-            yield _shift(cell, rows, "at", (last, first), {"cot": cot, "temperature": _NONE})
+def _without_score(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the replies with reasons but no score for which no second step has been asked yet."""
+    if STEP not in trials:
+        return trials.iloc[:0]
+    lacking = (trials[STEP] == 1) & trials["status"].isin(["unparsable", "cut_off"])
+    lacking &= trials["reply"].fillna("").str.strip() != ""
+    asked = pd.MultiIndex.from_frame(trials.loc[trials[STEP] == 2, ANSWER])
+    waiting = trials[lacking]
+    return waiting[~pd.MultiIndex.from_frame(waiting[ANSWER]).isin(asked)]
+
+
+def _ask_again(question: Question, reply: str) -> Question:
+    """Return the follow-up question for the score alone, after a reply with reasons."""
+    item, attribute, scale = question.item, question.attribute, question.scale
+    turns = [
+        *as_messages(question.messages),
+        Message("assistant", reply),
+        Message("user", prompts.render("rate_again", attribute=attribute, scale=scale)),
+    ]
+    about = about_scores(item, [attribute], scale, reasons="before")
+    return Question(item, attribute, turns, scale, about)
+
+
+def answered(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per answer: that of the second step, if there is one, with the tokens of both."""
+    if STEP not in trials:
+        return trials
+    second = trials[trials[STEP] == 2]
+    keys = pd.MultiIndex.from_frame(trials[ANSWER])
+    replaced = (trials[STEP] == 1) & keys.isin(pd.MultiIndex.from_frame(second[ANSWER]))
+    before = trials[replaced].set_index(ANSWER)["tokens"].reindex(pd.MultiIndex.from_frame(second[ANSWER]))
+    whole = trials.astype({"tokens": float})
+    whole.loc[second.index, "tokens"] += before.to_numpy(float)
+    return whole[~replaced]
+
+
+def _first_step(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of the first step."""
+    return trials[trials[STEP] != 2] if STEP in trials else trials
 
 
 def _at_each_temperature(trials: pd.DataFrame, temperatures: Sequence[float]) -> pd.DataFrame:
@@ -623,10 +584,10 @@ def _at_each_temperature(trials: pd.DataFrame, temperatures: Sequence[float]) ->
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def _of_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: float) -> Part:
+def _of_pair_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: float) -> Part:
     """Return rates of single verdicts, agreement of samples, and cost in one setting."""
     exact = trials["exact"].to_numpy(bool)
-    label = f"{cell.what[:-1]}, {cot}, temperature {temperature:g})"
+    label = cell.named(f"{cot}, temperature {temperature:g}")
     both = Verdicts.of(trials, "at", [temperature], exact, label).in_both_orders()
     rates = (both.accuracies(single=True), both.first_rates(), both.order_consistencies())
     read = mean_of(trials, has_value(trials).astype(float), None, (0.0, 1.0))
@@ -648,19 +609,13 @@ def _alpha(cell: Cell, trials: pd.DataFrame, exact: Bools, what: str) -> Estimat
     return alpha
 
 
-def _shift(
+def _shift_of_pairs(
     cell: Cell, trials: pd.DataFrame, way: str, ways: tuple[str, str] | tuple[float, float], where: dict[str, Scalar]
 ) -> Part:
     """Return accuracy and P(A) in one setting minus those in another, over pairs with verdicts in both."""
     names = _SHIFTS[way]
     if ways[0] == ways[1] or not set(ways) <= set(trials[way]):
         return Part(dict.fromkeys(names, undefined(_NOT_ASKED)), (0, 0), where)
-    label = f"{cell.what[:-1]}, {where['cot']})"
-    verdicts = Verdicts.of(trials, way, ways, trials["exact"].to_numpy(bool), label).in_both_orders()
-    rates = (verdicts.accuracies(single=True), verdicts.first_rates())
-    shifts: dict[str, Estimable] = {
-        name: partial(replace(one, inference="t").difference, two, cell.resampling)
-        for name, (one, two) in zip(names, rates, strict=True)
-    }
-    notes = replace(cell, trials=trials).note_missing(verdicts.n_dropped, way, ways)
-    return Part(shifts, verdicts.counts, where, notes)
+    contrast = replace(cell, trials=trials).contrast(way, ways, of=str(where["cot"]), exact=trials["exact"])
+    rates = (contrast.judged.accuracies(single=True), contrast.judged.first_rates())
+    return contrast.part(contrast.differences(dict(zip(names, rates, strict=True))), where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, groupby, islice, product
@@ -31,7 +31,7 @@ from biaslab.measures.scoring.pointwise import (
     about_scores,
     items,
 )
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
+from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import Accepted, paired, planted, scored
 from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
 from biaslab.probes.position import Position
@@ -43,6 +43,8 @@ from biaslab.stats.estimate import Estimate, is_rounding, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import Crossed, Fit, estimate_alpha, fit_components, spread_of_means
 from biaslab.stats.resample import Resampling, cluster_statistic, over_clusters
+
+_MISSING = "undefined: no item has a value under {} and under {}"
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ class Template(ScoreProbe):
     """
 
     name = "template"
-    evaluators = False
-    protocol_form = ""
+    unprompted = frozenset()
+    protocol_forms = ()
     cell = ("judge", "dataset", "attribute", "form")
     conditions = ("template", "factor", "component", "between")
     columns = ("context_id", "candidate_id", "value", "status", "template", "factor")
@@ -210,7 +212,7 @@ class Template(ScoreProbe):
         """
         attributes = dataset.require_attributes(self.attributes)
         if self.protocols:
-            yield from OwnPrompts(tuple(self._own.values()), dataset, attributes, self.asking, self.n_items).trials()
+            yield from self._with_protocols(dataset, attributes)
             return
         by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
         chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]
@@ -218,6 +220,32 @@ class Template(ScoreProbe):
             lends = self.factors is not None or chat.lends
             asked = [each for each in self.variants if lends or not each.shots]
             yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
+
+    def _with_protocols(self, dataset: Dataset, attributes: Sequence[str]) -> Iterator[Trial]:
+        """Plan each drawn item, or pair in both orders, under each protocol."""
+        options: dict[str, Any] = {"replicates": self.replicates, "seed": self.seed, "answer": self.answer}
+        of_pairs = self.form == "pair"
+        positions = {
+            name: Position(attributes, protocol=each, **options) for name, each in self._own.items() if of_pairs
+        }
+        for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
+            candidates, ways = list(group), product(attributes, self._own.values())
+            if not of_pairs:
+                chosen = draw(candidates, self.n_items, self.seed, context_id)
+                for (attribute, protocol), item in product(ways, chosen):
+                    asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
+                    where = {"form": "score", "template": protocol.id, "factor": "protocol"}
+                    question = protocol_question(protocol, dataset, item, attribute, attributes)
+                    yield from question.trials(asking, {**where, "words": count_words(item.text)})
+                continue
+            drawn = draw(list(combinations(candidates, 2)), self.n_items, self.seed, context_id)
+            for (attribute, protocol), pair in product(ways, drawn):
+                asks = positions[protocol.id]
+                for first, second in (pair, pair[::-1]):
+                    gap = first.human[attribute] - second.human[attribute]
+                    condition = {"form": "pair", "factor": "protocol", "answer": asks.answer, "human_gap": gap}
+                    shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
+                    yield from asks.ask_pair(dataset, 1, attribute, (context_id, first.context), shown, condition)
 
     @cached_property
     def _own(self) -> dict[str, Protocol]:
@@ -248,13 +276,12 @@ class Template(ScoreProbe):
 
     def _against_base(self, cell: Cell, base: str, name: str, factor: str) -> Part:
         both = (name, base)
-        blocks = cell.blocks("template", both, keep=(), of=name)
+        contrast = Contrast(cell, "template", both, cell.blocks("template", both, keep=(), of=name))
         metrics: Mapping[str, Estimable] = {
-            "template_shift": cell.bounded(_shift(*both), blocks, "template", both, _range(cell)),
-            "template_agreement": partial(estimate_correlation, blocks, *both, cell.resampling, self.level),
+            "template_shift": contrast.shift(_range(cell), _MISSING.format(*both), "t", clipped=False),
+            "template_agreement": partial(estimate_correlation, contrast.judged, *both, cell.resampling, self.level),
         }
-        notes = cell.note_missing(blocks, "template", both)
-        return Part(metrics, blocks, {"template": name, "factor": factor}, notes)
+        return contrast.part(metrics, {"template": name, "factor": factor})
 
     def _of_all_templates(self, cell: Cell, names: list[str], of_pairs: bool) -> Iterator[Part]:
         if not cell.wants("template_sd", "template_share", "variance_share", "template_alpha"):
@@ -279,7 +306,8 @@ class Template(ScoreProbe):
         both = drawn["up"], drawn["down"]
         if cell.wants("carry_over") and set(both) <= set(cell.trials["template"]):
             blocks = cell.blocks("template", both, keep=(), of="earlier verdicts")
-            yield Part({"carry_over": _shift(*both)(blocks)}, blocks, {"factor": "shots"})
+            pull = mean_of(blocks, blocks[both[0]] - blocks[both[1]], 0.0, None, _MISSING.format(*both), "t")
+            yield Part({"carry_over": pull}, blocks, {"factor": "shots"})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select scores on one scale, and pairs, asked for with several prompts."""
@@ -299,16 +327,6 @@ def _alike_in_order(judged: pd.DataFrame) -> pd.DataFrame:
         return judged
     known = judged["order_known"].astype(bool)
     return judged[known | ~known.groupby([judged[name] for name in CELL]).transform("any")]
-
-
-def _shift(name: str, base: str) -> Callable[[pd.DataFrame], Ratio]:
-    """Return a function from blocks to the mean value under one template minus that under another."""
-
-    def mean(blocks: pd.DataFrame) -> Ratio:
-        missing = f"undefined: no item has a value under {name} and under {base}"
-        return mean_of(blocks, blocks[name] - blocks[base], 0.0, None, missing, "t")
-
-    return mean
 
 
 def _range(cell: Cell) -> tuple[float, float]:
@@ -738,70 +756,3 @@ def settled_by(own: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any]:
         raise InputError("protocols", names, f"protocols with the same scale, not {' and '.join(sorted(scales))}")
     answer = "text" if any(protocol.answer == "text" for protocol in protocols) else "distribution"
     return {"protocols": protocols, "form": form, "scale": scales.pop(), "answer": answer}
-
-
-@dataclass(frozen=True)
-class OwnPrompts:
-    """Questions by several protocols about the same items.
-
-    Parameters
-    ----------
-    protocols : sequence of Protocol
-        Protocols of the same form and scale.
-    dataset : Dataset
-        The data to judge.
-    attributes : sequence of str
-        Attributes to judge.
-    asking : Asking
-        How to ask; temperature and length come from each protocol.
-    n_items : int or None
-        Candidates, or pairs, per context.
-    """
-
-    protocols: Sequence[Protocol]
-    dataset: Dataset
-    attributes: Sequence[str]
-    asking: AnswerSettings
-    n_items: int | None
-
-    def trials(self) -> Iterator[Trial]:
-        """Yield each drawn item, or pair in both orders, under each protocol."""
-        for context_id, group in groupby(items(self.dataset), key=lambda item: item.context_id):
-            candidates, ways = list(group), product(self.attributes, self.protocols)
-            if self.protocols[0].form == "score":
-                chosen = draw(candidates, self.n_items, self.asking.seed, context_id)
-                for (attribute, protocol), item in product(ways, chosen):
-                    yield from self._score(protocol, attribute, item)
-            else:
-                drawn = draw(list(combinations(candidates, 2)), self.n_items, self.asking.seed, context_id)
-                for (attribute, protocol), pair in product(ways, drawn):
-                    for first, second in (pair, pair[::-1]):
-                        yield from self._compare(protocol, attribute, first, second)
-
-    @cached_property
-    def _comparing(self) -> dict[str, Position]:
-        """Pair protocols, by id."""
-        answer: Literal["text", "distribution"] = "text" if self.asking.answer == "text" else "distribution"
-        options = {"replicates": self.asking.replicates, "seed": self.asking.seed, "answer": answer}
-        return {
-            protocol.id: Position(self.attributes, protocol=protocol, **options)  # type: ignore[arg-type]
-            for protocol in self.protocols
-        }
-
-    def _score(self, protocol: Protocol, attribute: str, item: Item) -> Iterator[Trial]:
-        question = protocol_question(protocol, self.dataset, item, attribute, self.attributes)
-        asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
-        where: dict[str, Scalar] = {
-            "form": "score",
-            "template": protocol.id,
-            "factor": "protocol",
-            "words": count_words(item.text),
-        }
-        return question.trials(asking, where)
-
-    def _compare(self, protocol: Protocol, attribute: str, first: Item, second: Item) -> Iterator[Trial]:
-        asks = self._comparing[protocol.id]
-        gap = first.human[attribute] - second.human[attribute]
-        where: dict[str, Scalar] = {"form": "pair", "factor": "protocol", "answer": asks.answer, "human_gap": gap}
-        shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
-        return asks.ask_pair(self.dataset, 1, attribute, (first.context_id, first.context), shown, where)

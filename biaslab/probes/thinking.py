@@ -179,7 +179,7 @@ class Thinking(Probe):
         if "replicates" in own and self.answer != "text":
             own["replicates"] = 1
         probe = kind(**own, **self.parameters)
-        if is_sequential(probe) or getattr(probe, "keeps_replies", False):
+        if is_sequential(probe) or probe.keeps_replies:
             raise InputError("bias", self.bias, "a bias whose probe does not choose requests based on replies")
         return probe
 

@@ -189,7 +189,7 @@ class Vacuum(PairProbe):
             if asked == "pair":
                 at = {"nothing": nothing, "template": trials["template"].iloc[0], "scale": "", "score": np.nan}
                 lost = int((~has_value(trials)).sum())
-                warn_missing(f"{cell.what[:-1]}, {nothing})", lost, len(trials), "no verdict could be read")
+                warn_missing(cell.named(str(nothing)), lost, len(trials), "no verdict could be read")
                 yield Part(_of_pairs(trials, str(nothing), cell.resampling), trials, at)
             elif asked == "score":
                 yield from self._of_scores(replace(cell, trials=trials), cell.trials, str(nothing))

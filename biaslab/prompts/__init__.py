@@ -30,6 +30,7 @@ from jinja2 import nodes
 
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
+from biaslab.core.requests import Reasons
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,11 +50,14 @@ __all__ = [
     "render",
 ]
 
-Reasons = Literal["none", "before", "after"]
 SeverityForm = Literal["ex", "json"]
 Order = Literal["s", "sr", "rs"]
 
 __getattr__ = lazy_loader.attach(__name__, submodules=["edits"])[0]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "edits"]
 
 
 def rate(
@@ -245,7 +249,7 @@ def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) ->
     InputError
         If the data set does not have the attribute, or no steps are known.
     """
-    listed = json.loads(folder().joinpath("protocol_steps.json").read_text(encoding="utf-8"))
+    listed = _listed("protocol_steps.json")
     by_attribute = listed.get(dataset.name.split(" ")[0], {})
     steps = {name: list(by_attribute[name]) for name in dataset.require_attributes(attributes) if name in by_attribute}
     if not steps:
@@ -256,7 +260,7 @@ def protocol_steps(dataset: Dataset, attributes: Sequence[str] | None = None) ->
 
 @cache
 def _known_attributes() -> dict[str, dict[str, Any]]:
-    listed = json.loads(folder().joinpath("attributes.json").read_text(encoding="utf-8"))
+    listed = _listed("attributes.json")
     return {name: known for names, known in listed.items() if names != "about" for name in names.split(", ")}
 
 
@@ -267,8 +271,9 @@ _COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 
 def available() -> dict[str, str]:
     """Return every template's name and its provenance."""
-    sources = sorted(f for f in folder().iterdir() if f.name.endswith(".j2"))
-    return {f.name.removesuffix(".j2"): _provenance(f.read_text(encoding="utf-8")) for f in sources}
+    templates = sorted(file for file in folder().iterdir() if file.name.endswith(".j2"))
+    comments = {file.name.removesuffix(".j2"): _COMMENT.search(file.read_text(encoding="utf-8")) for file in templates}
+    return {name: " ".join(comment[1].split()) if comment else "" for name, comment in comments.items()}
 
 
 def render(name: str, **variables: Any) -> str:
@@ -340,18 +345,21 @@ def prepare(name: str, texts: tuple[str, ...], **variables: Any) -> tuple[str, .
 @cache
 def adjectives() -> dict[str, str]:
     """Return the adjective that prompts use for an attribute ("coherence" → "coherent")."""
-    return dict(json.loads(folder().joinpath("adjectives.json").read_text(encoding="utf-8")))
+    return _listed("adjectives.json")
+
+
+def _listed(name: str) -> dict[str, Any]:
+    listed: dict[str, Any] = json.loads(folder().joinpath(name).read_text(encoding="utf-8"))
+    return listed
 
 
 @cache
 def _template(name: str) -> jinja2.Template:
-    require_one_of("template", name, tuple(available()))
     return _environment().from_string(_source(name))
 
 
 def _printed_once(name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the variables that a template prints unchanged and does not use otherwise, in its order."""
-    require_one_of("template", name, tuple(available()))
     tree = _environment().parse(_source(name))
     printed = [each for shown in tree.find_all(nodes.Output) for each in shown.nodes if isinstance(each, nodes.Name)]
     times = Counter(each.name for each in tree.find_all(nodes.Name))
@@ -366,12 +374,8 @@ def _environment() -> jinja2.Environment:
 
 
 def _source(name: str) -> str:
+    require_one_of("template", name, tuple(available()))
     return str(folder().joinpath(f"{name}.j2").read_text(encoding="utf-8"))
-
-
-def _provenance(source: str) -> str:
-    match = _COMMENT.search(source)
-    return " ".join(match[1].split()) if match else ""
 
 
 def folder() -> Any:

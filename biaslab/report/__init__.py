@@ -15,32 +15,4 @@ Examples
 
 import lazy_loader
 
-from biaslab.report.card import Card, card
-from biaslab.report.limits import Limit, check_limits, check_runs
-from biaslab.report.overview import overview, replies, verdict_table
-from biaslab.report.page import page
-from biaslab.report.tables import to_csv, to_html, to_latex, to_macros, to_markdown, write
-from biaslab.report.verdicts import findings, verdicts
-from biaslab.report.wording import with_intervals
-
-__getattr__ = lazy_loader.attach(__name__, submodules=["plots"])[0]
-__all__ = [
-    "Card",
-    "Limit",
-    "card",
-    "check_limits",
-    "check_runs",
-    "findings",
-    "overview",
-    "page",
-    "replies",
-    "to_csv",
-    "to_html",
-    "to_latex",
-    "to_macros",
-    "to_markdown",
-    "verdict_table",
-    "verdicts",
-    "with_intervals",
-    "write",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -43,6 +43,8 @@ from biaslab.store.stored_judge import StoredJudge
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["Store", "open_store"]
+
 _VERSION = metadata.version("biaslab")
 _CHUNK = 2000  # keys per query, passed as one JSON list; SQLite looks them up in order
 _KEYS = "key IN (SELECT value FROM json_each(?))"
@@ -52,6 +54,10 @@ _FIND = f"SELECT key, reply, prompt_tokens, cached_tokens, completion_tokens {_R
 _KNOWN = f"SELECT key FROM replies WHERE {_KEYS}"  # noqa: S608
 _RECORDS = f"SELECT {', '.join(READ)} {_ROWS}"
 _KEEP = f"INSERT OR IGNORE INTO replies ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class Store:

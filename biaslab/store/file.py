@@ -9,7 +9,7 @@ import sqlite3
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from biaslab.core.errors import CorruptStoreError, ForeignStoreError, StoreError
@@ -59,15 +59,9 @@ class StoreFile:
         StoreError
             If the file cannot be used; the message says what is preserved and what to do.
         """
-        with _LOCK:
-            connection = self._connected()
-            try:
-                cursor = connection.execute(statement, values)
-                return cursor.fetchall(), cursor.rowcount
-            except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
-                raise
-            except sqlite3.Error as error:
-                raise explain(error, self.path, connection) from error
+        with self._connected() as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall(), cursor.rowcount
 
     def write(self, statement: str, rows: Sequence[Sequence[Value]]) -> int:
         """Run a statement for each row in one transaction, durable on return; return the number of changed rows.
@@ -77,23 +71,9 @@ class StoreFile:
         StoreError
             As in `run`; then no row was written.
         """
-        if len(rows) == 1:
-            return self.run(statement, rows[0])[1]
-        with _LOCK:
-            connection = self._connected()
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                changed = connection.executemany(statement, rows).rowcount
-                connection.execute("COMMIT")
-            except BaseException as error:
-                with contextlib.suppress(sqlite3.Error):  # some errors end the transaction themselves
-                    connection.execute("ROLLBACK")
-                if isinstance(error, sqlite3.Error) and not isinstance(
-                    error, sqlite3.ProgrammingError | sqlite3.InterfaceError
-                ):
-                    raise explain(error, self.path, connection) from error
-                raise
-            return changed
+        with self._connected() as connection, connection:  # commits, or rolls back
+            connection.execute("BEGIN IMMEDIATE")
+            return connection.executemany(statement, rows).rowcount
 
     def close(self) -> None:
         """Close the connection; the next use reopens it."""
@@ -102,7 +82,19 @@ class StoreFile:
                 self._finish()
             self._connection = self._finish = None
 
-    def _connected(self) -> sqlite3.Connection:
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection, which no other thread uses meanwhile; explain SQLite's errors."""
+        with _LOCK:
+            connection = self._connect()
+            try:
+                yield connection
+            except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+                raise
+            except sqlite3.Error as error:
+                raise explain(error, self.path, connection) from error
+
+    def _connect(self) -> sqlite3.Connection:
         now = self._stamp()
         if self._connection is not None and self._opened == now[:2]:
             return self._connection
@@ -145,40 +137,30 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
-class Reserve:
-    """Disk space reserved next to a store, so that a full disk loses no reply in flight.
+def reserve_space(path: Path) -> None:
+    """Reserve space next to a store until `release_space`, so that a full disk loses no reply in flight.
 
-    Parameters
-    ----------
-    path : Path
-        The store's path.
+    Raises
+    ------
+    StoreError
+        If there is not enough space.
     """
+    try:
+        _reserved_file(path).write_bytes(bytes(_RESERVED))
+    except OSError as error:
+        release_space(path)
+        few = f"less than {_RESERVED / 2**20:.0f} MiB is free next to {path} ({error.strerror})"
+        raise StoreError(f"{few}; free some space and run again, which asks only missing requests", path) from None
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._file = path, path.with_name(f".{path.name}.reserve")
 
-    def take(self) -> None:
-        """Reserve the space.
+def release_space(path: Path) -> None:
+    """Release the reserved space, if any."""
+    with contextlib.suppress(OSError):
+        _reserved_file(path).unlink(missing_ok=True)
 
-        Raises
-        ------
-        StoreError
-            If there is not enough space.
-        """
-        try:
-            with self._file.open("wb") as stream:
-                stream.write(bytes(_RESERVED))
-        except OSError as error:
-            self.release()
-            few = f"less than {_RESERVED / 2**20:.0f} MiB is free next to {self.path} ({error.strerror})"
-            raise StoreError(
-                f"{few}; free some space and run again, which asks only missing requests", self.path
-            ) from None
 
-    def release(self) -> None:
-        """Release the space."""
-        with contextlib.suppress(OSError):
-            self._file.unlink(missing_ok=True)
+def _reserved_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.reserve")
 
 
 APPLICATION_ID = 0x62696173  # "bias" in ASCII
@@ -269,11 +251,7 @@ def verify(path: Path) -> None:
 def connect(path: Path, options: str) -> sqlite3.Connection:
     """Open an existing file in autocommit mode, for any thread; the caller must serialise access."""
     return sqlite3.connect(
-        f"{path.as_uri()}?{options}",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
+        f"{path.as_uri()}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
 
 

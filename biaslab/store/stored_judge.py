@@ -24,7 +24,7 @@ from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stop
 from biaslab.core.requests import Request, request_key
 from biaslab.core.stopping import draining, heeding
 from biaslab.core.trials import Reply, Usage, uncollected
-from biaslab.store.file import Reserve
+from biaslab.store.file import release_space, reserve_space
 
 if TYPE_CHECKING:
     from biaslab.store import Store
@@ -219,13 +219,18 @@ class StoredJudge(BaseJudge):
         """Ask the judge, and store its replies; what remains in ``waiting`` has no reply."""
         if not waiting:
             return
-        known = self._known_of_members([copies[0] for copies in waiting.values()])
-        answers = Groups(self.judge.packs([copies[0] for copies in waiting.values()]), self.groups)
-        reserve, bad = Reserve(self.store.path), _BadReplies(self.judge.id)
+        requests = [copies[0] for copies in waiting.values()]
+        known: set[str] = (
+            set()
+        )  # requests that every member of a panel has answered, so that their replies cost nothing
+        if self.judge.members:
+            known = waiting.keys() - {request_key(each, self.id) for each in self.store.missing(self.judge, requests)}
+        answers = Groups(self.judge.packs(requests), self.groups)
+        bad = _BadReplies(self.judge.id)
         with heeding(lambda: self._let_go(answers, waiting)) as run:
             try:
                 if answers.in_flight:  # several paid replies may be lost
-                    reserve.take()
+                    reserve_space(self.store.path)
                 for pack in answers:
                     kept = self._kept(pack, waiting, known, bad)
                     if claims is not None:
@@ -234,12 +239,12 @@ class StoredJudge(BaseJudge):
                         run.is_inside = False
                         yield kept
                         run.is_inside = True
-                    else:
-                        bad.require_some()
+                    elif not bad.good:  # no reply can be stored
+                        bad.require_none()
             finally:
                 run.is_inside = True
                 with draining():
-                    reserve.release()
+                    release_space(self.store.path)
                     self._let_go(answers, waiting)
         if waiting:
             left = next(iter(waiting.values()))[0]
@@ -304,17 +309,6 @@ class StoredJudge(BaseJudge):
                 return [None]
         return [reply for answer in pack for reply in self._keep([answer], bad)]
 
-    def _known_of_members(self, requests: Sequence[Request]) -> set[str]:
-        """Return the keys of requests that every member of a panel has answered, whose replies cost nothing."""
-        if not self.judge.members:
-            return set()
-        asked = {request: self.judge.expand(request) for request in requests}
-        wanted = list(dict.fromkeys(each for several in asked.values() for each in several))
-        missing = {each for member in self.judge.members for each in self.store.missing(member, wanted)}
-        return {
-            request_key(request, self.judge.id) for request, several in asked.items() if missing.isdisjoint(several)
-        }
-
     def _look_up(self, requests: Iterable[Request]) -> Iterator[list[tuple[str, Request, Reply | None]]]:
         judge_id, remaining = self.judge.id, iter(requests)
         while chunk := list(islice(remaining, _CHUNK)):
@@ -340,11 +334,6 @@ class _BadReplies:
         failure = JudgeError(f"the judge {self.judge_id!r} gave no valid reply: {words}", request)
         failure.__cause__ = error
         self._errors.append(failure)
-
-    def require_some(self) -> None:
-        """Raise the first failure unless some reply has been stored."""
-        if not self.good:
-            self.require_none()
 
     def require_none(self) -> None:
         """Raise the failures, if there are any."""

@@ -171,17 +171,11 @@ def opened(trials: pd.DataFrame | TrialsFile | str | PathLike[str]) -> pd.DataFr
 def spelled(trials: pd.DataFrame) -> pd.DataFrame:
     """Return trials with categories converted back to text."""
     named = [str(name) for name in trials if str(trials[name].dtype) == "category"]
-    return trials.assign(**{name: _text_of(trials[name]) for name in named}) if named else trials
-
-
-def _text_of(column: pd.Series) -> Any:
-    """Return the text of categories, encoding each category once."""
-    return column.cat.categories.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True)
-
-
-def attrs_of(attrs: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """Return the metadata of a file that holds the ``attrs`` of trials."""
-    return {ATTRS: json.dumps(dict(attrs)).encode()}
+    texts = {}
+    for name in named:  # each category is encoded once
+        values = trials[name].cat
+        texts[name] = values.categories.astype("str").array.take(values.codes.to_numpy(), allow_fill=True)
+    return trials.assign(**texts) if named else trials
 
 
 def _numbers_of(keys: Any) -> Any:
@@ -397,7 +391,7 @@ class TrialsWriter:
     def close(self, attrs: Mapping[str, Any]) -> None:
         """Write the remaining rows, and the ``attrs`` of the trials."""
         self._flush()
-        self._writer.add_key_value_metadata(attrs_of(attrs))
+        self._writer.add_key_value_metadata({ATTRS: json.dumps(dict(attrs)).encode()})
         self._writer.close()
 
     def _flush(self) -> None:
@@ -461,14 +455,13 @@ def cached(
         raise InputError("name", name, "a name for a file")
     if not Path(store).name:
         raise InputError("store", str(store), "the path of a file", "such as judgements.sqlite")
-    described = {key: _described(value) for key, value in depends.items()} | {"biaslab": version("biaslab")}
+    described = {
+        key: str(value.to_csv()) if isinstance(value, pd.DataFrame) else repr(value) for key, value in depends.items()
+    }
+    described["biaslab"] = version("biaslab")
     digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
     file = Path(store).with_suffix(".tables") / f"{name}-{digest}.csv"
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True)
         write_csv(make(), file)
     return read_csv(file, keep_default_na=False, na_values=[""])
-
-
-def _described(value: object) -> str:
-    return str(value.to_csv()) if isinstance(value, pd.DataFrame) else repr(value)

@@ -210,11 +210,11 @@ def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd
 
 def _why_not(probe: Design, judge: BaseJudge) -> str:
     """Explain why a judge without prompts cannot answer a design."""
-    if getattr(probe, "lists", False):
+    if Rank in probe.unprompted:
         return f"{probe.name} shows several texts at once, but {judge.id!r} takes only one or two"
-    if getattr(probe, "verdicts", False) and Compare not in judge.kinds:
+    if Compare in probe.unprompted and Compare not in judge.kinds:
         return f"{probe.name} compares two texts, but {judge.id!r} only scores single texts"
-    if getattr(probe, "evaluators", False) and Score not in judge.kinds:
+    if Score in probe.unprompted and Score not in judge.kinds:
         return f"{probe.name} scores single texts, but {judge.id!r} only compares two"
     return f"{probe.name} needs prompts and text replies, but {judge.id!r} takes no prompt"
 
@@ -230,7 +230,7 @@ def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -
         changes.append(f"{nearest.words} ({reason})")
     elif nearest.omits:
         changes.append(nearest.omits)
-    elif getattr(probe, "protocol", None) is not None and getattr(nearest.design, "protocol", None) is None:
+    elif probe.protocol is not None and nearest.design.protocol is None:
         changes.append(f"does not use the protocol, because {walk.judge.id!r} takes no prompt")
     design = nearest.design
     if nearest.reads is not None:
@@ -328,7 +328,7 @@ class Walk:
         survey = self._survey(probe, plan, begins=True)
         if not survey.trials:
             raise InputError("probe", probe, "a design with at least one judgement", "use more contexts or candidates")
-        replies = getattr(probe, "keeps_replies", False)
+        replies = probe.keeps_replies
         columns = TrialColumns(survey.types, replies, survey.first)
         target = None if self.out is None else require_target(self.out, columns, study, grows=sequential)
         self._begin(survey)

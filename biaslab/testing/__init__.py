@@ -26,8 +26,7 @@ import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from types import TracebackType
+from functools import cache
 from typing import Any, Literal, NamedTuple, Self
 
 from aiohttp import web
@@ -37,6 +36,11 @@ from biaslab.core.errors import ServerError
 from biaslab.core.trials import Status
 
 __all__ = ["FAULTS", "FaultKind", "FaultServer", "answer_of"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 FINGERPRINT = "fp_one"
 _SECONDS = 60.0  # time limit for starting a server
@@ -104,15 +108,15 @@ class FaultServer:
     ) -> None:
         if isinstance(script, str):
             _require_kind(script)
-            script = partial(_always, script)
-        self.script, self.latency, self.probabilities = script, latency, probabilities
+        self.script = (lambda *_: script) if isinstance(script, str) else script
+        self.latency, self.probabilities = latency, probabilities
         self.asked, self.paid = Counter[str](), Counter[str]()
         self.order: list[str] = []
         self.bodies: list[ReplyBody] = []
         self.headers: list[dict[str, str]] = []
         self.open = self.most_open = 0
         self.port = port
-        self.answer_headers: Callable[[str], Mapping[str, str]] = _none
+        self.answer_headers: Callable[[str], Mapping[str, str]] = lambda _: {}
         self.tokens = {"A": 0.7, " A": 0.05, "B": 0.2, "The": 0.04}
         self._ready = threading.Event()
         self._raised: Exception | None = None
@@ -130,9 +134,7 @@ class FaultServer:
             raise ServerError(f"the test server did not start at port {self.port} ({why}); port=0 takes any free one")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(10)
         if self._raised is not None and error is None:
@@ -210,20 +212,22 @@ class FaultServer:
         message = {"role": "assistant", "content": self.answer_of(text)}
         choice: ReplyBody = {"index": 0, "finish_reason": "stop", "message": message}
         if body.get("logprobs") and self.probabilities:
-            shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
-            choice["logprobs"] = {"content": [{**shown[0], "top_logprobs": shown}]}
+            choice["logprobs"] = {"content": self._first_token(text)}
         return common | {"choices": [choice]}
 
     def _as_responses(self, body: ReplyBody, text: str) -> ReplyBody:
         """Return a good answer of the Responses API: a reasoning item and a message."""
         content: ReplyBody = {"type": "output_text", "text": self.answer_of(text), "annotations": []}
         if "include" in body and self.probabilities:
-            shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
-            content["logprobs"] = [{**shown[0], "top_logprobs": shown}]
+            content["logprobs"] = self._first_token(text)
         message = {"type": "message", "role": "assistant", "status": "completed", "content": [content]}
         usage = {"input_tokens": len(text), "output_tokens": 1, "input_tokens_details": {"cached_tokens": 2}}
         return {"object": "response", "status": "completed", "model": body["model"], "usage": usage,
                 "output": [{"type": "reasoning", "summary": []}, message]}  # fmt: skip
+
+    def _first_token(self, text: str) -> list[ReplyBody]:
+        shown = [{"token": token, "logprob": math.log(p)} for token, p in self.likeliest(text).items()]
+        return [{**shown[0], "top_logprobs": shown}]
 
     def answer_of(self, text: str) -> str:
         """Return the answer to a prompt."""
@@ -258,14 +262,6 @@ def answer_of(text: str) -> str:
     ('Summary A', 'answer 185f8db32271')
     """
     return "Summary A" if "Summary" in text else f"answer {hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _none(_: str) -> Mapping[str, str]:
-    return {}
-
-
-def _always(fault: str, *_: object) -> str:
-    return fault
 
 
 def _require_kind(name: str) -> None:
@@ -394,6 +390,7 @@ async def _streamed(exchange: Exchange, piece: bytes, times: int, pause: float) 
     return response
 
 
+@cache
 def bomb(megabytes: int) -> bytes:
     """Return gzip data that decompresses to this many megabytes of spaces."""
     packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
@@ -581,7 +578,7 @@ ANSWERS: Mapping[str, FaultKind] = {
     "hang": _again("answers after a minute", "timed out", hang),
     "drip": _again("a byte now and then", "timed out", drip),
     "endless": _again("megabytes without end", "is larger than", endless),
-    "bomb": _again("gzip that unpacks to 128 MB", "is larger than", body(lambda _: _bomb(), Content_Encoding="gzip")),
+    "bomb": _again("gzip that unpacks to 128 MB", "is larger than", body(lambda _: bomb(128), Content_Encoding="gzip")),
     "truncated": _again("half of the answer, then the connection ends", _NO_HTTP, truncated),
     "cut": _again("half of the JSON", _NO_JSON, body(lambda good: good[: len(good) // 2])),
     "invalid": _again("no JSON", _NO_JSON, body(b"{'no json'")),
@@ -658,9 +655,3 @@ ANSWERS: Mapping[str, FaultKind] = {
 }
 #: Every kind, by name.
 FAULTS: Mapping[str, FaultKind] = {**REFUSALS, **ANSWERS}
-
-
-def _bomb(_made: list[bytes] = []) -> bytes:  # noqa: B006 - made once, when it is first played
-    if not _made:
-        _made.append(bomb(128))
-    return _made[0]

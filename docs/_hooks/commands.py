@@ -36,7 +36,7 @@ def commands() -> dict[str, str]:
     done = CliRunner().invoke(typer.cli.app, DOCS, catch_exceptions=False)
     if done.exit_code:
         raise RuntimeError(done.output)
-    parts = re.split(r"^## `biaslab (\w+)`$", done.stdout, flags=re.M)
+    parts = re.split(r"^## `biaslab ([\w-]+)`$", done.stdout, flags=re.M)
     pages = zip(parts[1::2], parts[2::2], strict=True)
     return {name: f"---\ntitle: {name}\n---\n\n# `biaslab {name}`{_raised(text)}" for name, text in pages}
 

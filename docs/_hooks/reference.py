@@ -33,11 +33,18 @@ def on_files(files: Any, config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in what is public."""
+    """Fill in what is public, each name once on a page."""
     if "<!-- names -->" in markdown:
         markdown = markdown.replace("<!-- names -->", names())
     markdown = PAGES.sub(lambda mark: contents(modules(mark[1])), markdown)
-    return re.sub(r"^<!-- public: (\S+) -->$", lambda mark: directives(public(mark[1])), markdown, flags=re.M)
+    documented: set[str] = set()
+
+    def documentation(mark: re.Match[str]) -> str:
+        new = [path for path in public(mark[1]) if path not in documented]
+        documented.update(new)
+        return directives(new)
+
+    return re.sub(r"^<!-- public: (\S+) -->$", documentation, markdown, flags=re.M)
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -18,7 +18,9 @@ PANELS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": make
     for module in (pair_panels, score_panels)
     for name, make in vars(module).items()
-    if callable(make) and getattr(make, "__annotations__", {}).get("return") == "Panel" and not name.startswith("_")
+    if callable(make)
+    and getattr(make, "__annotations__", {}).get("return") == "AtlasFigure"
+    and not name.startswith("_")
 }
 
 

@@ -1,15 +1,16 @@
 """What a user gives is refused with its name, its value and what is allowed; what is meant well is taken."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab.core import checks
-from biaslab.core.checks import pairs, read
+from biaslab.core.checks import fits, pairs, read, require_fits
 from biaslab.core.errors import BiaslabError, InputError, StoreError
 from biaslab.judges import load_judge
 
@@ -42,13 +43,6 @@ def test_some_of(values):
         checks.require_some_of("pooling", good, ("cls", "last"))
     with pytest.raises(InputError, match="allowed: a list of values among cls, last, each once"):
         checks.require_some_of("pooling", values, ("cls", "last"))
-
-
-def test_a_lone_name_is_no_list():
-    checks.require_attributes_list(None)
-    checks.require_attributes_list(["fluency"])
-    with pytest.raises(InputError, match=r"use \['fluency'\]"):
-        checks.require_attributes_list("fluency")
 
 
 def test_require_count_accepts_integers_of_numpy():
@@ -145,3 +139,46 @@ def test_pairs_are_split_at_the_first_sign():
     for wrong in (["a"], ["=1"], ["a=1", "a=2"]):
         with pytest.raises(InputError, match="param is"):
             pairs(wrong, "param", "NAME=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "fitting"),
+    [
+        (True, int, False),
+        (np.int64(3), int, True),
+        (np.bool_(True), bool, True),
+        (3, float, True),
+        ("a", Sequence[str], False),
+        (("a", 1), Sequence[str], False),
+        (np.array(["a"]), Sequence[str], True),
+        ((1.0, 2), tuple[float, float], True),
+        ((1.0,), tuple[float, float], False),
+        (None, int | None, True),
+        ({"a": 1}, Mapping[str, float], True),
+        ({"a": "b"}, Mapping[str, float], False),
+        ("c", Literal["a", "b"], False),
+        (pd.DataFrame({"a": [1]}), Literal["a", "b"], False),
+        (len, Callable[[int], int], True),
+        (3, Callable[[int], int], False),
+        (3, Any, True),
+    ],
+)
+def test_values_fit_declared_types(value, hint, fitting):
+    assert fits(value, hint) is fitting
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "message"),
+    [
+        ("3", int | None, "x is '3', allowed: a whole number or None"),
+        ("a", Sequence[str], r"x is 'a', allowed: a list of names; use \['a'\]"),
+        (["medn"], Sequence[Literal["mean", "median"]], "a list of values among mean, median; did you mean mean"),
+        (3, Mapping[str, float], "a dictionary from a text to a number"),
+        ((1,), tuple[str, str], "2 values: a text, a text"),
+        (3, Callable[[str], str], "a function"),
+        (3, pd.DataFrame, "a DataFrame"),
+    ],
+)
+def test_error_says_declared_type(value, hint, message):
+    with pytest.raises(InputError, match=message):
+        require_fits("x", value, hint)

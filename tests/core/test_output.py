@@ -94,7 +94,7 @@ def test_only_two_modules_call_to_csv():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "to_csv"
     ]
-    assert sorted(calls) == ["core/csv_files.py", "store/kept.py"]
+    assert sorted(calls) == ["core/files.py", "store/tables.py"]
 
 
 def test_a_disk_that_is_full_names_the_file():

@@ -110,11 +110,11 @@ def test_the_command_line_plans_and_chooses(tmp_path):
     bl.collect(probe, judge, data, progress=False).to_csv(tmp_path / "trials.csv", index=False)
     out = tmp_path / "chosen.csv"
     options = ["--judged", str(tmp_path / "trials.csv"), "--effect", "0.4", "--budget", "8", "--out", str(out)]
-    done = CliRunner().invoke(app, ["plan", "correct", *options])
+    done = CliRunner().invoke(app, ["plan-labels", *options])
     assert done.exit_code == 0, done.output
     assert "To detect a shift of 0.4 in win_rate" in done.output
     assert len(pd.read_csv(out)) == 8
-    assert CliRunner().invoke(app, ["plan", "correct"]).exit_code != 0
+    assert CliRunner().invoke(app, ["plan-labels"]).exit_code != 0
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,7 @@ def test_a_data_frame_of_any_types(tmp_path):
     [
         (
             {"data": [{"text": "t"}]},
-            r"^data is 'list', allowed: a pandas.DataFrame; create one with pd.DataFrame\(rows\)",
+            r"^data is .*, allowed: a pandas.DataFrame; create one with pd.DataFrame\(rows\)",
         ),
         ({"data": pd.DataFrame()}, "^data is 'empty'"),
         ({"data": pd.DataFrame([["t", "u"]], columns=["text", "text"])}, r"^data, header is \['text'\]"),
@@ -126,7 +126,7 @@ def test_a_data_frame_of_any_types(tmp_path):
         ({"data": pd.DataFrame({"context": ["c"]})}, "^data, column 'text' is 'missing'"),
         ({"data": pd.DataFrame({"text": ["t", None], "context": "c"}, index=[7, 7])}, "^data, row 2, column 'text'"),
         ({"data": pd.DataFrame({"text": ["t"], "context": "c", "q": [9]})}, "^data, row 1, column 'q' is 9"),
-        ({"data": pd.DataFrame({"text": ["t"]}), "human": 5}, "^human is 'int'"),
+        ({"data": pd.DataFrame({"text": ["t"]}), "human": 5}, "^human is 5"),
     ],
 )
 def test_errors_of_data_frames_name_row_and_column(given, message):

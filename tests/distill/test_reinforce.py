@@ -356,8 +356,8 @@ def test_a_trained_policy_can_be_saved_and_loaded(make_policy, tmp_path):
         ({"trainable": 0}, '"all"'),
         ({"trainable": "top"}, '"all"'),
         ({"trainable": 9}, "at most 2 blocks"),
-        ({"objective": "ppo"}, "'mrt', 'reinforce'"),
-        ({"baseline": "mean"}, "'others', 'start', 'none'"),
+        ({"objective": "ppo"}, "one of mrt, reinforce"),
+        ({"baseline": "mean"}, "one of others, start, none"),
     ],
 )
 def test_invalid_settings_are_refused(make_policy, options, words):

@@ -1,5 +1,6 @@
 """Several servers behind one judge: who is asked, who is left out, what is the same as with one."""
 
+import asyncio
 import socket
 import time
 from collections import Counter
@@ -20,20 +21,25 @@ from biaslab.judges.api.wire import Wire
 from biaslab.testing import FaultServer, answer_of as said
 
 QUICK = Patience(retries=3, first_wait=0.001, grace=5, reach=0.3)
+PATIENT = Patience(retries=3, first_wait=0.001, grace=5, reach=30)  # connects even on a busy machine
 
 
 class Listing(FaultServer):
-    """A server that says what it serves."""
+    """A server that says what it serves, after a while, and at first with the given status."""
 
-    def __init__(self, *models, **options):
+    def __init__(self, *models, delay=0.0, status=200, **options):
         super().__init__(**options)
-        self.models = models
+        self.models, self.delay, self.statuses = models, delay, [status]
 
     def add_routes(self, router):
         super().add_routes(router)
         router.add_get("/v1/models", self.list_models)
 
     async def list_models(self, request):
+        await asyncio.sleep(self.delay)
+        status = self.statuses.pop() if self.statuses else 200
+        if status != 200:
+            return web.json_response({"error": {"message": "not now"}}, status=status)
         return web.json_response({"data": [{"id": name, "root": root} for name, root in self.models]})
 
 
@@ -204,14 +210,29 @@ def test_rate_limit_of_one_endpoint_does_not_pause_others(judge_of):
     ],
 )
 def test_different_models_are_refused_before_they_are_mixed(judge_of, models, words):
-    with Listing(models[0], latency=0.01) as one, Listing(models[1], latency=0.01) as other:
-        judge = judge_of(one, other)
+    with Listing(models[0]) as one, Listing(models[1]) as other:
+        judge = judge_of(one, other, patience=PATIENT)
         if not words:
             assert len(list(judge.ask(prompts(20)))) == 20
             return
         with pytest.raises(ServerError, match=words):
             list(judge.ask(prompts(20)))
+        assert not one.asked
         assert not other.asked
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("options", [{"delay": 0.5}, {"status": 503}, {"status": 429}])
+def test_no_reply_is_accepted_before_models_are_listed(judge_of, which, options):
+    """A listing that comes late, or that a busy server refuses at first, is awaited: two models are never mixed."""
+    behaviours = [options, {}] if which == 0 else [{}, options]
+    with (
+        Listing(("judge", "lab/a-8b"), **behaviours[0]) as one,
+        Listing(("judge", "lab/b-8b"), **behaviours[1]) as other,
+        pytest.raises(ServerError, match=r"judge is a-8b at .* and b-8b"),
+    ):
+        list(judge_of(one, other, patience=PATIENT).ask(prompts(20)))
+    assert not (one.asked and other.asked)
 
 
 def test_other_builds_at_the_endpoints_are_warned_of(judge_of):

@@ -1,5 +1,6 @@
 """Judges behind an API that think before they answer: room, thoughts apart, refused fields, cost, resume."""
 
+import asyncio
 import json
 import os
 import runpy
@@ -227,29 +228,6 @@ def test_a_model_without_a_thinking_budget_says_what_to_omit(field, remedy):
     assert remedy in str(error)
 
 
-def test_other_errors_are_not_taken_for_refusals(judge_of):
-    body = {"temperature": 0, "max_tokens": 9000, "messages": [{"role": "user", "content": "x"}]}
-    for said in (
-        "max_tokens is too large: 9000. This model allows at most 4096 completion tokens",
-        "temperature must be in the range (0, 2]",
-        "`temperature` must be strictly positive",
-        "no such field",
-    ):
-        refusals = Refusals()
-        assert not refusals.learn(
-            body, ServerError(f"the server refuses (HTTP 400: {said}); see `parameters`", status=400)
-        )
-        assert refusals.adapt(body) == body
-    refusals = Refusals()
-    assert refusals.learn(
-        body,
-        ServerError(
-            "the server refuses (HTTP 400: invalid temperature: only 0.6 is allowed for this model); x", status=400
-        ),
-    )
-    assert refusals.temperature == 0.6
-
-
 BODY = {
     "temperature": 0, "seed": 1, "stop": ["x"], "max_tokens": 9,
     "messages": [{"role": "system", "content": "Be fair."}, {"role": "user", "content": "A or B?"}],
@@ -280,21 +258,98 @@ REFUSED = {
         (400, "max_tokens is deprecated in favor of max_completion_tokens"),
         (400, "this model is not supported MaxTokens, please use MaxCompletionTokens"),
     ),
-    "": (
-        (400, "Invalid value for max_tokens: must not exceed 8192"),
-        (400, "The value of temperature is not valid: expected a number between 0 and 2"),
+}  # fmt: skip
+
+
+class Answers:
+    """A connection to a server that rejects the bodies with certain fields, in its own words."""
+
+    request = Completion("A or B?")
+
+    def __init__(self, said, status=400, rejects=lambda body: True):
+        self.error = ServerError(f"the server refuses (HTTP {status}: {said}); see `parameters`", status=status)
+        self.rejects, self.bodies = rejects, []
+
+    async def post(self, path, body):
+        self.bodies.append(body)
+        if self.rejects(body):
+            raise self.error
+        return body
+
+
+def sent(connection, body):
+    """Send a body, and return what the server rejects."""
+    refusals = Refusals("judge", (), 1.0)
+    asyncio.run(refusals.send(connection, "/chat/completions", body))
+    return refusals
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "max_tokens is too large: 9000. This model allows at most 4096 completion tokens",
+        "temperature must be in the range (0, 2]",
+        "`temperature` must be strictly positive",
+        "The value of temperature is not valid: expected a number between 0 and 2",
+        "Invalid value for max_tokens: must not exceed 8192",
+        "no such field",
+    ],
+)
+def test_other_errors_are_not_taken_for_refusals(said):
+    connection = Answers(said)
+    with pytest.raises(ServerError, match="HTTP 400"):
+        sent(connection, BODY)
+    assert connection.bodies == [BODY]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
         (400, "Could not finish the message because max_tokens or model output limit was reached"),
         (404, "The model `seed-oss` does not exist or is unknown"),
-        (500, "Unsupported parameter: 'seed'"),
-    ),
-}  # fmt: skip
+    ],
+)
+def test_nothing_is_learnt_from_a_retry_that_fails(status, said):
+    connection, refusals = Answers(said, status), Refusals("judge", (), 1.0)
+    with pytest.raises(ServerError, match=f"HTTP {status}"):
+        asyncio.run(refusals.send(connection, "/chat/completions", BODY))
+    assert len(connection.bodies) == 2
+    assert (refusals.left_out, refusals.adapt(BODY)) == ({}, BODY)
+
+
+@pytest.mark.parametrize(
+    ("model", "fixed"), [("o3-mini", 1.0), ("openai/gpt-5-mini", 1.0), ("gpt-5-chat-latest", None)]
+)
+def test_temperature_of_known_models_is_omitted(model, fixed):
+    refusals = Refusals(model, (), 1.0)
+    assert refusals.temperature == fixed
+    assert ("temperature" in refusals.adapt(BODY)) == (fixed is None)
+    assert ("fixed temperature" in refusals.warning()) == (fixed is not None)
+
+
+def test_declared_fields_are_never_sent(judge_of):
+    request = Completion([("system", "Be fair."), ("user", "Which is better, Summary A or Summary B?")], 0.7, 16)
+    refuses = ("temperature", "seed", "system")
+    with ReasoningServer(refuses=refuses) as server, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judge = judge_of(server, thinking=ROOM, omit="temperature,system,seed", default_temperature=0.6)
+        [(_, reply)] = judge.ask([request])
+    assert len(server.order) == 1
+    assert reply.temperature == 0.6
+    assert '"omit":["seed","system","temperature"]' in judge.id
+    assert '"default_temperature":0.6' in judge.id
+    with pytest.raises(InputError, match="omit is 'top_p', allowed: "):
+        judge_of(server, omit=["top_p"])
 
 
 @pytest.mark.parametrize(("name", "status", "said"), [(n, *each) for n, several in REFUSED.items() for each in several])
 def test_refusals_in_the_words_of_many_servers(name, status, said):
-    refusals = Refusals()
-    refusals.learn(BODY, ServerError(f"the server refuses (HTTP {status}: {said}); see `parameters`", status=status))
-    assert ",".join(refusals.left_out) == name
+    def rejects(body):
+        has_system = any(message["role"] == "system" for message in body["messages"])
+        return has_system if name == "system" else name in body
+
+    refusals = sent(Answers(said, status, rejects), BODY)
+    assert name in refusals.left_out
     assert refusals.temperature == (1.0 if name == "temperature" else None)
 
 

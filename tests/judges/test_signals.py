@@ -112,7 +112,7 @@ def test_handlers_of_the_caller_stay_and_ours_go():
 def anew(monkeypatch):
     """Signals as a process has them that has just started and is no notebook, whatever other tests left."""
     monkeypatch.delattr(builtins, "__IPYTHON__", raising=False)  # IPython never takes it back
-    monkeypatch.setattr(stopping, "_HEED", stopping._Heed())
+    monkeypatch.setattr(stopping, "_SIGNALS", stopping._SignalHandling())
     before = {number: signal.signal(number, default) for number, default in stopping._DEFAULTS.items()}
     yield
     for number, handler in before.items():

@@ -229,7 +229,7 @@ def test_planted_bias_is_found_and_its_absence_not(probe):
 def test_unknown_probe_error_lists_the_known_ones():
     with pytest.raises(InputError, match="position"):
         find_probe("telepathy")
-    with pytest.raises(AttributeError, match="position"):
+    with pytest.raises(AttributeError, match="Position"):
         _ = bl.probes.Telepathy
 
 

@@ -163,7 +163,7 @@ FORMS = {"pair": PAIR, "score": SCORE, "list": LIST}
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", sorted({*OF_PAIRS, *OF_SCORES, "list_position"}))
 def test_a_protocol_of_another_form_is_refused_in_one_sentence(name, form):
-    if form in PROBES[name].protocol_form.split(" or "):
+    if form in PROBES[name].protocol_forms:
         assert PROBES[name](["coherence"], protocol=FORMS[form]).protocol is FORMS[form]
         return
     with pytest.raises(bl.errors.InputError, match=f"this one is a {form}$"):
@@ -208,8 +208,7 @@ def test_a_form_of_a_metric_is_one_of_its_probe():
 
 def test_protocol_forms_are_among_the_forms_asked_for():
     for name, kind in available().items():
-        taken = {form for form in str(getattr(kind, "protocol_form", "")).split() if form != "or"}
-        assert taken <= set(kind.asks_for), name
+        assert set(kind.protocol_forms) <= set(kind.asks_for), name
 
 
 def test_table_lists_probes_that_accept_any_judge():

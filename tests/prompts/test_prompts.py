@@ -257,7 +257,7 @@ def test_known_attributes_are_those_of_the_data_sets():
     modules = {
         "summeval": summeval.ATTRIBUTES,
         "graded": graded_set.GRADED_ATTRIBUTES,
-        "topicalchat": topicalchat.DEFINITIONS,
+        "topicalchat": topicalchat.ATTRIBUTES,
     }
     for name, attributes in (modules | {"dialogues": construction.DIALOGUE_ATTRIBUTES}).items():
         assert set(known[name]) == set(attributes)

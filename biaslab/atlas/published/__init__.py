@@ -309,3 +309,7 @@ def _all() -> tuple[Experiment, ...]:
 
 def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def __dir__() -> list[str]:
+    return __all__

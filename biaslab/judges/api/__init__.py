@@ -29,7 +29,7 @@ from biaslab.core.trials import Reply
 from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Loop, Patience, ReplyStream, open_client, shut
-from biaslab.judges.api.sender import Sender
+from biaslab.judges.api.sender import Refusals, Sender
 from biaslab.judges.api.wire import TOKEN_FIELD, Wire, prefix_order
 from biaslab.judges.thinking import ThinkingOption
 
@@ -78,6 +78,11 @@ class ApiJudge(BaseJudge):
     token_field : str, optional
         Name of the field that limits an answer: by default ``max_completion_tokens`` for OpenAI, ``max_tokens`` for
         others.
+    omit : str or sequence of str
+        What the model rejects, so that it is not sent: ``"temperature"``, ``"seed"``, ``"stop"`` or ``"system"``, the
+        role, whose message is then put before the user's; in a text separated by commas.
+    default_temperature : float
+        The model's own temperature, recorded with replies of a model that rejects the field.
     dialect : {"chat", "responses"}
         Use ``/chat/completions``, or OpenAI's Responses API, which some models need. With the latter the server stores
         nothing, samples have no seed, and ``Likelihood`` is not available.
@@ -126,8 +131,10 @@ class ApiJudge(BaseJudge):
       (`biaslab.judges.api.endpoints`). Patience and budgets apply to the judge as a whole.
     * Reasoning models: `biaslab.Reply` holds the thought separately from the answer. The first four replies are read
       before more is asked; if most of them were cut off before an answer, the run ends with a `CutOffError`.
-    * A field that the server rejects (temperature, seed, stop, the system role, the name of the limit) is omitted from
-      then on, with a warning; replies state their temperature if it differs from the requested one.
+    * If the server rejects a request and names optional fields (temperature, seed, stop, the system role, the name of
+      the limit), the request is sent again without them; if that succeeds, they are omitted from then on, with a
+      warning. Replies state their temperature if it differs from the requested one. ``omit`` declares such fields, and
+      those of OpenAI's reasoning models are known.
     * Retried: time-outs, lost connections, malformed HTTP, 408, 409, 429, 5xx, and responses without an answer. A
       request that alone keeps failing is postponed until all others are answered. Other errors and redirects end the
       run.
@@ -158,6 +165,8 @@ class ApiJudge(BaseJudge):
         patience: Patience | None = None,
         redirects: Literal["refuse", "same_host"] = "refuse",
         token_field: str | None = None,
+        omit: str | Sequence[str] = (),
+        default_temperature: float = 1.0,
         dialect: Literal["chat", "responses"] = "chat",
         thinking: Mapping[str, Any] | str | int | None = None,
         prices: Mapping[str, float] | None = None,
@@ -167,6 +176,15 @@ class ApiJudge(BaseJudge):
         if prices:
             check_spending("prices", prices, PRICES)
         check_spending("limits", limits or {}, LIMITS)
+        omitted = tuple(sorted(omit.split(",") if isinstance(omit, str) and omit else omit))
+        for name in omitted:
+            require_one_of("omit", name, ("temperature", "seed", "stop", "system"))
+        if (
+            isinstance(default_temperature, bool)
+            or not isinstance(default_temperature, Real)
+            or default_temperature < 0
+        ):
+            raise InputError("default_temperature", default_temperature, "a number of at least 0")
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
         self.wire = Wire(
@@ -180,7 +198,9 @@ class ApiJudge(BaseJudge):
             off_by_effort=addresses[0].url == OPENAI or dialect == "responses",
             dialect=dialect,
         )
-        self.id = f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact)}"
+        self.id = (
+            f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact, omitted, default_temperature)}"
+        )
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
@@ -190,7 +210,8 @@ class ApiJudge(BaseJudge):
             exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
             endpoints.append(Endpoint(address, ApiKey(api_key, address), exact_labels, max_concurrency))
         self._endpoints = Endpoints(endpoints)
-        self._sender, self._models = Sender(self.wire, self._endpoints, fingerprint), list[str]()
+        self.refusals, self._models = Refusals(model, omitted, default_temperature), list[str]()
+        self._sender = Sender(self.wire, self._endpoints, fingerprint, self.refusals)
         self._tell: Callable[[str], object] = str
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None
 
@@ -274,7 +295,7 @@ class ApiJudge(BaseJudge):
 
     def _note(self, reply: Reply) -> None:
         """Warn if the server's model changed, it rejects a field, or its label probabilities are not exact."""
-        if words := self._sender.refusals.warning():
+        if words := self.refusals.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
         for endpoint in self._endpoints.members:
             words, endpoint.exact.warning = endpoint.exact.warning, ""
@@ -295,12 +316,14 @@ PREFILLS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def settings(wire: Wire, fingerprint: str | None, exact: bool = True) -> str:
+def settings(wire: Wire, fingerprint: str | None, exact: bool, omit: Sequence[str], temperature: float) -> str:
     """Return the non-default settings that affect replies, as canonical JSON."""
     values = {
         "exact": None if exact else False,
         "fingerprint": fingerprint,
         "likelihood": wire.likelihood if wire.likelihood != "echo" else None,
+        "omit": list(omit) or None,
+        "default_temperature": None if temperature == 1.0 else temperature,
         "dialect": wire.dialect if wire.dialect != "chat" else None,
         "parameters": dict(wire.parameters) or None,
         "thinking": None if wire.thinking is None else wire.thinking.setting,
@@ -351,6 +374,8 @@ OPTIONS: Mapping[str, str] = {
     "patience": "fields",
     "redirects": "text",
     "token_field": "text",
+    "omit": "text",
+    "default_temperature": "number",
     "dialect": "text",
     "thinking": "thought",
     "prices": "fields",
@@ -492,3 +517,7 @@ def _patience(where: str, options: Mapping[str, Any]) -> Patience:
     _require_known(where, options, tuple(defaults))
     types = {name: "whole" if isinstance(default, int) else "number" for name, default in defaults.items()}
     return Patience(**{name: _read(f"{where}.{name}", types[name], value) for name, value in options.items()})
+
+
+def __dir__() -> list[str]:
+    return __all__

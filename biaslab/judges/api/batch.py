@@ -31,6 +31,7 @@ from biaslab.core.trials import Reply
 from biaslab.judges.api import ApiJudge, faults
 from biaslab.judges.api.endpoints import Address, ApiKey
 from biaslab.judges.api.faults import message_of, of_connection
+from biaslab.judges.api.sender import at_temperature
 from biaslab.judges.api.wire import CHAT, RESPONSES, Wire, check, declined, prefix_order
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def export_batch(
     for name, part in zip(names, parts, strict=True):
         write_whole(name, part)
     head = {"judge": judge.id, "url": judge.url, "files": [name.name for name in names]}
+    head |= {"temperature": judge.refusals.temperature}
     rows = ({"kind": request.kind, **request_fields(request)} for request in wanted)
     write_whole(keys_of(base), [json.dumps(row) + "\n" for row in (head, *rows)])
     return Exported(tuple(names), len(wanted))
@@ -161,7 +163,7 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
                 continue
             answered.add(key)
             if key not in before:
-                fresh.append((wanted[key], reply))
+                fresh.append((wanted[key], at_temperature(wanted[key], reply, head["temperature"])))
                 imported.stored += 1
             if len(fresh) == _TOGETHER:
                 store.put_all(fresh, judge_id)
@@ -211,6 +213,7 @@ def _line(judge: ApiJudge, request: Request) -> str:
             "a batch can contain only Choice and Completion requests; ask others directly", request
         )
     key = request_key(request, judge.id)
+    body = judge.refusals.adapt(body)
     return json.dumps({"custom_id": key, "method": "POST", "url": f"/v1{url}", "body": body}) + "\n"
 
 

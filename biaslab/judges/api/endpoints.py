@@ -31,7 +31,7 @@ class Endpoint:
     ----------
     address : Address
         Its address.
-    key : Key
+    key : ApiKey
         Its API key.
     exact : ExactLabels
         Whether, and how, it returns exact label probabilities.

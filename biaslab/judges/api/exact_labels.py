@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -317,7 +318,7 @@ class LabelTrie:
     def branchings(self) -> dict[Path, tuple[int, ...]]:
         """All proper prefixes of labels with their next tokens, the empty prefix first."""
         following: dict[Path, dict[int, None]] = {(): {}}
-        for path in self._all():
+        for path in chain.from_iterable(self.paths):
             for at, token in enumerate(path):
                 following.setdefault(path[:at], {})[token] = None
         return {prefix: tuple(tokens) for prefix, tokens in sorted(following.items(), key=lambda pair: len(pair[0]))}
@@ -348,6 +349,3 @@ class LabelTrie:
         level = sum(levels[path[:at]][token] for at, token in enumerate(path))
         onward = sum(math.exp(levels[path][token]) for token in self.branchings.get(path, ()))
         return level + math.log1p(-onward) if onward < 1 else -math.inf
-
-    def _all(self) -> Iterable[Path]:
-        return (path for ways in self.paths for path in ways)

@@ -157,6 +157,11 @@ def _place_of(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
+def is_passing(status: int) -> bool:
+    """Return whether a status says that the same request may succeed later."""
+    return status in _AGAIN or status in _BUSY
+
+
 def of_status(status: int, body: str, headers: Mapping[str, str], request: Request) -> Exception:
     """Classify a status of 400 or more: a `Fault`, `Filtered`, or the `JudgeError` that ends the run.
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from biaslab.core.errors import JudgeError, ServerError, UnreachableError
@@ -29,16 +29,8 @@ from biaslab.judges.api.faults import Fault, TooLargeError, bound
 if TYPE_CHECKING:
     import openai
 
-
-class Watching(Protocol):
-    """Watches the first replies before more requests are sent."""
-
-    def holds(self, in_flight: int) -> bool:
-        """Return whether sending is paused."""
-
-    def error(self, request: Request) -> JudgeError | None:
-        """Return the error that ends sending, or None."""
-
+    from biaslab.judges.api import ApiJudge
+    from biaslab.judges.api.sender import ThoughtsByBudget
 
 Attempt = Callable[[Request, Endpoint], Awaitable[Reply]]
 _LONGEST_WAIT = 60.0  # maximum seconds between two attempts, unless the server asks for more
@@ -61,12 +53,11 @@ class Loop:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
 
-    def wait(self, work: Coroutine[Any, Any, object], seconds: float) -> None:
-        """Run a coroutine in the loop's thread and wait for it, unless called from that thread."""
+    def wait(self, work: Coroutine[Any, Any, object], seconds: float | None = None) -> Any:
+        """Run a coroutine in the loop's thread and wait for its result, unless called from that thread."""
         if threading.current_thread() is self._thread:
-            self.loop.create_task(work)
-            return
-        asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
+            return self.loop.create_task(work)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     def close(self) -> None:
         """End the thread, whatever it is doing."""
@@ -143,7 +134,7 @@ class ReplyStream(Iterator[list[tuple[Request, Reply]]]):
         proven: set[type],
         taking: Callable[[Reply], None],
         retrying: Callable[[str], object] = str,
-        watching: Watching | None = None,
+        watching: ThoughtsByBudget | None = None,
     ) -> None:
         self._loop, self._attempt, self._endpoints, self._patience = loop, attempt, endpoints, patience
         self._taking, self._retrying, self._watching = taking, retrying, watching
@@ -366,15 +357,6 @@ _SHOWN = 4000  # number of characters of a response kept with a failure
 _CONNECT = 30.0  # seconds to connect to a server that has answered before
 
 
-class ConnectionSettings(Protocol):
-    """The judge that sends: its patience, and the number of requests sent."""
-
-    timeout: float
-    patience: Patience
-    redirects: Literal["refuse", "same_host"]
-    attempts: int
-
-
 class Connection:
     """Sends the messages of one request to one server.
 
@@ -384,15 +366,13 @@ class Connection:
         The client that sends it.
     endpoint : Endpoint
         The server.
-    owner : Owner
-        Whose attempts are counted.
+    owner : ApiJudge
+        The judge, whose attempts are counted.
     request : Request
         The request, for messages.
     """
 
-    def __init__(
-        self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: ConnectionSettings, request: Request
-    ) -> None:
+    def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: ApiJudge, request: Request) -> None:
         self._client, self._endpoint, self._owner, self.request = client, endpoint, owner, request
         self._body = b""
 
@@ -421,18 +401,17 @@ class Connection:
         Raises
         ------
         Fault
-            If the server cannot be reached.
+            If the server cannot be reached, or is too busy to tell.
         """
-        status, _, body = await self._send("/models", None)
+        status, headers, body = await self._send_with_key("/models", None)
+        if faults.is_passing(status):
+            raise faults.of_status(status, self.body, headers, self.request)
         with contextlib.suppress(faults.NoAnswer):
             return _parse(body) if status < 400 else None
 
     async def _ask(self, path: str, content: bytes) -> Any:
         key = self._endpoint.key
-        status, headers, body = await self._send(path, content)
-        if status == 401 and key.can_refresh():
-            await asyncio.to_thread(key.header, refresh=True)
-            status, headers, body = await self._send(path, content)
+        status, headers, body = await self._send_with_key(path, content)
         if status >= 300:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
         document = _parse(body)
@@ -441,6 +420,15 @@ class Connection:
             wait = min(wait, self._owner.patience.minutes * 60)
             self._endpoint.pace.pause(asyncio.get_running_loop().time(), wait)
         return document
+
+    async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Send, and once more with a fresh key if the server no longer accepts the old one."""
+        sent = await self._send(path, content)
+        key = self._endpoint.key
+        if sent[0] != 401 or not key.can_refresh():
+            return sent
+        await asyncio.to_thread(key.header, refresh=True)
+        return await self._send(path, content)
 
     async def _send(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send a body, or a GET without one; return status, headers and body, or raise `Fault` without a response.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from biaslab.core.errors import CutOffError, JudgeError, ServerError, UnsupportedRequestError
 from biaslab.core.output import count
@@ -25,11 +25,7 @@ from biaslab.prompts.parsing.thoughts import answered, begins_inside, is_cut_off
 if TYPE_CHECKING:
     import openai
 
-
-class SenderSettings(runner.ConnectionSettings, Protocol):
-    """The judge that sends: as for a connection, and the faults it counts."""
-
-    faults: Counter[str]
+    from biaslab.judges.api import ApiJudge
 
 
 class Sender:
@@ -43,21 +39,22 @@ class Sender:
         The servers.
     fingerprint : str or None
         Fingerprint or model that every reply must report.
+    refusals : Refusals
+        Fields that the server rejects.
 
     Attributes
     ----------
     thoughts : ThoughtsByBudget
         Length of thoughts so far.
-    refusals : Refusals
-        Fields that the server rejects.
     proven : set of type
         Kinds that the server has answered: the first request of a kind is sent alone.
     """
 
-    def __init__(self, wire: Wire, endpoints: Endpoints, fingerprint: str | None) -> None:
-        self._wire, self._endpoints, self._fingerprint = wire, endpoints, fingerprint
-        self.thoughts, self.refusals = ThoughtsByBudget(wire.thinking_at), Refusals()
+    def __init__(self, wire: Wire, endpoints: Endpoints, fingerprint: str | None, refusals: Refusals) -> None:
+        self._wire, self._endpoints, self._fingerprint, self.refusals = wire, endpoints, fingerprint, refusals
+        self.thoughts = ThoughtsByBudget(wire.thinking_at)
         self.proven: set[type] = set()
+        self._has_listed = len(endpoints.members) == 1  # a single server has nothing to be mixed with
         self._lacking: dict[tuple[type, bool], str] = {}  # kinds not answered, and why
 
     def check(self, request: Request) -> None:
@@ -66,15 +63,12 @@ class Sender:
             raise UnsupportedRequestError(self._lacking[_sort_of(request)], request)
         check(self._wire, request)
 
-    async def attempt(
-        self, client: openai.AsyncOpenAI, owner: SenderSettings, request: Request, endpoint: Endpoint
-    ) -> Reply:
+    async def attempt(self, client: openai.AsyncOpenAI, owner: ApiJudge, request: Request, endpoint: Endpoint) -> Reply:
         """Send once; raise a `Fault` if a retry may help."""
         link = runner.Connection(client, endpoint, owner, request)
         post = partial(self.refusals.send, link)
         try:
-            if len(self._endpoints.members) > 1 and not endpoint.is_asked:
-                self._endpoints.note_models(endpoint, await link.models(), self._wire.model, request)
+            await self._require_one_model(client, owner, request, endpoint)
             exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
             reply = await self._generated(request, post) if exact is None else exact
         except faults.Filtered:
@@ -94,6 +88,27 @@ class Sender:
             raise ServerError(f"{words}; request that model, or use another fingerprint", request)
         return reply
 
+    async def _require_one_model(
+        self, client: openai.AsyncOpenAI, owner: ApiJudge, request: Request, endpoint: Endpoint
+    ) -> None:
+        """List the models of every server before the first request, and of each before it is asked.
+
+        A server that cannot be listed is left to its own first request, so that none is asked unlisted.
+        """
+
+        async def note(each: Endpoint) -> None:
+            document = await runner.Connection(client, each, owner, request).models()
+            self._endpoints.note_models(each, document, self._wire.model, request)
+
+        if not self._has_listed:
+            outcomes = await asyncio.gather(*map(note, self._endpoints.members), return_exceptions=True)
+            self._has_listed = True
+            for each, outcome in zip(self._endpoints.members, outcomes, strict=True):
+                if outcome is not None and (each is endpoint or not isinstance(outcome, faults.Fault)):
+                    raise outcome
+        elif not endpoint.is_asked and len(self._endpoints.members) > 1:
+            await note(endpoint)
+
     async def _generated(self, request: Request, post: Post) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
@@ -107,7 +122,7 @@ class Sender:
                 break
             room = larger
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
-        return self.refusals.mark(request, replace(reply, usage=spent))
+        return at_temperature(request, replace(reply, usage=spent), self.refusals.temperature)
 
 
 def _sort_of(request: Request) -> tuple[type, bool]:
@@ -116,117 +131,129 @@ def _sort_of(request: Request) -> tuple[type, bool]:
 
 
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+#: Optional fields, each with the words by which servers name it; "system" is the role of a message.
 _NAMED = {
-    "temperature": re.compile(r"temperature", re.IGNORECASE),
-    "seed": re.compile(r"\bseed\b", re.IGNORECASE),
-    "stop": re.compile(r"\bstop\b", re.IGNORECASE),
-    "system": re.compile(
-        r"\bsystem\b.{0,20}\b(?:role|message|prompt|instruction)|\brole\b.{0,30}\bsystem\b|developer|['\"`]system['\"`]"
-        r"|roles? must alternate|only user.{0,8}(?:assistant|model) roles",
-        re.IGNORECASE,
-    ),
-    **{name: re.compile(rf"\b(?:{name}|{name.title().replace('_', '')})\b") for name in _LIMITS},
+    "temperature": ("temperature",),
+    "seed": ("seed",),
+    "stop": ("stop",),
+    "system": ("system", "role", "developer"),
 }
-_UNKNOWN = re.compile(
-    r"unsupported|(?:not|never|n['’]t|no longer)(?: be)? (?:permit|allow|avail|accept|support|enabl|recogni[sz]|valid|"
-    r"compatib|implement|configurab|take|used?\b|set\b|specif)|cannot(?: be)? (?:used?|set|specif|chang)|incompatible|"
-    r"unknown|unrecogni[sz]ed|unexpected|extra.{0,3}(?:input|field|forbidden)|additional propert|deprecated|instead|"
-    r"disallowed|forbidden|must (?:not be (?:set|specif|provid|present|used|sent|given)|be (?:omitted|unset|removed|"
-    r"null|none))|no endpoints?\b|supported values|must alternate|only (?:supports? )?user\b|"
-    r"invalid (?:role|value: .?system|(?:request )?(?:parameter|argument|field|key)\b)",
-    re.IGNORECASE,
-)
-_FIXED = re.compile(
-    r"(?:\bonly\b|\bdefault\b|(?:must|should|has to) (?:be|equal)|set to)[^\d\[(]{0,25}"
-    r"(?:\(?default\W{0,3})?(\d+(?:\.\d+)?)",
-    re.IGNORECASE,
-)
-_STATUSES = (400, 404, 405, 415, 422, 501)
-_FIELD = re.compile(r"param|argument|field|propert|input|role", re.IGNORECASE)  # not part of a model's name
-_RANGE = re.compile(
-    r"positive|greater|larger|less than|between|at (?:least|most)|exceed|too (?:large|small|high|low)|"
-    r"[\[(]\s*\d[\d.]*\s*,\s*\d",
-    re.IGNORECASE,
-)
+_NAMED |= {name: (name.replace("_", ""),) for name in _LIMITS}
+_STATUSES = (400, 404, 422)
+#: Words about a value of which another would be accepted.
+_OF_VALUES = ("positive", "greater", "larger", "less than", "between", "range", "at least", "at most", "exceed", "too ")
+#: What well-known models reject.
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "o1-mini*": ("temperature", "system"),
+    "o[134]": ("temperature",),
+    "o[134]-*": ("temperature",),
+    "gpt-5": ("temperature",),
+    "gpt-5-20*": ("temperature",),
+    "gpt-5-mini*": ("temperature",),
+    "gpt-5-nano*": ("temperature",),
+}
 
 
 class Refusals:
-    """Request fields that one judge's server rejects.
+    """Optional request fields that one judge's server rejects: known or declared ones, and those found out.
+
+    If the server rejects a request and names optional fields, the request is sent again without them. They are omitted
+    from then on if that is accepted.
+
+    Parameters
+    ----------
+    model : str
+        The model: some are known to reject fields.
+    omit : sequence of str
+        Fields declared by the user.
+    temperature : float
+        Temperature of replies if the field is omitted.
 
     Attributes
     ----------
     left_out : dict of str to str
         Omitted field → what happens instead.
-    temperature : float or None
-        The server's own temperature, if it accepts no other.
     """
 
-    def __init__(self) -> None:
-        self.left_out: dict[str, str] = {}
-        self.temperature: float | None = None
-        self._warned = 0
+    def __init__(self, model: str, omit: Sequence[str], temperature: float) -> None:
+        self._temperature, self._warned = temperature, len(omit)
+        name = model.lower().rpartition("/")[2]
+        known = next((fields for pattern, fields in KNOWN.items() if fnmatchcase(name, pattern)), ())
+        self.left_out = {field: self._instead(field, "") for field in (*omit, *known)}
+
+    @property
+    def temperature(self) -> float | None:
+        """The server's own temperature, if it accepts no other."""
+        return self._temperature if "temperature" in self.left_out else None
 
     async def send(self, connection: Connection, path: str, body: Mapping[str, Any]) -> Any:
         """Send a body without rejected fields, learning which these are."""
+        without: dict[str, str] = {}
         while True:
-            sent = self.adapt(body)
+            sent = _adapted(body, {**self.left_out, **without})
             try:
-                return await connection.post(path, sent)
+                document = await connection.post(path, sent)
             except ServerError as error:
-                if not self.learn(sent, error) and self.adapt(body) == sent:
+                rejected = {name: self._instead(name, _words(error)) for name in _rejected(sent, error)}
+                if not rejected.keys() - without.keys():
                     if (refused := faults.about_thinking(connection.request, error)) is not None:
                         raise refused from error
                     raise
+                without |= rejected
+            else:
+                self.left_out |= without
+                return document
 
     def adapt(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a body without rejected fields."""
-        adapted = {name: value for name, value in body.items() if name not in self.left_out or name in _LIMITS}
-        for name in self.left_out.keys() & _LIMITS.keys() & adapted.keys():
-            adapted[_LIMITS[name]] = adapted.pop(name)
-        if "system" in self.left_out and "messages" in adapted:
-            adapted["messages"] = _without_system(adapted["messages"])
-        return adapted
-
-    def learn(self, body: Mapping[str, Any], error: ServerError) -> bool:
-        """Learn from an error which fields the server rejects; return whether there are new ones."""
-        words = str(error).rpartition("); ")[0]  # without our own remedy
-        if error.status not in _STATUSES or not words or (error.status not in (400, 422) and not _FIELD.search(words)):
-            return False
-        new = [name for name, named in _NAMED.items() if _has(body, name) and named.search(words)]
-        learnt = [name for name in new if name not in self.left_out and self._refuses(name, words)]
-        for name in learnt:
-            self.left_out[name] = self._instead(name)
-        return bool(learnt)
-
-    def mark(self, request: Request, reply: Reply) -> Reply:
-        """Record the temperature of a reply that was sampled at another one than requested."""
-        if self.temperature is None or not isinstance(request, Completion) or request.temperature == self.temperature:
-            return reply
-        return replace(reply, temperature=self.temperature)
+        return _adapted(body, self.left_out)
 
     def warning(self) -> str:
-        """Return the new message, or an empty string."""
+        """Return the new message, or an empty string; what the user declared is no news."""
         if len(self.left_out) == self._warned:
             return ""
         self._warned = len(self.left_out)
         return "the server rejects parts of the requests: " + "; ".join(self.left_out.values())
 
-    def _refuses(self, name: str, words: str) -> bool:
-        if name != "system" and _RANGE.search(words):  # another value would be accepted
-            return False
-        fixed = _FIXED.search(words) if name == "temperature" else None
-        if fixed is None and not _UNKNOWN.search(words):
-            return False
+    def _instead(self, name: str, words: str) -> str:
         if name == "temperature":
-            self.temperature = 1.0 if fixed is None else float(fixed[1])
-        return True
-
-    def _instead(self, name: str) -> str:
-        if name == "temperature":
-            return f"this model has a fixed temperature of {self.temperature:g}"
+            why = f' ("{words}")' if words else ""
+            other = "declare another with default_temperature"
+            return f"temperature is omitted{why}, and taken for a fixed temperature of {self._temperature:g}: {other}"
         if name == "system":
             return "the system message is put at the beginning of the user message"
         return f"{name} is sent as {_LIMITS[name]}" if name in _LIMITS else f"{name} is omitted"
+
+
+def at_temperature(request: Request, reply: Reply, temperature: float | None) -> Reply:
+    """Record a server's own temperature, if it has one, with a reply for which another one was requested."""
+    if temperature is None or not isinstance(request, Completion) or request.temperature == temperature:
+        return reply
+    return replace(reply, temperature=temperature)
+
+
+def _words(error: ServerError) -> str:
+    """Return the server's words, without our own remedy."""
+    return str(error).rpartition("); ")[0].partition(": ")[2]
+
+
+def _rejected(body: Mapping[str, Any], error: ServerError) -> list[str]:
+    """Return the optional fields of a body that an error names, unless it asks for another value."""
+    words = _words(error).replace("_", "").lower()
+    if error.status not in _STATUSES:
+        return []
+    named = [name for name, several in _NAMED.items() if _has(body, name) and any(word in words for word in several)]
+    return ["system"] * ("system" in named) if any(word in words for word in _OF_VALUES) else named
+
+
+def _adapted(body: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, Any]:
+    """Return a body without the fields left out."""
+    adapted = {name: value for name, value in body.items() if name not in left_out or name in _LIMITS}
+    for name in left_out.keys() & _LIMITS.keys() & adapted.keys():
+        adapted[_LIMITS[name]] = adapted.pop(name)
+    if "system" in left_out and "messages" in adapted:
+        adapted["messages"] = _without_system(adapted["messages"])
+    return adapted
 
 
 def _has(body: Mapping[str, Any], name: str) -> bool:
@@ -293,7 +320,7 @@ class Thoughts:
 
     Parameters
     ----------
-    thinking : Thinking, optional
+    thinking : ThinkingOption, optional
         What is requested.
 
     Attributes

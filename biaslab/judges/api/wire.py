@@ -372,7 +372,7 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     ----------
     labels : sequence of str
         The allowed answers.
-    places : sequence of Place
+    places : sequence of TokenPosition
         The greedy answer, token by token.
 
     Notes
@@ -419,7 +419,9 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     bounded = tuple(i for i, p in enumerate(seen) if p <= 0.0)
     if len(bounded) < len(labels):
         seen = [hidden[i] if i in bounded else p for i, p in enumerate(seen)]
-    return LabelMass(tuple(_log(p) for p in seen), min(max(unseen, 0.0), 1.0), bounded)
+    return LabelMass(
+        tuple(min(math.log(p), 0.0) if p > 0 else -math.inf for p in seen), min(max(unseen, 0.0), 1.0), bounded
+    )
 
 
 def impossible(shown: Sequence[tuple[object, float]]) -> str:
@@ -477,10 +479,6 @@ def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
         and not goes_on(label, text[len(label) :])
     ]
     return max(fitting, key=lambda i: len(labels[i]), default=None)
-
-
-def _log(p: float) -> float:
-    return min(math.log(p), 0.0) if p > 0 else -math.inf
 
 
 _AT_LIMIT = re.compile(r"(?:\w+_)?length|max_\w*tokens?|token_limit\w*|model_context_window_exceeded", re.IGNORECASE)

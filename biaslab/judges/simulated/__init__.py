@@ -362,3 +362,7 @@ class SimulatedJudge(Planted, BaseJudge):
         if not self.context_noise:
             return 0.0
         return self.context_noise * normal(uniforms(self.seed, digest_of("context", context_id))[0])
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,5 @@
 """Estimate a judge's biases from recorded judgements, or list which can be estimated."""
 
-from biaslab.logs.audit.doctor import Diagnosis, doctor
-from biaslab.logs.audit.run import audit
+import lazy_loader
 
-__all__ = ["Diagnosis", "audit", "doctor"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -62,7 +62,8 @@ def read_judgements(
         ``judgements`` (number read), ``malformed`` and ``problems`` (number of malformed lines; file, line and reason
         of each), ``left_out`` (reason → records that are not judgements, such as failed calls), ``unmatched`` (reason →
         judgements that the mapping does not match), ``unknown_winners`` (reasons of these whose verdict names neither
-        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``, and ``contradictions``, the duplicates with a different verdict.
+        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``, and
+        ``contradictions``, the duplicates with a different verdict.
 
     Raises
     ------
@@ -136,3 +137,7 @@ def _of_files(reading: LogReading, path: str | Path, alone: bool) -> list[pd.Dat
         reading.alone = alone or document.name == Path(path).name
         parts += reading.of(document)
     return parts
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -385,16 +385,16 @@ class Verdicts:
         """Probability that samples of different orders differ; shape (pairs,)."""
         return np.asarray(1 - self.shares.prod(axis=1).sum(axis=1))
 
-    def changes(self) -> tuple[Ratio, Ratio]:
+    def changes(self) -> dict[str, Ratio]:
         """Return how often the verdict changes with the way of asking, and between samples (its noise floor).
 
-        Both are shares of pairs of samples, from 0 to 1; they are equal if the way of asking has no effect.
+        Named ``verdict_change`` and ``resampling_change``; both are shares of pairs of samples, from 0 to 1; they are equal if the way of asking has no effect.
         """
         context, ones = self.pairs["context_id"], np.ones(len(self.pairs))
-        return (
-            Ratio(context, self.between, ones, bounds=_UNIT, missing=_NO_PAIR),
-            Ratio(context, self.within, ones, bounds=_UNIT, missing=ONE_SAMPLE),
-        )
+        return {
+            "verdict_change": Ratio(context, self.between, ones, bounds=_UNIT, missing=_NO_PAIR),
+            "resampling_change": Ratio(context, self.within, ones, bounds=_UNIT, missing=ONE_SAMPLE),
+        }
 
     def accuracies(self, single: bool = False) -> tuple[Ratio, ...]:
         """Return, for each way, the share of decisions that agree with humans, among different human scores.

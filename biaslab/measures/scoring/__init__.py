@@ -25,37 +25,6 @@ Examples
 ['coherence', 'consistency', 'fluency', 'relevance']
 """
 
-from biaslab.measures.scoring.agreement import agreement, agreement_difference, conditional_shares, system_accuracy
-from biaslab.measures.scoring.encoder import TokenEmbedder, load_encoder
-from biaslab.measures.scoring.reference import bert_scores, reference_scores
-from biaslab.measures.scoring.scorers import (
-    SCORES,
-    GEval,
-    GPTScore,
-    PromptScoring,
-    Rating,
-    Scorer,
-    StepWriting,
-    scores,
-    written_steps,
-)
+import lazy_loader
 
-__all__ = [
-    "SCORES",
-    "GEval",
-    "GPTScore",
-    "PromptScoring",
-    "Rating",
-    "Scorer",
-    "StepWriting",
-    "TokenEmbedder",
-    "agreement",
-    "agreement_difference",
-    "bert_scores",
-    "conditional_shares",
-    "load_encoder",
-    "reference_scores",
-    "scores",
-    "system_accuracy",
-    "written_steps",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

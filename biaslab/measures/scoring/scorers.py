@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core.checks import require_temperature, require_whole
+from biaslab.core.checks import require_fields, require_temperature, require_whole
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.interfaces import Nearest, reading_text
-from biaslab.core.requests import About, Completion, Likelihood, Request
+from biaslab.core.interfaces import Design, Nearest, reading_text
+from biaslab.core.requests import About, Completion, Likelihood, Reasons, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
@@ -35,7 +35,7 @@ SCORES = ("scorer", "judge", "dataset", "attribute", "context_id", "candidate_id
 
 
 @dataclass(frozen=True)
-class Scorer(ABC):
+class Scorer(Design, ABC):
     """Base class of scorers that ask a judge for the score of each candidate, one attribute at a time.
 
     Parameters
@@ -70,6 +70,7 @@ class Scorer(ABC):
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         _ = self.asking
 
@@ -317,7 +318,7 @@ class Rating(Scorer):
     """
 
     scale: str = "1-10"
-    reasons: prompts.Reasons = "none"
+    reasons: Reasons = "none"
     temperature: float = field(default=0.0, kw_only=True)
     max_tokens: int | None = field(default=None, kw_only=True)
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
@@ -424,7 +425,7 @@ class GEval(Scorer):
 
 
 @dataclass(frozen=True)
-class StepWriting:
+class StepWriting(Design):
     """Let the judge write the evaluation steps of each attribute, for ``steps`` of `biaslab.scoring.GEval`.
 
     A design like any other: `biaslab.collect` asks, and a store keeps the replies, so the steps of a study remain
@@ -462,9 +463,10 @@ class StepWriting:
     seed: int = 0
 
     name: ClassVar[str] = "step_writing"
-    keeps_replies: ClassVar[bool] = True
+    keeps_replies = True
 
     def __post_init__(self) -> None:
+        require_fields(self)
         find_scale(self.scale)
         require_temperature(self.temperature)
         require_whole("max_tokens", self.max_tokens, 1)
@@ -520,7 +522,7 @@ def parse_steps(text: str | None) -> list[str]:
 
 
 @dataclass(frozen=True)
-class GPTScore:
+class GPTScore(Design):
     """Score a candidate by its mean log-probability per token, given the source and an instruction.
 
     Parameters

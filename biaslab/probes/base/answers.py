@@ -172,7 +172,7 @@ class Answers:
     def warn(self, cell: Cell, of: str) -> None:
         """Warn if more than 5 % of the planned answers are missing; ``of`` names the part of the cell."""
         missing = self.counts[1]
-        warn_missing(f"{cell.what[:-1]}, {of})", missing, self.planned, "no score could be read")
+        warn_missing(cell.named(of), missing, self.planned, "no score could be read")
 
 
 def sample_count(trials: pd.DataFrame) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from biaslab.core.metrics import Metric
+from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.estimate import Estimate, Inference, Note
 from biaslab.stats.frame import MISSING_SHARE, estimate_rows
@@ -20,6 +22,8 @@ from biaslab.stats.resample import Resampling
 
 #: A metric, or a callable that computes it only when needed.
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
+#: The smallest and largest value that missing judgements allow.
+Extremes = tuple[Ratio, Ratio]
 #: Statuses of missing judgements with a fixable cause, and their words in a note.
 _LOST = {
     "cut_off": "are cut off at the token limit",
@@ -83,41 +87,124 @@ class Cell:
         of : str
             Name of the part, for the warning.
         """
-        label = f"{self.what[:-1]}, {of})" if of else self.what
-        return whole_blocks(self.trials if trials is None else trials, condition, levels, label, keep)
+        return whole_blocks(self.trials if trials is None else trials, condition, levels, self.named(of), keep)
 
-    def bounded(
+    def contrast(
         self,
-        shift: Callable[[pd.DataFrame], Ratio],
-        blocks: pd.DataFrame,
         condition: str,
-        levels: Sequence[object],
-        bounds: tuple[float, float],
-    ) -> Ratio:
-        """Return the shift between two conditions, with bounds if scores are missing.
+        levels: tuple[Any, Any],
+        keep: Sequence[str] = (),
+        of: str = "",
+        exact: ArrayLike = False,
+        both_orders: bool = True,
+    ) -> Contrast:
+        """Compare two conditions on the items that have a score, or the pairs that have a verdict, under both.
 
         Parameters
         ----------
-        shift : callable
-            Maps blocks to the mean of the first condition minus the second.
-        blocks : pandas.DataFrame
-            Result of `blocks`.
-        condition, levels
-            As in `blocks`, with two levels.
+        condition, levels, keep, of
+            As in `blocks`, with two levels: the condition of interest, and the one to compare it with.
+        exact : bool or array_like of bool, shape (trials,)
+            For pairs: whether values are exact probabilities rather than verdicts or shares of samples.
+        both_orders : bool
+            For pairs: leave out those that were not shown in both orders.
+        """
+        if not is_pair(self.trials).any():
+            return Contrast(self, condition, levels, self.blocks(condition, levels, keep, of=of))
+        verdicts = Verdicts.of(self.trials, condition, levels, np.asarray(exact, bool), self.named(of))
+        return Contrast(self, condition, levels, verdicts.in_both_orders() if both_orders else verdicts)
+
+    def bounded(
+        self, metrics: Mapping[str, Estimable], n_dropped: int, extremes: Callable[[], Mapping[str, Extremes]]
+    ) -> dict[str, Estimable]:
+        """Return metrics with missing-data bounds, if anything is missing.
+
+        Parameters
+        ----------
+        metrics : mapping of str to Ratio, Estimate or callable
+            Metrics by name.
+        n_dropped : int
+            Number of judgements not used.
+        extremes : callable
+            Returns the smallest and largest possible value of some of the metrics.
+        """
+        if not n_dropped or self.resampling.values_only:
+            return dict(metrics)
+        bounded = dict(metrics)
+        for name, ends in extremes().items():
+            if isinstance(ratio := metrics[name], Ratio):
+                bounded[name] = replace(ratio, extremes=ends)
+        return bounded
+
+    def named(self, of: str) -> str:
+        """Return the name of a part of the cell, for warnings."""
+        return f"{self.what[:-1]}, {of})" if of else self.what
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two conditions of a cell, on the items or pairs that were judged under both.
+
+    Parameters
+    ----------
+    cell : Cell
+        The cell.
+    condition, levels
+        As in `Cell.contrast`.
+    judged : pandas.DataFrame or Verdicts
+        Scores of each item, one column per condition; or verdicts on each pair.
+    """
+
+    cell: Cell
+    condition: str
+    levels: tuple[Any, Any]
+    judged: Any
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of judgements used and dropped."""
+        return self.judged.counts if isinstance(self.judged, Verdicts) else counts_of(self.judged)
+
+    def shift(
+        self, bounds: tuple[float, float], missing: str, inference: Inference = "resampling", clipped: bool = True
+    ) -> Ratio:
+        """Return the mean score under the first condition minus that under the second, with missing-data bounds.
+
+        Parameters
+        ----------
         bounds : tuple of float
             Lowest and highest score.
+        missing, inference
+            As in `biaslab.stats.ratio.Ratio`.
+        clipped : bool
+            Limit the interval to the possible values.
         """
-        ratio = shift(blocks)
-        if not blocks.attrs["n_dropped"] or self.resampling.values_only:
-            return ratio
-        return replace(ratio, extremes=shift_extremes(self.trials, condition, levels, bounds, shift))
+        (one, two), width = self.levels, bounds[1] - bounds[0]
+        limits = (-width, width) if clipped else None
 
-    def note_missing(self, blocks: pd.DataFrame | int, condition: str, levels: Sequence[object]) -> tuple[Note, ...]:
-        """Return a note if more is missing under one of the conditions; `blocks` may be the number dropped."""
-        if not (blocks if isinstance(blocks, int) else blocks.attrs["n_dropped"]):
-            return ()
-        planned = self.trials[self.trials[condition].isin(levels)]
-        return note_missing(planned["context_id"], ~has_value(planned), planned[condition], f"the {condition}")
+        def mean(blocks: pd.DataFrame) -> Ratio:
+            return mean_of(blocks, blocks[one] - blocks[two], 0.0, limits, missing, inference)
+
+        if not self.counts[1] or self.cell.resampling.values_only:
+            return mean(self.judged)
+        ends = shift_extremes(self.cell.trials, self.condition, self.levels, bounds, mean)
+        return replace(mean(self.judged), extremes=ends)
+
+    def differences(self, rates: Mapping[str, Sequence[Ratio]]) -> dict[str, Estimable]:
+        """Return the first of two ratios minus the second, for each pair of them by name; Student's t over contexts."""
+        return {
+            name: partial(replace(one, inference="t").difference, two, self.cell.resampling)
+            for name, (one, two) in rates.items()
+        }
+
+    def part(self, metrics: Mapping[str, Estimable], where: Mapping[str, Any] | None = None) -> Part:
+        """Return metrics of the contrast, noting if more is missing under one of its conditions."""
+        notes: tuple[Note, ...] = ()
+        if self.counts[1]:
+            planned = self.cell.trials[self.cell.trials[self.condition].isin(self.levels)]
+            lost, conditions = ~has_value(planned), planned[self.condition]
+            notes = note_missing(planned["context_id"], lost, conditions, f"the {self.condition}")
+        return Part(metrics, self.counts, where or {}, notes)
 
 
 @dataclass(frozen=True)
@@ -154,12 +241,15 @@ class Part:
 
     def judgements(self) -> tuple[int, int]:
         """Return the numbers of judgements used and dropped."""
-        if isinstance(self.counts, tuple):
-            return self.counts
-        if "n_trials" in self.counts.attrs:
-            return self.counts.attrs["n_trials"], self.counts.attrs["n_dropped"]
-        entering = int(has_value(self.counts).sum())
-        return entering, len(self.counts) - entering
+        return self.counts if isinstance(self.counts, tuple) else counts_of(self.counts)
+
+
+def counts_of(judged: pd.DataFrame) -> tuple[int, int]:
+    """Return the numbers of judgements used and dropped: of blocks as they carry them, of trials by their values."""
+    if "n_trials" in judged.attrs:
+        return judged.attrs["n_trials"], judged.attrs["n_dropped"]
+    entering = int(has_value(judged).sum())
+    return entering, len(judged) - entering
 
 
 def with_lost(rows: list[dict[str, Any]], trials: pd.DataFrame) -> list[dict[str, Any]]:

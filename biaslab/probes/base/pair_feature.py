@@ -58,7 +58,7 @@ class PairFeatureProbe(FeatureProbe):
         Comparative template.
     """
 
-    protocol_form = "pair or score"
+    protocol_forms = ("pair", "score")
 
     template: int = field(default=1, kw_only=True)
 

@@ -14,7 +14,7 @@ import pandas as pd
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_fields, require_whole
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.interfaces import Nearest, reading_text
+from biaslab.core.interfaces import Design, Nearest, reading_text
 from biaslab.core.metrics import Calibration, Figure, Metric, MetricForm, declare_metrics
 from biaslab.core.requests import Request
 from biaslab.core.scales import REWARD, scale_named
@@ -70,7 +70,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Probe(ABC):
+class Probe(Design, ABC):
     """Base of all probes: a frozen dataclass whose fields are its parameters; it never asks a judge itself.
 
     A subclass declares its metrics in class attributes, plans judgements in `design`, parses replies in `read`, and
@@ -105,6 +105,8 @@ class Probe(ABC):
         Other columns of trials that the probe reads.
     needs : str
         What a log must contain; completes "needs …".
+    protocol_forms : tuple of str
+        Forms of protocol it accepts.
     asks_for : tuple of str
         Forms it asks for: "pair", "score" or "list"; default: the forms of protocol it accepts.
     """
@@ -118,6 +120,7 @@ class Probe(ABC):
     conditions: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[str] = "trials of its own design"
+    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ()
     asks_for: ClassVar[tuple[MetricForm, ...]] = ("score",)
 
     attributes: Sequence[str] | None = None
@@ -126,8 +129,8 @@ class Probe(ABC):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        if "protocol_form" in vars(cls) and "asks_for" not in vars(cls) and vars(cls)["protocol_form"]:
-            cls.asks_for = tuple(vars(cls)["protocol_form"].split(" or "))
+        if "asks_for" not in vars(cls):
+            cls.asks_for = vars(cls).get("protocol_forms") or cls.asks_for
         cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
         if hasattr(cls, "name"):
             own = "name" in vars(cls)

@@ -17,7 +17,7 @@ from biaslab import prompts
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.requests import About, Choice, Compare, Completion, Request, request_key
+from biaslab.core.requests import About, Choice, Compare, Completion, Request, Score, request_key
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
@@ -37,9 +37,11 @@ from biaslab.prompts.protocols import Protocol
 from biaslab.stats.samples import tempered
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
+_PAIR_ANSWERS = get_args(VerdictAnswer)
 _WITHIN_TEXTS: tuple[Defence, ...] = ("none", "quoting")  # defences that do not wrap the whole prompt
 _Drawn = TypeVar("_Drawn")
-_NO_PROMPT = "direct"  # value of the column `template` for texts shown without a prompt
+#: Value of the column ``template`` for texts shown without a prompt.
+NO_PROMPT = "direct"
 _LARGE = 709.0  # larger values overflow exp
 
 
@@ -70,14 +72,12 @@ class PairProbe(Probe):
 
     Attributes
     ----------
-    verdicts : bool
-        Whether judges without prompts can be asked, because the bias does not depend on the prompt.
-    protocol_form : str
-        Form of protocol it accepts.
+    unprompted : frozenset of type
+        Contains `biaslab.core.Compare` if judges without prompts can be asked, because the bias does not depend on the
+        prompt.
     """
 
-    verdicts: ClassVar[bool] = False
-    protocol_form: ClassVar[str] = "pair"
+    protocol_forms = ("pair",)
 
     answer: VerdictAnswer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
@@ -88,7 +88,7 @@ class PairProbe(Probe):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.take_protocol()
-        require_one_of("answer", self.answer, get_args(VerdictAnswer) if self.verdicts else get_args(VerdictAnswer)[:2])
+        require_one_of("answer", self.answer, _PAIR_ANSWERS[: 3 if Compare in self.unprompted else 2])
         require_sampling(self.answer, self.replicates, self.temperature)
 
     def take_protocol(self) -> None:
@@ -100,7 +100,7 @@ class PairProbe(Probe):
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, a verdict instead of text."""
-        if isinstance(refused, Completion) and self.answer == "text" and self.verdicts:
+        if isinstance(refused, Completion) and self.answer == "text" and Compare in self.unprompted:
             settled = {"answer": "verdict", "protocol": None, "replicates": 1}
             return Nearest(replace(self, **settled), "shows the texts without a prompt")  # type: ignore[arg-type]
         return super().nearest(refused)
@@ -185,7 +185,7 @@ class PairProbe(Probe):
         (first, text), (second, other) = pair
         about = About(context[0], (first, second), (text, other), (attribute,), bool(context[1].strip()), edits=edits)
         request = Compare(text, other, context[1], dataset.rows[context[0], first]["reference"], attribute, about)
-        return Trial(request, context[0], attribute, first, second, 0, {**condition, "template": _NO_PROMPT})
+        return Trial(request, context[0], attribute, first, second, 0, {**condition, "template": NO_PROMPT})
 
     def _ask_protocol(
         self,
@@ -329,14 +329,12 @@ class ScoreProbe(Probe):
 
     Attributes
     ----------
-    evaluators : bool
-        Whether evaluators can be asked, because the bias does not depend on the prompt.
-    protocol_form : str
-        Form of protocol it accepts.
+    unprompted : frozenset of type
+        Contains `biaslab.core.Score`: evaluators can be asked, unless the bias depends on the prompt.
     """
 
-    evaluators: ClassVar[bool] = True
-    protocol_form: ClassVar[str] = "score"
+    unprompted = frozenset({Score})
+    protocol_forms = ("score",)
     columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
 
     scale: str = field(default="1-5", kw_only=True)
@@ -353,7 +351,7 @@ class ScoreProbe(Probe):
 
     def take_protocol(self) -> None:
         """Load the protocol, if given, and adopt its settings."""
-        if self.protocol is not None and not self.protocol_form:
+        if self.protocol is not None and not self.protocol_forms:
             allowed = f"None, because {self.name} has its own prompts"
             raise InputError("protocol", self.protocol, allowed, "the probe template compares several, protocols=[…]")
         if self.protocol is not None:
@@ -368,7 +366,7 @@ class ScoreProbe(Probe):
     def asking(self) -> AnswerSettings:
         """How scores are asked for."""
         return AnswerSettings(
-            self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, self.evaluators
+            self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, Score in self.unprompted
         )
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:
@@ -382,7 +380,7 @@ class ScoreProbe(Probe):
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, an evaluator's number instead of text."""
-        if isinstance(refused, Completion) and self.answer == "text" and self.evaluators:
+        if isinstance(refused, Completion) and self.answer == "text" and Score in self.unprompted:
             settled = {"answer": "score", "replicates": 1, "protocol": None}
             return Nearest(replace(self, **settled), "takes an evaluator's number instead of text")  # type: ignore[arg-type]
         return super().nearest(refused)

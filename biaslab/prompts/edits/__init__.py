@@ -65,3 +65,7 @@ def find_edit(edit: str | TextEdit | Callable[[str], str]) -> TextEdit:
         return TextEdit(edit.__name__, edit)
     require_one_of("edit", edit, tuple(available()))
     return available()[edit]
+
+
+def __dir__() -> list[str]:
+    return __all__

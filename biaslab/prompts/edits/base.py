@@ -1,4 +1,4 @@
-"""`Edit`: a deterministic change of how a candidate is shown, its null edit, and edits given as a table.
+"""`TextEdit`: a deterministic change of how a candidate is shown, its null edit, and edits given as a table.
 
 A judge's score changes whenever a text does, even by a comma, so an effect of an edit is not yet bias. Every edit has
 a null edit, also deterministic, which changes and adds as many words, or is in the same place of the prompt, and gives
@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import pairwise
@@ -109,9 +109,9 @@ class TextEdit:
 
 
 def edit(
-    source: str, place: EditTarget = "text", quality: Quality = "left", name: str | None = None, reads: Reads = "shown"
+    source: str, place: EditTarget = "text", quality: Quality = "left", reads: Reads = "shown"
 ) -> Callable[[Callable[[str], str]], TextEdit]:
-    """Create an `TextEdit` from a function, named after it; a decorator.
+    """Create a `TextEdit` from a function, named after it; a decorator.
 
     Examples
     --------
@@ -122,13 +122,13 @@ def edit(
     >>> shouting.name, shouting("Rain fell."), shouting.about
     ('shouting', 'RAIN FELL.', 'Write everything in capitals.')
     """
-    return lambda change: TextEdit(name or change.__name__, change, place, source, quality, reads)
+    return lambda change: TextEdit(change.__name__, change, place, source, quality, reads)
 
 
 def constant(
     name: str, words: str, about: str, source: str, place: EditTarget = "heading", quality: Quality = "left"
 ) -> TextEdit:
-    """Create an `TextEdit` that shows the same words for every text, such as a label.
+    """Create a `TextEdit` that shows the same words for every text, such as a label.
 
     Examples
     --------
@@ -188,11 +188,8 @@ def placed(edit: TextEdit | None, text: str, name: str) -> Placed:
     """
     if edit is None:
         return Placed(text)
-    if edit.place == "heading":
-        return Placed(text, heading=edit(text), edit=edit.name)
-    if edit.place == "note":
-        return Placed(text, note=edit(name), edit=edit.name)
-    return Placed(edit(text), edit=edit.name)
+    words = edit(name if edit.place == "note" else text)
+    return replace(Placed(text, edit=edit.name), **{edit.place: words})
 
 
 def changes(edit: TextEdit, text: str, name: str) -> bool:
@@ -368,7 +365,7 @@ _LOWERED = {"fallacy_oversight"}
 def from_table(
     table: str | Path | pd.DataFrame, kind: str | None = None, name: str | None = None, quality: Quality | None = None
 ) -> TextEdit:
-    """Create an `TextEdit` that looks up the edited text; texts not in the table are unchanged.
+    """Create a `TextEdit` that looks up the edited text; texts not in the table are unchanged.
 
     Parameters
     ----------
@@ -438,7 +435,7 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
     columns = {str(column) for column in frame.columns}
     by_kind: dict[str, dict[str, str]] = {}
     if {"text", "edited"} <= columns:
-        form, pairs = "own", (_own(row) for row in rows)
+        form, pairs = "own", ((row.get("kind", ""), row["text"], row["edited"]) for row in rows)
     elif {"original_response1", "rewritten_response1", "label"} <= columns:
         form, pairs = "judgebiasbench", (pair for row in rows for pair in _judgebiasbench(row))
     else:
@@ -452,10 +449,6 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
     return form, by_kind
 
 
-def _own(row: Mapping[Any, Any]) -> tuple[Any, Any, Any]:
-    return row.get("kind", ""), row["text"], row["edited"]
-
-
 def _judgebiasbench(row: Mapping[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
     if row["label"] not in ("response1", "response2"):
         raise InputError("label", row["label"], '"response1" or "response2", the better one')
@@ -466,9 +459,8 @@ def _judgebiasbench(row: Mapping[Any, Any]) -> Iterator[tuple[str, Any, Any]]:
 
 def _read(path: Path) -> pd.DataFrame:
     """Read all values as strings: nothing in a text is a number or a date."""
-    require_one_of(
-        "table", path.suffix, (".json", ".jsonl", ".csv"), "pass a frame, or a file with one of these extensions"
-    )
+    endings = (".json", ".jsonl", ".csv")
+    require_one_of("table", path.suffix, endings, "pass a frame, or a file with one of these extensions")
     try:
         if path.suffix == ".csv":
             return pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -9,8 +9,6 @@ Examples
 (2.0, 'ok')
 """
 
-from biaslab.prompts.parsing.choice import parse_choice
-from biaslab.prompts.parsing.scores import parse_score, parse_scores
-from biaslab.prompts.parsing.thoughts import split_thought
+import lazy_loader
 
-__all__ = ["parse_choice", "parse_score", "parse_scores", "split_thought"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

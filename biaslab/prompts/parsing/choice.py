@@ -13,18 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from biaslab.core.errors import InputError
 from biaslab.core.trials import Status
 from biaslab.prompts.parsing import phrases
-from biaslab.prompts.parsing.phrases import (
-    BLAMED,
-    CLAUSE,
-    DENIED,
-    MENTION,
-    TIE,
-    UNKNOWN,
-    LabelNames,
-    names_of,
-    place_of,
-    places_in,
-)
+from biaslab.prompts.parsing.phrases import MENTION, TIE, UNKNOWN, LabelNames, names_of, place_of, places_in
 from biaslab.prompts.parsing.replies import fields, is_refusal, without_runs
 
 VERDICT = r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?ment|conclusion|pick|vote|result)"
@@ -115,18 +104,16 @@ def parse_choice(text: str | None, labels: Sequence[str], tie: str | None = None
     if not text or not text.strip():
         return None, "unparsable"
     text, names = without_runs(text), names_of(tuple(labels), tie)
-    places = marked(text, names) or _worded(without_brackets(text), names)
+    places = marked(text, names)
+    if not places:  # a text names labels in its own form, too: "[[A]] is better than [[B]]" is a sentence about both
+        bare = _BRACKETS.sub(r"\1", text)
+        places = alone(bare, names) or decided(names.mask(bare))
     if len(places) != 1 or UNKNOWN in places:
         return None, "refused" if places <= {UNKNOWN} and is_refusal(text) else "unparsable"
     place = places.pop()
     if place != TIE:
         return place, "ok"
     return (names.tie, "ok") if names.tie >= 0 else (None, "tie")
-
-
-def _worded(text: str, names: LabelNames) -> set[int]:
-    """Return the labels that a text names in its own form: "[[A]] is better than [[B]]" is a sentence about both."""
-    return alone(text, names) or decided(names.mask(text))
 
 
 def marked(text: str, names: LabelNames) -> set[int]:
@@ -203,11 +190,6 @@ def concluded_better(text: str, names: LabelNames) -> int | None:
     if better is None or other is None or better == other or _SENTENCE_END.search(between):
         return None
     return better if _BETTER.match(between) and not _OPEN.search(f"{before} {between}") else None
-
-
-def without_brackets(text: str) -> str:
-    """Remove double brackets from a text, keeping their content."""
-    return _BRACKETS.sub(r"\1", text)
 
 
 def _read(marks: list[str], names: LabelNames) -> set[int]:
@@ -429,8 +411,8 @@ def settled(text: str, labels: Sequence[str], named: Collection[int]) -> tuple[i
 
 def _is_against(masked: str) -> bool:
     """Return whether a clause criticises the label that it begins with, or negates one."""
-    for clause in filter(None, CLAUSE.split(masked)):
+    for clause in filter(None, phrases.CLAUSE.split(masked)):
         label = re.search(MENTION, clause)
-        if label and (BLAMED.match(clause) or DENIED.search(clause[: label.start()])):
+        if label and (phrases.BLAMED.match(clause) or phrases.DENIED.search(clause[: label.start()])):
             return True
     return False

@@ -335,8 +335,7 @@ CONCLUDES = re.compile(
     + _any(
         r"therefore, thus, hence, overall, so\b, ultimately, consequently, as a result, "
         r"in (?:conclusion|summary|short|the end), to (?:conclude|sum up), all in all, for these reasons, "
-        r"based on, on balance, final, "
-        r"(?:verdict|conclusion|decision)\b"
+        r"based on, on balance, final, (?:verdict|conclusion|decision)\b"
     )
 )
 FLAT = re.compile(rf"\W*(?:therefore,?\s+)?{_X}\W*\s+is\s+(?:the\s+)?{_BEST}(?:\s+{_WORK})?\W*")
@@ -350,22 +349,17 @@ PRAISE = re.compile(
     r"\b"
     + _any(
         "accura, appropriate, best, clear, complete, comprehens, concise, correct, creative, detail, divers, "
-        "effective, "
-        "engaging, excellen, follows, good, great, helpful, perfect, persua, precise, relevan, right, satisf, "
-        "specific, "
-        "strong, success, suitable, valid, well"
+        "effective, engaging, excellen, follows, good, great, helpful, perfect, persua, precise, relevan, right, "
+        "satisf, specific, strong, success, suitable, valid, well"
     )
 )
 _BLAMES = _any(
     r"against, avoid, bad, cannot, dislike, empty, fail\w*, general, generic, hardly, hate, if, irrelevant, "
-    r"just (?:an?|the|\w+s)\b, "
-    r"lack\w*, less, mis(?:s|sing|sed|ses|leading), neither, never, no, nonsens\w*, nor, not, only, poor\w*, "
-    r"redundan\w*, "
-    r"reject\w*, repeat\w*, repetit\w*, "
+    r"just (?:an?|the|\w+s)\b, lack\w*, less, mis(?:s|sing|sed|ses|leading), neither, never, no, nonsens\w*, nor, "
+    r"not, only, poor\w*, redundan\w*, reject\w*, repeat\w*, repetit\w*, "
     r"un(?:able|clear|finished|helpful|interesting|necessar|realistic|related|suitable)\w*, vague, weak\w*, "
     r"whether, without, worse, worst, wrong, "
     r"in(?:correct|accurate|complete|appropriate|coherent|consistent|valid)\w*, "
-    r""
     r"(?:has|have|had|contain\w*|with|makes?|made)\s+(?:\w+\s+)?(?:\w+\s+)?"
     r"(?:errors?|mistakes?|inaccura\w+|duplicat\w+|typos?|flaws?), "
     r"identical, a copy, the same as"
@@ -379,9 +373,9 @@ _REASON = r"\b(?:because|as|since|that|which)\b"
 FINE = re.compile(rf"\W*{MENTION}(?:(?!\b{_BLAME}|{_REASON}).)*+(?:$|(?={_REASON}))")
 """A clause without criticism about the label it begins with; reasons may contain any words."""
 _LEADS = _any(
-    r"i, i['’](?:d|ll|m), it, it['’]s, is, would, will, be, say, think, guess, believe, probably, definitely, "
-    r"clearly, my, for, me, "
-    "go, going, so, ok, okay, well, the, choice, answer, then, must, should, has, to, vote, with, in, opinion"
+    "i, i['’](?:d|ll|m), it, it['’]s, is, would, will, be, say, think, guess, believe, probably, definitely, "
+    "clearly, my, for, me, go, going, so, ok, okay, well, the, choice, answer, then, must, should, has, to, vote, "
+    "with, in, opinion"
 )
 NAMED = re.compile(rf"\W*(?:{_LEADS}\W+)*{MENTION}\W*")
 """A text that ends with the only label it names: "I think B"."""

@@ -127,11 +127,9 @@ def fields(text: str, named: re.Pattern[str]) -> list[str]:
     >>> fields('So: {"winner": "A", "gap": 2}', re.compile("winner|gap"))
     ['A', '2']
     """
-    return [_written(value) for pairs in objects(text) for key, value in pairs if named.fullmatch(key)]
-
-
-def _written(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
+    values = (value for pairs in objects(text) for key, value in pairs if named.fullmatch(key))
+    numbers = (f"{value:g}" if isinstance(value, float) else value for value in values)
+    return [value if isinstance(value, str) else json.dumps(value) for value in numbers]
 
 
 def _search(

@@ -99,11 +99,11 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
             depth, closed_at = depth - 1, tag.end()
         else:
             if depth == 0:  # what seemed to be an answer was part of a thought
-                thoughts, answers, start = [], [], _begin(text)
+                thoughts, answers, start = [], [], next(_tags(text)).end() if opens_thought(text) else 0
             thoughts.append(text[start : tag.start()])
             depth, start = 0, tag.end()
     if not seen:
-        return Split(None, _unframed(text))
+        return Split(None, _FRAME.sub("", text) if _FRAME.match(text) else text)
     if depth and closed_at < 0:
         thoughts.append(text[start:])
         return Split(_joined(thoughts), "")
@@ -112,11 +112,6 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
         start = closed_at
     answers.append(text[start:])
     return Split(_joined(thoughts), _FRAME.sub("", "".join(answers)).strip())
-
-
-def _unframed(text: str) -> str:
-    """Return a text without the framing around an answer at its beginning."""
-    return _FRAME.sub("", text) if _FRAME.match(text) else text
 
 
 def begins_inside(text: str) -> bool:
@@ -253,11 +248,6 @@ def _tags(text: str) -> Iterator[re.Match[str]]:
         before = text[max(first.start() - 40, 0) : first.start()]
         if _LINE.search(before) if tag["open"] is not None else before[-1:] not in _QUOTES or not before:
             yield tag
-
-
-def _begin(text: str) -> int:
-    """Return the position after an opening tag at the beginning of a text."""
-    return next(_tags(text)).end() if opens_thought(text) else 0
 
 
 def _joined(thoughts: list[str]) -> str:

@@ -43,478 +43,13 @@ __all__ = ["Protocol", "list_protocol"]
 
 ProtocolForm = Literal["pair", "score", "list"]
 Choose = Literal["last", "first", "only", "single"]
-_ORDER = {1.0: 0, 0.0: 1}
-
-
-class Answering:
-    """The part of `Protocol` that parses and writes replies; the fields are those of `Protocol`."""
-
-    form: ProtocolForm
-    reader: VerdictReader
-    points: tuple[float, ...]
-    choose: Choose
-    binarize: bool
-
-    @cached_property
-    def labels(self) -> tuple[str, ...]:
-        """Replies of a compliant judge: for the first, for the second and, if allowed, for a tie."""
-        highest_and_lowest = (max(self.points), min(self.points))
-        return tuple(map(self.write, (*highest_and_lowest, *(value for value in self.points if value == 0.5))))
-
-    @cached_property
-    def scale(self) -> Scale:
-        """Scale of the scores: whole numbers, each labelled with the reply that a compliant judge would write.
-
-        Raises
-        ------
-        InputError
-            If the ends are not whole numbers.
-        """
-        low, high = self.points[0], self.points[-1]
-        if not (low.is_integer() and high.is_integer() and 0 <= low < high <= LONGEST_SCALE):
-            raise InputError("scale", (low, high), f"whole numbers from 0 to {LONGEST_SCALE}, to study scores")
-        numbers = whole_numbers(int(low), int(high))
-        return replace(numbers, labels=tuple(map(self.write, numbers.values)))
-
-    @cached_property
-    def label_verdicts(self) -> VerdictValues:
-        """Labels with their values: those for the first and for the second, then all others."""
-        assert isinstance(self.reader, LabelReader)  # noqa: S101 - __post_init__ requires it
-        return tuple(sorted(self.reader.verdicts, key=lambda verdict: _ORDER.get(verdict[1], 2)))
-
-    def parse(self, text: str | None, attribute: str = "") -> tuple[float, Status]:
-        """Parse a reply.
-
-        Parameters
-        ----------
-        text : str or None
-            The judge's reply.
-        attribute : str
-            Which verdict to return, if a reply judges several attributes (`joint`).
-
-        Returns
-        -------
-        tuple of float and str
-            The value, NaN unless the status is "ok" or "tie".
-        """
-        self._require_one_value("parse_list(text, k)")
-        reader = _reader_of(self.reader, attribute)
-        values = reader.find(text or "")
-        if not values:
-            return math.nan, reader.unread(text or "")
-        if len(values if self.choose == "single" else set(values)) > 1 and self.choose in ("single", "only"):
-            return math.nan, "ambiguous"
-        value = reader.last(text or "", values) if self.choose == "last" else values[0]
-        if value is None:
-            return math.nan, reader.unread(text or "")
-        if not min(self.points) <= value <= max(self.points):
-            return math.nan, "out_of_range"
-        return value, "tie" if self.form == "pair" and value == 0.5 else "ok"
-
-    def read(self, reply: Reply, attribute: str = "") -> tuple[float, Status]:
-        """Parse a reply that is a text, or a distribution over labels; ``attribute`` as in `parse`.
-
-        Returns
-        -------
-        tuple of float and str
-            The value: for a distribution the expected one without ties or, with ``binarize``, that of the most likely
-            label; and the status: "cut_off" if a text ends at its limit before it has decided between its verdicts.
-        """
-        self._require_one_value("read_list(reply, k)")
-        if reply.logprobs is None:
-            goes_on = reply.finish_reason == AT_LIMIT and self.choose == "last"
-            if goes_on and len(set(_reader_of(self.reader, attribute).find(reply.text or ""))) > 1:
-                return math.nan, "cut_off"
-            return self.parse(reply.text, attribute)
-        masses = [math.exp(each) for each in reply.logprobs]
-        values = [value for _, value in self.label_verdicts]
-        if not any(masses):
-            return math.nan, "refused"
-        likeliest = values[masses.index(max(masses))]
-        if self.form == "pair" and likeliest == 0.5:
-            return 0.5, "tie"
-        if self.binarize:
-            return likeliest, "ok"
-        pairs = zip(masses, values, strict=True)
-        counted = [(mass, value) for mass, value in pairs if self.form == "score" or value != 0.5]
-        return sum(mass * value for mass, value in counted) / sum(mass for mass, _ in counted), "ok"
-
-    def write(self, value: float, attribute: str = "") -> str:
-        """Return the reply of a perfectly compliant judge; ``attribute`` as in `parse`.
-
-        Raises
-        ------
-        InputError
-            If no verdict means the value.
-        """
-        self._require_one_value("write_list(value)")
-        return _reader_of(self.reader, attribute).write(value)
-
-    def _require_one_value(self, other: str) -> None:
-        if isinstance(self.reader, Places):
-            raise InputError("protocol", "a list", "a pair or a score", f"a list has one value per position: {other}")
-
-    def require_round_trip(self, value: float) -> None:
-        """Raise `InputError` unless the reply written for a value is parsed as this value."""
-        text = self.write(value)
-        read, status = self.parse(text)
-        if read != value:
-            misread = f"{read:g}" if status in ("ok", "tie") else status
-            remedy = "give the form of a reply, with {} for the verdict: writes='Rating: [[{}]]'"
-            misreading = f"{text!r}, written for {value:g} and read as {misread}"
-            raise InputError(
-                "protocol", misreading, "replies that are read back as the value they were written for", remedy
-            )
-
-
-@lru_cache(maxsize=256)
-def _reader_of(reader: VerdictReader, attribute: str) -> VerdictReader:
-    return reader.of(attribute) if attribute else reader
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A candidate of a list, as a template shows it; prints as its text.
-
-    Parameters
-    ----------
-    name : str
-        Name in prompt and reply, for example "[2]".
-    number : int
-        Its position, from 1.
-    letter : str
-        The letter of its position.
-    text : str
-        The text.
-    """
-
-    name: str
-    number: int
-    letter: str
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-class Candidates(tuple[Entry, ...]):
-    """Candidates of a list in the order shown; prints each name before its text."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return "\n\n".join(f"{entry.name} {entry.text}" for entry in self)
-
-
-class Listing:
-    """The part of `Protocol` that parses and writes replies to lists; the fields are those of `Protocol`.
-
-    A value has a number for each position, in the order shown: if the protocol asks for the best, the probability that
-    this candidate is best (0 or 1 for text); if it asks for a ranking, its rank, with 1 for the best.
-    """
-
-    reader: VerdictReader
-    choose: Choose
-
-    @property
-    def places(self) -> Places:
-        """The reader of a list.
-
-        Raises
-        ------
-        InputError
-            If the protocol does not show a list.
-        """
-        if not isinstance(self.reader, Places):
-            raise InputError("protocol", type(self.reader).__name__, "one of the form list", 'choose form="list"')
-        return self.reader
-
-    def list_labels(self, k: int) -> tuple[str, ...]:
-        """Return the names of k candidates in the order shown."""
-        return tuple(map(self.places.name, range(1, k + 1)))
-
-    def candidates(self, texts: Sequence[str]) -> Candidates:
-        """Return the template variable that lists some texts.
-
-        Raises
-        ------
-        InputError
-            Unless there are 2 to 20.
-
-        Examples
-        --------
-        >>> import biaslab as bl
-        >>> mine = bl.Protocol.from_template("{candidates}", "list")
-        >>> print(mine.candidates(["It rained.", "Rain fell."]))
-        [1] It rained.
-        <BLANKLINE>
-        [2] Rain fell.
-        """
-        if not SHORTEST_LIST <= len(texts) <= LONGEST_LIST:
-            allowed = f"{SHORTEST_LIST} to {LONGEST_LIST} in one prompt"
-            raise InputError("candidates", len(texts), allowed, "use biaslab.ranking.sliding_windows for longer lists")
-        return Candidates(
-            Entry(self.places.name(place), place, ascii_uppercase[place - 1], text)
-            for place, text in enumerate(texts, 1)
-        )
-
-    def parse_list(self, text: str | None, k: int) -> tuple[tuple[float, ...], Status]:
-        r"""Parse a reply about k candidates.
-
-        Parameters
-        ----------
-        text : str or None
-            The judge's reply.
-        k : int
-            Number of candidates shown.
-
-        Returns
-        -------
-        tuple of (tuple of float, shape (k,)) and str
-            The value, NaN unless the status is "ok". A ranking that omits a candidate is "incomplete", one that
-            repeats a candidate "repeated"; a name that does not exist is "invented".
-
-        Examples
-        --------
-        >>> import biaslab as bl
-        >>> mine = bl.Protocol.from_template("Rank them:\n{candidates}", "list", replies="order")
-        >>> mine.parse_list("[2] > [1] > [3]", 3)
-        ((2.0, 1.0, 3.0), 'ok')
-        >>> [mine.parse_list(text, 3)[1] for text in ("[2] > [1]", "[2] > [2] > [1]", "[2] > [4] > [1]")]
-        ['incomplete', 'repeated', 'invented']
-        """
-        unread = (math.nan,) * k
-        answers = self.places.named(text or "")
-        if not answers:
-            return unread, self.places.unread(text or "")
-        if len(answers if self.choose == "single" else set(answers)) > 1 and self.choose in ("single", "only"):
-            return unread, "ambiguous"
-        order, status = answers[0] if self.choose == "first" else answers[-1]
-        if self.choose == "last" and not self.places.ranks and not self.places.is_alone(text or ""):
-            place, why = settled(text or "", self.list_labels(k), {named[0] - 1 for named, _ in answers})
-            if place is None:
-                return unread, why
-            order = (place + 1,)
-        status = _status(order, k, self.places.ranks) if status == "ok" else status
-        if status != "ok":
-            return unread, status
-        if self.places.ranks:
-            return tuple(float(order.index(place) + 1) for place in range(1, k + 1)), "ok"
-        return tuple(float(place == order[0]) for place in range(1, k + 1)), "ok"
-
-    def read_list(self, reply: Reply, k: int) -> tuple[tuple[float, ...], Status]:
-        """Parse a reply about k candidates that is a text, or a distribution over their names; like `parse_list`."""
-        if reply.logprobs is None:
-            goes_on = reply.finish_reason == AT_LIMIT and self.choose == "last"
-            if goes_on and len(set(self.places.named(reply.text or ""))) > 1:
-                return (math.nan,) * k, "cut_off"
-            return self.parse_list(reply.text, k)
-        return shares_of(reply, k)
-
-    def write_list(self, value: Sequence[float]) -> str:
-        r"""Return the reply of a perfectly compliant judge.
-
-        Parameters
-        ----------
-        value : sequence of float, shape (k,)
-            By position: 1 for the best and 0 for others; or, for a ranking, the ranks.
-
-        Raises
-        ------
-        InputError
-            If no reply means the value.
-
-        Examples
-        --------
-        >>> import biaslab as bl
-        >>> mine = bl.Protocol.from_template("Rank them:\n{candidates}", "list", replies="order")
-        >>> mine.write_list((2, 1, 3))
-        '[2] > [1] > [3]'
-        """
-        k, numbers = len(value), [float(each) for each in value]
-        wanted = list(range(1, k + 1)) if self.places.ranks else [0] * (k - 1) + [1]
-        if sorted(numbers) != [float(each) for each in wanted]:
-            allowed = (
-                f"the ranks 1 to {k}, one per position" if self.places.ranks else "1 for one position, 0 for others"
-            )
-            raise InputError("value", tuple(value), allowed)
-        ordered = sorted(range(k), key=lambda at: numbers[at], reverse=not self.places.ranks)
-        return self.places.write_order([at + 1 for at in ordered])
-
-    def require_list_round_trip(self) -> None:
-        """Raise `InputError` unless replies that are written are parsed correctly."""
-        for k in (SHORTEST_LIST, 3, LONGEST_LIST):
-            value = tuple(float(rank) for rank in range(k, 0, -1)) if self.places.ranks else (0.0,) * (k - 1) + (1.0,)
-            text = self.write_list(value)
-            if self.parse_list(text, k) != (value, "ok"):
-                remedy = 'put delimiters around names: names="[{n}]"'
-                raise InputError("names", f"{text!r}", "names that are read back as written", remedy)
-
-
-def shares_of(reply: Reply, k: int) -> tuple[tuple[float, ...], Status]:
-    """Return the probability that each of k candidates is best, from a distribution over their names."""
-    masses = [math.exp(each) for each in reply.logprobs or ()]
-    total = math.fsum(masses)
-    if not total:
-        return (math.nan,) * k, "refused"
-    return tuple(mass / total for mass in masses), "ok"
-
-
-def _status(order: Sequence[int], k: int, ranks: bool) -> Status:
-    if not all(1 <= place <= k for place in order):
-        return "invented"
-    if len(set(order)) < len(order):
-        return "repeated"
-    return "incomplete" if ranks and len(order) < k else "ok"
-
-
 AnswerKind = Literal["text", "label"]
 #: Slots available for every data set; any other source is a column of its candidates.
 SOURCES = (
-    *("context", "first", "second", "candidate", "candidates", "k", "names", "reference", "attribute", "definition"),
-    *("noun", "low", "high"),
-)
-_PLACES = ("first", "second")
-
-
-class ProtocolRequests(Answering, Listing):
-    """The part of `Protocol` that makes messages and requests; the fields are those of `Protocol`."""
-
-    turns: tuple[tuple[Role, SlotText], ...]
-    variables: tuple[tuple[str, str], ...]
-    values: tuple[tuple[str, str], ...]
-    answer: AnswerKind
-    max_tokens: int
-    temperature: float
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Sources needed to ask: names from `SOURCES`, and columns of the data set."""
-        return tuple(dict.fromkeys(source for _, source in self.variables))
-
-    @cached_property
-    def joint(self) -> bool:
-        """Whether a reply judges several attributes: a pattern or JSON path has ``{attribute}``, the prompt does not.
-
-        All of them are then asked for in one request.
-        """
-        return "attribute" not in self.sources and self.reader.of("attribute") != self.reader
-
-    def show(
-        self, dataset: Dataset, attribute: str, context_id: str, candidates: Sequence[str], texts: Sequence[str] = ()
-    ) -> dict[str, object]:
-        """Return the values for slots from a data set.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            Source of texts and definitions.
-        attribute : str
-            The attribute to judge.
-        context_id : str
-            The context.
-        candidates : sequence of str
-            Its candidates in the order shown: two for a pair, one for a score, 2 to 20 for a list.
-        texts : sequence of str
-            Their texts as shown, if they differ from the data set's.
-
-        Returns
-        -------
-        dict
-            A value for each of the form's `SOURCES`, and for each of the data set's own `variables`: for a pair, those
-            with equal values for both candidates, and all of them as ``first_NAME`` and ``second_NAME``.
-
-        Examples
-        --------
-        >>> import biaslab as bl
-        >>> mine = bl.Protocol.from_template("{first} or {second}?", verdicts={"A": 1, "B": 0})
-        >>> shown = mine.show(bl.load_dataset("graded", limit=1), "coherence", "news-1", ["c1", "c2"])
-        >>> sorted(shown)
-        ['attribute', 'context', 'definition', 'first', 'high', 'low', 'noun', 'reference', 'second']
-        """
-        rows = [dataset.rows[context_id, name] for name in candidates]
-        own = {name: rows[0][name] for name in dataset.variables if len({row[name] for row in rows}) == 1}
-        places = _PLACES if self.form == "pair" else ("candidate",)
-        if self.form == "pair":
-            for place, row in zip(places, rows, strict=True):
-                own |= {f"{place}_{name}": row[name] for name in dataset.variables}
-        shown_texts = texts or [row["text"] for row in rows]
-        shown = self._show_list(shown_texts) if self.form == "list" else dict(zip(places, shown_texts, strict=True))
-        low, high = (self.points[0], self.points[-1]) if self.form == "score" else dataset.scale
-        about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
-        of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}
-        return {**own, **of_item, **shown, **about, "low": f"{low:g}", "high": f"{high:g}"}
-
-    def _show_list(self, texts: Sequence[str]) -> dict[str, object]:
-        candidates = self.candidates(texts)
-        names = ", ".join(entry.name for entry in candidates)
-        return {"candidates": candidates, "k": str(len(candidates)), "names": names}
-
-    def messages(self, shown: Mapping[str, object], note: str = "") -> tuple[Message, ...]:
-        """Return the messages for slot values.
-
-        Parameters
-        ----------
-        shown : mapping of str to object
-            A value for each of `sources`.
-        note : str
-            A line before the last message by the user.
-
-        Raises
-        ------
-        InputError
-            If one is missing; the message lists the available ones.
-        """
-        missing = [source for source in self.sources if source not in shown]
-        if missing:
-            remedy = f'map it: variables={{"{missing[0]}": …}}, or set it: values={{"{missing[0]}": …}}'
-            raise InputError("variable", missing[0], f"one of {', '.join(map(str, shown))}", remedy)
-        slots = {slot: shown[source] for slot, source in self.variables} | dict(self.values)
-        messages = tuple(Message(role, text.fill(slots)) for role, text in self.turns)
-        if not note:
-            return messages
-        last = max(place for place, message in enumerate(messages) if message.role == "user")
-        noted = messages[last]._replace(content=f"{note}\n\n{messages[last].content}")
-        return (*messages[:last], noted, *messages[last + 1 :])
-
-    def request(
-        self,
-        shown: Mapping[str, object],
-        about: About | None = None,
-        replicate: int = 0,
-        seed: int = 0,
-        distribution: bool | None = None,
-        note: str = "",
-    ) -> Request:
-        """Return the request for slot values: label probabilities, or a text.
-
-        Parameters
-        ----------
-        shown : mapping of str to object
-            A value for each of `sources`.
-        about : About, optional
-            What the request is about, for judges that do not read prompts.
-        replicate, seed : int
-            Replicate and seed of a sampled text.
-        distribution : bool, optional
-            Whether to ask for label probabilities; by default if ``answer`` is "label".
-        note : str
-            As in `messages`.
-        """
-        messages = self.messages(shown, note)
-        if self.answer == "label" and distribution is not False:
-            return Choice(messages, self._offered(shown), about)
-        return Completion(messages, self.temperature, self.max_tokens, replicate, seed, about)
-
-    def _offered(self, shown: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the labels whose probabilities are requested."""
-        if self.form != "list":
-            return tuple(label for label, _ in self.label_verdicts)
-        candidates = shown["candidates"]
-        assert isinstance(candidates, Candidates)  # noqa: S101 - `show` made them
-        return self.list_labels(len(candidates))
-
-
+    "context", "first", "second", "candidate", "candidates", "k", "names", "reference", "attribute", "definition",
+    "noun", "low", "high",
+)  # fmt: skip
+_ORDER = {1.0: 0, 0.0: 1}
 _WORDS_FIRST = re.compile(
     r"step[ -]by[ -]step|(?:begin|start|first)\b[^.\n]{0,80}\b(?:explanation|reason\w*|analysis|comparing|feedback)"
     r"|after (?:providing|giving|writing) (?:your|an?)\b",
@@ -523,7 +58,7 @@ _WORDS_FIRST = re.compile(
 
 
 @dataclass(frozen=True)
-class Protocol(ProtocolRequests):
+class Protocol:
     r"""Prompt and parser of a judge as deployed: how it is asked, and how its reply is parsed.
 
     Create one with `from_template` or `from_file`.
@@ -704,6 +239,31 @@ class Protocol(ProtocolRequests):
         return cls(name or stem or form, form, turns, reads, points, shown, fixed, *how)
 
     @classmethod
+    def from_file(cls, path: str | Path, name: str | None = None, **changes: Any) -> Protocol:
+        """Load a protocol from a file in one of the common formats for judge prompts.
+
+        Parameters
+        ----------
+        path : str or path
+            AlpacaEval's ``configs.yaml`` or its folder, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, texts
+            of G-Eval, LLMBar and Auto-J, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, lists
+            of messages, biaslab's own TOML; a text that names its verdicts (``[[A]]``, ``[[A>>B]]``); or any other
+            text or Jinja2 file, with ``verdicts`` or ``scale`` given here.
+        name : str, optional
+            Name of the protocol, if the file contains several.
+        **changes
+            Arguments of `from_template` that override the file.
+
+        Raises
+        ------
+        InputError
+            If the file contains no protocol, several and none is named, or no format of replies; the message says what
+            to give.
+        """
+        allowed = signature(cls.from_template).parameters
+        return cls.from_template(**arguments_of(Path(path), name, changes, allowed))
+
+    @classmethod
     def loaded(cls, protocol: Protocol | str | PathLike[str]) -> Protocol:
         """Return a protocol itself, or that of a file, of ``python:module:object`` or of a name in ``biaslab.toml``."""
         if isinstance(protocol, cls):
@@ -744,31 +304,6 @@ class Protocol(ProtocolRequests):
             raise InputError("protocol", protocol.id, allowed)
         return protocol
 
-    @classmethod
-    def from_file(cls, path: str | Path, name: str | None = None, **changes: Any) -> Protocol:
-        """Load a protocol from a file in one of the common formats for judge prompts.
-
-        Parameters
-        ----------
-        path : str or path
-            AlpacaEval's ``configs.yaml`` or its folder, FastChat's ``judge_prompts.jsonl``, Arena-Hard's YAML, texts
-            of G-Eval, LLMBar and Auto-J, Prometheus 2 and Inspect as JSON, WildBench's Markdown, OpenAI evals, lists
-            of messages, biaslab's own TOML; a text that names its verdicts (``[[A]]``, ``[[A>>B]]``); or any other
-            text or Jinja2 file, with ``verdicts`` or ``scale`` given here.
-        name : str, optional
-            Name of the protocol, if the file contains several.
-        **changes
-            Arguments of `from_template` that override the file.
-
-        Raises
-        ------
-        InputError
-            If the file contains no protocol, several and none is named, or no format of replies; the message says what
-            to give.
-        """
-        allowed = signature(cls.from_template).parameters
-        return cls.from_template(**arguments_of(Path(path), name, changes, allowed))
-
     def __post_init__(self) -> None:
         require_one_of("choose", self.choose, get_args(Choose))
         require_one_of("answer", self.answer, get_args(AnswerKind))
@@ -790,6 +325,27 @@ class Protocol(ProtocolRequests):
         if self.answer == "label" and not isinstance(self.reader, LabelReader | Places):
             raise InputError("answer", "label", '"text" unless verdicts are labels', "give verdicts, or answer='text'")
 
+    def require_round_trip(self, value: float) -> None:
+        """Raise `InputError` unless the reply written for a value is parsed as this value."""
+        text = self.write(value)
+        read, status = self.parse(text)
+        if read != value:
+            misread = f"{read:g}" if status in ("ok", "tie") else status
+            remedy = "give the form of a reply, with {} for the verdict: writes='Rating: [[{}]]'"
+            misreading = f"{text!r}, written for {value:g} and read as {misread}"
+            raise InputError(
+                "protocol", misreading, "replies that are read back as the value they were written for", remedy
+            )
+
+    def require_list_round_trip(self) -> None:
+        """Raise `InputError` unless replies that are written are parsed correctly."""
+        for k in (SHORTEST_LIST, 3, LONGEST_LIST):
+            value = tuple(float(rank) for rank in range(k, 0, -1)) if self.places.ranks else (0.0,) * (k - 1) + (1.0,)
+            text = self.write_list(value)
+            if self.parse_list(text, k) != (value, "ok"):
+                remedy = 'put delimiters around names: names="[{n}]"'
+                raise InputError("names", f"{text!r}", "names that are read back as written", remedy)
+
     @property
     def id(self) -> str:
         """Name, and a short hash of all fields."""
@@ -799,6 +355,405 @@ class Protocol(ProtocolRequests):
     def _hash(self) -> str:
         document = json.dumps([as_json(getattr(self, each.name)) for each in fields(self)[1:]], sort_keys=True)
         return hashlib.sha256(document.encode()).hexdigest()[:8]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Replies of a compliant judge: for the first, for the second and, if allowed, for a tie."""
+        highest_and_lowest = (max(self.points), min(self.points))
+        return tuple(map(self.write, (*highest_and_lowest, *(value for value in self.points if value == 0.5))))
+
+    @cached_property
+    def scale(self) -> Scale:
+        """Scale of the scores: whole numbers, each labelled with the reply that a compliant judge would write.
+
+        Raises
+        ------
+        InputError
+            If the ends are not whole numbers.
+        """
+        low, high = self.points[0], self.points[-1]
+        if not (low.is_integer() and high.is_integer() and 0 <= low < high <= LONGEST_SCALE):
+            raise InputError("scale", (low, high), f"whole numbers from 0 to {LONGEST_SCALE}, to study scores")
+        numbers = whole_numbers(int(low), int(high))
+        return replace(numbers, labels=tuple(map(self.write, numbers.values)))
+
+    @cached_property
+    def label_verdicts(self) -> VerdictValues:
+        """Labels with their values: those for the first and for the second, then all others."""
+        assert isinstance(self.reader, LabelReader)  # noqa: S101 - __post_init__ requires it
+        return tuple(sorted(self.reader.verdicts, key=lambda verdict: _ORDER.get(verdict[1], 2)))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Sources needed to ask: names from `SOURCES`, and columns of the data set."""
+        return tuple(dict.fromkeys(source for _, source in self.variables))
+
+    @cached_property
+    def joint(self) -> bool:
+        """Whether a reply judges several attributes: a pattern or JSON path has ``{attribute}``, the prompt does not.
+
+        All of them are then asked for in one request.
+        """
+        return "attribute" not in self.sources and self.reader.of("attribute") != self.reader
+
+    def show(
+        self, dataset: Dataset, attribute: str, context_id: str, candidates: Sequence[str], texts: Sequence[str] = ()
+    ) -> dict[str, object]:
+        """Return the values for slots from a data set.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Source of texts and definitions.
+        attribute : str
+            The attribute to judge.
+        context_id : str
+            The context.
+        candidates : sequence of str
+            Its candidates in the order shown: two for a pair, one for a score, 2 to 20 for a list.
+        texts : sequence of str
+            Their texts as shown, if they differ from the data set's.
+
+        Returns
+        -------
+        dict
+            A value for each of the form's `SOURCES`, and for each of the data set's own `variables`: for a pair, those
+            with equal values for both candidates, and all of them as ``first_NAME`` and ``second_NAME``.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> mine = bl.Protocol.from_template("{first} or {second}?", verdicts={"A": 1, "B": 0})
+        >>> shown = mine.show(bl.load_dataset("graded", limit=1), "coherence", "news-1", ["c1", "c2"])
+        >>> sorted(shown)
+        ['attribute', 'context', 'definition', 'first', 'high', 'low', 'noun', 'reference', 'second']
+        """
+        rows = [dataset.rows[context_id, name] for name in candidates]
+        own = {name: rows[0][name] for name in dataset.variables if len({row[name] for row in rows}) == 1}
+        shown: dict[str, object]
+        if self.form == "list":
+            listed = self.candidates(texts or [row["text"] for row in rows])
+            names = ", ".join(entry.name for entry in listed)
+            shown = {"candidates": listed, "k": str(len(listed)), "names": names}
+        else:
+            places = ("first", "second") if self.form == "pair" else ("candidate",)
+            shown = dict(zip(places, texts or [row["text"] for row in rows], strict=True))
+            if self.form == "pair":
+                for place, row in zip(places, rows, strict=True):
+                    own |= {f"{place}_{name}": row[name] for name in dataset.variables}
+        low, high = (self.points[0], self.points[-1]) if self.form == "score" else dataset.scale
+        about = {"attribute": attribute, "definition": dataset.attributes[attribute], "noun": dataset.noun}
+        of_item = {"context": rows[0]["context"], "reference": rows[0]["reference"]}
+        return {**own, **of_item, **shown, **about, "low": f"{low:g}", "high": f"{high:g}"}
+
+    def messages(self, shown: Mapping[str, object], note: str = "") -> tuple[Message, ...]:
+        """Return the messages for slot values.
+
+        Parameters
+        ----------
+        shown : mapping of str to object
+            A value for each of `sources`.
+        note : str
+            A line before the last message by the user.
+
+        Raises
+        ------
+        InputError
+            If one is missing; the message lists the available ones.
+        """
+        missing = [source for source in self.sources if source not in shown]
+        if missing:
+            remedy = f'map it: variables={{"{missing[0]}": …}}, or set it: values={{"{missing[0]}": …}}'
+            raise InputError("variable", missing[0], f"one of {', '.join(map(str, shown))}", remedy)
+        slots = {slot: shown[source] for slot, source in self.variables} | dict(self.values)
+        messages = tuple(Message(role, text.fill(slots)) for role, text in self.turns)
+        if not note:
+            return messages
+        last = max(place for place, message in enumerate(messages) if message.role == "user")
+        noted = messages[last]._replace(content=f"{note}\n\n{messages[last].content}")
+        return (*messages[:last], noted, *messages[last + 1 :])
+
+    def request(
+        self,
+        shown: Mapping[str, object],
+        about: About | None = None,
+        replicate: int = 0,
+        seed: int = 0,
+        distribution: bool | None = None,
+        note: str = "",
+    ) -> Request:
+        """Return the request for slot values: label probabilities, or a text.
+
+        Parameters
+        ----------
+        shown : mapping of str to object
+            A value for each of `sources`.
+        about : About, optional
+            What the request is about, for judges that do not read prompts.
+        replicate, seed : int
+            Replicate and seed of a sampled text.
+        distribution : bool, optional
+            Whether to ask for label probabilities; by default if ``answer`` is "label".
+        note : str
+            As in `messages`.
+        """
+        messages = self.messages(shown, note)
+        if self.answer == "label" and distribution is not False:
+            if self.form == "list":
+                return Choice(messages, self.list_labels(len(shown["candidates"])), about)  # type: ignore[arg-type]
+            return Choice(messages, tuple(label for label, _ in self.label_verdicts), about)
+        return Completion(messages, self.temperature, self.max_tokens, replicate, seed, about)
+
+    def parse(self, text: str | None, attribute: str = "") -> tuple[float, Status]:
+        """Parse a reply.
+
+        Parameters
+        ----------
+        text : str or None
+            The judge's reply.
+        attribute : str
+            Which verdict to return, if a reply judges several attributes (`joint`).
+
+        Returns
+        -------
+        tuple of float and str
+            The value, NaN unless the status is "ok" or "tie".
+        """
+        self._require_one_value("parse_list(text, k)")
+        reader = _reader_of(self.reader, attribute)
+        values = reader.find(text or "")
+        if not values:
+            return math.nan, reader.unread(text or "")
+        if self._is_contradictory(values):
+            return math.nan, "ambiguous"
+        value = reader.last(text or "", values) if self.choose == "last" else values[0]
+        if value is None:
+            return math.nan, reader.unread(text or "")
+        if not min(self.points) <= value <= max(self.points):
+            return math.nan, "out_of_range"
+        return value, "tie" if self.form == "pair" and value == 0.5 else "ok"
+
+    def read(self, reply: Reply, attribute: str = "") -> tuple[float, Status]:
+        """Parse a reply that is a text, or a distribution over labels; ``attribute`` as in `parse`.
+
+        Returns
+        -------
+        tuple of float and str
+            The value: for a distribution the expected one without ties or, with ``binarize``, that of the most likely
+            label; and the status: "cut_off" if a text ends at its limit before it has decided between its verdicts.
+        """
+        self._require_one_value("read_list(reply, k)")
+        if reply.logprobs is None:
+            cut_off = self._is_cut_off(reply, _reader_of(self.reader, attribute).find)
+            return (math.nan, "cut_off") if cut_off else self.parse(reply.text, attribute)
+        masses = [math.exp(each) for each in reply.logprobs]
+        values = [value for _, value in self.label_verdicts]
+        if not any(masses):
+            return math.nan, "refused"
+        likeliest = values[masses.index(max(masses))]
+        if self.form == "pair" and likeliest == 0.5:
+            return 0.5, "tie"
+        if self.binarize:
+            return likeliest, "ok"
+        pairs = zip(masses, values, strict=True)
+        counted = [(mass, value) for mass, value in pairs if self.form == "score" or value != 0.5]
+        return sum(mass * value for mass, value in counted) / sum(mass for mass, _ in counted), "ok"
+
+    def write(self, value: float, attribute: str = "") -> str:
+        """Return the reply of a perfectly compliant judge; ``attribute`` as in `parse`.
+
+        Raises
+        ------
+        InputError
+            If no verdict means the value.
+        """
+        self._require_one_value("write_list(value)")
+        return _reader_of(self.reader, attribute).write(value)
+
+    def _is_contradictory(self, answers: Sequence[object]) -> bool:
+        """Return whether a text has several answers, of which this protocol allows one."""
+        return self.choose in ("single", "only") and len(answers if self.choose == "single" else set(answers)) > 1
+
+    def _is_cut_off(self, reply: Reply, find: Callable[[str], Sequence[object]]) -> bool:
+        """Return whether a text ends at its limit before it has decided between its answers."""
+        goes_on = reply.finish_reason == AT_LIMIT and self.choose == "last"
+        return goes_on and len(set(find(reply.text or ""))) > 1
+
+    def _require_one_value(self, other: str) -> None:
+        if isinstance(self.reader, Places):
+            raise InputError("protocol", "a list", "a pair or a score", f"a list has one value per position: {other}")
+
+    @property
+    def places(self) -> Places:
+        """The reader of a list.
+
+        Raises
+        ------
+        InputError
+            If the protocol does not show a list.
+        """
+        if not isinstance(self.reader, Places):
+            raise InputError("protocol", type(self.reader).__name__, "one of the form list", 'choose form="list"')
+        return self.reader
+
+    def list_labels(self, k: int) -> tuple[str, ...]:
+        """Return the names of k candidates in the order shown."""
+        return tuple(map(self.places.name, range(1, k + 1)))
+
+    def candidates(self, texts: Sequence[str]) -> Candidates:
+        """Return the template variable that lists some texts.
+
+        Raises
+        ------
+        InputError
+            Unless there are 2 to 20.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> mine = bl.Protocol.from_template("{candidates}", "list")
+        >>> print(mine.candidates(["It rained.", "Rain fell."]))
+        [1] It rained.
+        <BLANKLINE>
+        [2] Rain fell.
+        """
+        if not SHORTEST_LIST <= len(texts) <= LONGEST_LIST:
+            allowed = f"{SHORTEST_LIST} to {LONGEST_LIST} in one prompt"
+            raise InputError("candidates", len(texts), allowed, "use biaslab.ranking.sliding_windows for longer lists")
+        return Candidates(
+            Entry(self.places.name(place), place, ascii_uppercase[place - 1], text)
+            for place, text in enumerate(texts, 1)
+        )
+
+    def parse_list(self, text: str | None, k: int) -> tuple[tuple[float, ...], Status]:
+        r"""Parse a reply about k candidates.
+
+        Parameters
+        ----------
+        text : str or None
+            The judge's reply.
+        k : int
+            Number of candidates shown.
+
+        Returns
+        -------
+        tuple of (tuple of float, shape (k,)) and str
+            The value, NaN unless the status is "ok". A ranking that omits a candidate is "incomplete", one that
+            repeats a candidate "repeated"; a name that does not exist is "invented".
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> mine = bl.Protocol.from_template("Rank them:\n{candidates}", "list", replies="order")
+        >>> mine.parse_list("[2] > [1] > [3]", 3)
+        ((2.0, 1.0, 3.0), 'ok')
+        >>> [mine.parse_list(text, 3)[1] for text in ("[2] > [1]", "[2] > [2] > [1]", "[2] > [4] > [1]")]
+        ['incomplete', 'repeated', 'invented']
+        """
+        unread = (math.nan,) * k
+        answers = self.places.named(text or "")
+        if not answers:
+            return unread, self.places.unread(text or "")
+        if self._is_contradictory(answers):
+            return unread, "ambiguous"
+        order, status = answers[0] if self.choose == "first" else answers[-1]
+        if self.choose == "last" and not self.places.ranks and not self.places.is_alone(text or ""):
+            place, why = settled(text or "", self.list_labels(k), {named[0] - 1 for named, _ in answers})
+            if place is None:
+                return unread, why
+            order = (place + 1,)
+        status = _status(order, k, self.places.ranks) if status == "ok" else status
+        if status != "ok":
+            return unread, status
+        if self.places.ranks:
+            return tuple(float(order.index(place) + 1) for place in range(1, k + 1)), "ok"
+        return tuple(float(place == order[0]) for place in range(1, k + 1)), "ok"
+
+    def read_list(self, reply: Reply, k: int) -> tuple[tuple[float, ...], Status]:
+        """Parse a reply about k candidates that is a text, or a distribution over their names; like `parse_list`."""
+        if reply.logprobs is None:
+            cut_off = self._is_cut_off(reply, self.places.named)
+            return ((math.nan,) * k, "cut_off") if cut_off else self.parse_list(reply.text, k)
+        masses = [math.exp(each) for each in reply.logprobs]
+        total = math.fsum(masses)
+        return (tuple(mass / total for mass in masses), "ok") if total else ((math.nan,) * k, "refused")
+
+    def write_list(self, value: Sequence[float]) -> str:
+        r"""Return the reply of a perfectly compliant judge.
+
+        Parameters
+        ----------
+        value : sequence of float, shape (k,)
+            By position: 1 for the best and 0 for others; or, for a ranking, the ranks.
+
+        Raises
+        ------
+        InputError
+            If no reply means the value.
+
+        Examples
+        --------
+        >>> import biaslab as bl
+        >>> mine = bl.Protocol.from_template("Rank them:\n{candidates}", "list", replies="order")
+        >>> mine.write_list((2, 1, 3))
+        '[2] > [1] > [3]'
+        """
+        k, numbers = len(value), [float(each) for each in value]
+        wanted = list(range(1, k + 1)) if self.places.ranks else [0] * (k - 1) + [1]
+        if sorted(numbers) != [float(each) for each in wanted]:
+            allowed = (
+                f"the ranks 1 to {k}, one per position" if self.places.ranks else "1 for one position, 0 for others"
+            )
+            raise InputError("value", tuple(value), allowed)
+        ordered = sorted(range(k), key=lambda at: numbers[at], reverse=not self.places.ranks)
+        return self.places.write_order([at + 1 for at in ordered])
+
+
+@lru_cache(maxsize=256)
+def _reader_of(reader: VerdictReader, attribute: str) -> VerdictReader:
+    return reader.of(attribute) if attribute else reader
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A candidate of a list, as a template shows it; prints as its text.
+
+    Parameters
+    ----------
+    name : str
+        Name in prompt and reply, for example "[2]".
+    number : int
+        Its position, from 1.
+    letter : str
+        The letter of its position.
+    text : str
+        The text.
+    """
+
+    name: str
+    number: int
+    letter: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Candidates(tuple[Entry, ...]):
+    """Candidates of a list in the order shown; prints each name before its text."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{entry.name} {entry.text}" for entry in self)
+
+
+def _status(order: Sequence[int], k: int, ranks: bool) -> Status:
+    if not all(1 <= place <= k for place in order):
+        return "invented"
+    if len(set(order)) < len(order):
+        return "repeated"
+    return "incomplete" if ranks and len(order) < k else "ok"
 
 
 _TEXTS = """{% if context.strip() %}{{ context }}
@@ -837,3 +792,7 @@ def list_protocol(ranks: bool = False, label: bool = True) -> Protocol:
         max_tokens=128 if ranks else 16,
         name="list_ranking" if ranks else "list_best",
     )
+
+
+def __dir__() -> list[str]:
+    return __all__

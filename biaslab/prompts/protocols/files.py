@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +20,13 @@ from biaslab.core.errors import InputError
 from biaslab.prompts.protocols.readers import FirstOf, FreeScore, JsonPath, Matches, Pattern, VerdictValues, Whole
 from biaslab.prompts.protocols.slots import read_text
 
-TextFormatsArguments = dict[str, Any]
+TemplateArguments = dict[str, Any]
 GRADES = {"A>>B": 1.0, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0.0}
 GRADES |= {"B<<A": 1.0, "B<A": 0.75, "B=A": 0.5, "A<B": 0.25, "A<<B": 0.0}
 _ENDS = r"(?![\w]|\.\d)"
 _SCORE = rf"[(\[]?([1-5]){_ENDS}"
 #: Prometheus 2 (Kim et al. 2024): a score, or the letter of the better response, as in its own parser.
-RESULT: dict[str, TextFormatsArguments] = {
+RESULT: dict[str, TemplateArguments] = {
     "score": {
         "form": "score",
         "scale": (1, 5),
@@ -50,7 +50,7 @@ _MARK = re.compile(r"\[\[\s*([^\[\]\n]{1,12}?)\s*\]\]")
 _SPAN = re.compile(r"\(?\b(\d+) ?(?:-|–|~|to) ?(\d+)\b")
 
 
-def _wild_bench(text: str) -> TextFormatsArguments | None:
+def _wild_bench(text: str) -> TemplateArguments | None:
     """WildBench (Lin et al. 2024): a JSON object with a score."""
     if re.search(r"\{\$candidate_A\}", text) and '"choice"' in text:
         grades = {"A++": 1.0, "A+": 0.75, "A=B": 0.5, "B+": 0.25, "B++": 0.0}
@@ -60,7 +60,7 @@ def _wild_bench(text: str) -> TextFormatsArguments | None:
     return {"form": "score", "scale": _scale_of(text), "json": "score"}
 
 
-def _g_eval(text: str) -> TextFormatsArguments | None:
+def _g_eval(text: str) -> TemplateArguments | None:
     """G-Eval (Liu et al. 2023): an evaluation form whose reply begins with the score."""
     if "Evaluation Form" not in text:
         return None
@@ -70,7 +70,7 @@ def _g_eval(text: str) -> TextFormatsArguments | None:
     return {"form": "score", "scale": name, "reader": FirstOf((start, FreeScore(name))), "max_tokens": 16}
 
 
-def _llm_bar(text: str) -> TextFormatsArguments | None:
+def _llm_bar(text: str) -> TemplateArguments | None:
     """LLMBar (Zeng et al. 2024), and similar prompts: ``Output (a)`` or ``Output (b)``."""
     if "Output (a)" not in text or "Output (b)" not in text:
         return None
@@ -79,13 +79,13 @@ def _llm_bar(text: str) -> TextFormatsArguments | None:
     return {"verdicts": verdicts, "max_tokens": 1024 if last != "{}" else 16}
 
 
-def _rating(text: str) -> TextFormatsArguments | None:
+def _rating(text: str) -> TemplateArguments | None:
     """Recognise a prompt that asks only for a whole number on a scale."""
     match = re.search(r"ONLY the score[^.\n]*between (\d+) and (\d+)", text)
     return {"form": "score", "scale": f"{match[1]}-{match[2]}"} if match else None
 
 
-def _judge_lm(text: str) -> TextFormatsArguments | None:
+def _judge_lm(text: str) -> TemplateArguments | None:
     """JudgeLM (Zhu et al. 2023), and Vicuna's earlier prompt: the first line has two scores."""
     if not re.search(r"two values indicating the scores", text):
         return None
@@ -93,21 +93,21 @@ def _judge_lm(text: str) -> TextFormatsArguments | None:
     return {"pattern": rf"\A\s*{number}[ ,]+{number}[ .]*$", "writes": "{} {}", "choose": "first"}
 
 
-def _panda_lm(text: str) -> TextFormatsArguments | None:
+def _panda_lm(text: str) -> TemplateArguments | None:
     """PandaLM (Wang et al. 2023): the reply begins with 1, 2 or Tie."""
     if "### Response 1:" not in text or not text.rstrip().endswith("### Evaluation:"):
         return None
     return {"pattern": r"\A\s*(1|2|Tie)\b", "verdicts": {"1": 1.0, "2": 0.0, "Tie": 0.5}}
 
 
-def _prometheus_text(text: str) -> TextFormatsArguments | None:
+def _prometheus_text(text: str) -> TemplateArguments | None:
     """Prometheus 2 (Kim et al. 2024), in a file of its own."""
     if "[RESULT]" not in text:
         return None
     return RESULT["pair" if re.search(r"response_?b\b", text, re.IGNORECASE) else "score"]
 
 
-def _auto_j(text: str) -> TextFormatsArguments | None:
+def _auto_j(text: str) -> TemplateArguments | None:
     """Auto-J (Li et al. 2024): the last "final decision is" counts."""
     if "final decision is Response 1 / Response 2 / Tie" not in text:
         return None
@@ -115,7 +115,7 @@ def _auto_j(text: str) -> TextFormatsArguments | None:
     return {"pattern": r"(?i)final decision is\s+[*\"]*(Response 1|Response 2|Tie)\b", "verdicts": verdicts}
 
 
-def _marks(text: str) -> TextFormatsArguments | None:
+def _marks(text: str) -> TemplateArguments | None:
     """MT-Bench's verdicts in double brackets (Zheng et al. 2023), Arena-Hard's, and similar prompts."""
     marks = dict.fromkeys(_MARK.findall(text))
     if {"A>B", "B>A"} <= set(marks) <= set(GRADES):
@@ -137,12 +137,9 @@ def _scale_of(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-TEXT_FORMATS: tuple[Callable[[str], TextFormatsArguments | None], ...] = (
-    _wild_bench, _g_eval, _llm_bar, _rating, _judge_lm, _panda_lm, _prometheus_text, _auto_j, _marks,
-)  # fmt: skip
+TEXT_FORMATS = (_wild_bench, _g_eval, _llm_bar, _rating, _judge_lm, _panda_lm, _prometheus_text, _auto_j, _marks)
 
 
-AlpacaEvalArguments = dict[str, Any]
 _LIMITS = ("max_tokens", "max_tokens_to_sample", "max_new_tokens", "max_length", "max_completion_tokens")
 _HUMAN = re.compile(r"\A\s*Human:\s*|\s*Assistant:\s*\Z")
 _RANKS: VerdictValues = (("1", 1.0), ("2", 0.0))
@@ -150,12 +147,7 @@ _KNOWN = "regex_parser, ranking_parser, lmsys_parser, logprob_parser, json_parse
 _NUMBER = r"(-?\d+(?:\.\d*)?)"
 
 
-def _alpaca_configs(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the annotators in a configuration file, by name."""
-    return {key: each for key, each in document.items() if isinstance(each, Mapping) and "prompt_template" in each}
-
-
-def _alpaca_arguments(path: Path, name: str, config: Mapping[str, Any]) -> AlpacaEvalArguments:
+def _alpaca_arguments(path: Path, name: str, config: Mapping[str, Any]) -> TemplateArguments:
     """Return the arguments of `Protocol.from_template` for an annotator (Dubois et al. 2024).
 
     Parameters
@@ -196,7 +188,7 @@ def _template_of(path: Path, relative: str) -> Path:
     return template
 
 
-def _parser(parser: str, options: Mapping[str, Any]) -> AlpacaEvalArguments:
+def _parser(parser: str, options: Mapping[str, Any]) -> TemplateArguments:
     if parser == "regex_parser":
         matched = _required(options, "outputs_to_match").items()
         values = tuple((str(pattern), _first(place)) for place, pattern in matched)
@@ -219,7 +211,7 @@ def _parser(parser: str, options: Mapping[str, Any]) -> AlpacaEvalArguments:
     raise InputError("fn_completion_parser", shown, f"one of {_KNOWN}", "give pattern, json or parse")
 
 
-def _by_probability(options: Mapping[str, Any]) -> AlpacaEvalArguments:
+def _by_probability(options: Mapping[str, Any]) -> TemplateArguments:
     """Use the token of the best output: its probability if it is the first token, else the last one in the text."""
     first, tokens = str(_required(options, "numerator_token")), _required(options, "denominator_tokens")
     verdicts = {str(token): float(str(token) == first) for token in tokens}
@@ -235,7 +227,7 @@ def _required(options: Mapping[str, Any], name: str) -> Any:
     return options[name]
 
 
-def _document(path: str, written: str, verdicts: VerdictValues) -> AlpacaEvalArguments:
+def _document(path: str, written: str, verdicts: VerdictValues) -> TemplateArguments:
     return {"reader": Whole(JsonPath(path, verdicts), written), "choose": "single"}
 
 
@@ -254,9 +246,6 @@ def _first(preference: Any) -> float:
     if not 1 <= number <= 2:
         raise InputError("preference", preference, "1 for the first output, 2 for the second, 0 or 1.5 for a draw")
     return 2.0 - number
-
-
-TemplateArguments = dict[str, Any]
 
 
 class ProtocolFile(NamedTuple):
@@ -298,7 +287,15 @@ def arguments_of(
             raise unknown("argument", key, sorted(allowed))
     if path.is_dir():  # AlpacaEval's annotators are folders
         path = next((file for file in (path / "configs.yaml", path / "config.yaml") if file.is_file()), path)
-    arguments = _arguments(path, read_text(path), name)
+    text = read_text(path)
+    if path.suffix == ".toml":
+        arguments = _toml(path, text)
+    elif path.suffix == ".jsonl":
+        arguments = _fast_chat(path, text, name)
+    elif path.suffix in (".yaml", ".yml", ".json"):
+        arguments = _structured(path, text, name)
+    else:
+        arguments = _of_text(text, text)
     strange = [key for key in arguments if key not in allowed]
     if strange:
         raise unknown(f"key of {path.name}", strange[0], sorted(allowed))
@@ -308,20 +305,10 @@ def arguments_of(
     return {"name": path.stem} | arguments | dict(changes) | {"values": values}
 
 
-def _arguments(path: Path, text: str, name: str | None) -> TemplateArguments:
-    if path.suffix == ".toml":
-        return _toml(path, text)
-    if path.suffix == ".jsonl":
-        return _fast_chat(path, text, name)
-    if path.suffix in (".yaml", ".yml", ".json"):
-        return _structured(path, text, name)
-    return _of_text(text, text)
-
-
 def _of_text(template: Any, text: str) -> TemplateArguments:
     """Return the format of replies that a prompt itself describes."""
     formats = (of_text(text) for of_text in TEXT_FORMATS)
-    return {"template": template} | next((arguments for arguments in formats if arguments is not None), {})
+    return {"template": template, **next(filter(None, formats), {})}
 
 
 def _structured(path: Path, text: str, name: str | None) -> TemplateArguments:
@@ -378,7 +365,8 @@ def _toml(path: Path, text: str) -> TemplateArguments:
 
 def _alpaca_eval(source: ProtocolFile) -> TemplateArguments | None:
     """AlpacaEval (Dubois et al. 2024): an annotator's configuration and its template."""
-    configs = _alpaca_configs(source.document)
+    entries = source.document.items()
+    configs = {key: each for key, each in entries if isinstance(each, Mapping) and "prompt_template" in each}
     return _alpaca_arguments(source.path, *_one(source.path, configs, source.name)) if configs else None
 
 
@@ -412,7 +400,7 @@ def _open_ai(source: ProtocolFile) -> TemplateArguments | None:
     if not {"prompt", "choice_strings"} <= set(document):
         return None
     strings, scores = document["choice_strings"], document.get("choice_scores")
-    arguments: TemplateArguments = {"name": name, "template": _as_messages(document["prompt"])}
+    arguments = {"name": name, "template": _as_messages(document["prompt"])}
     if strings == "from_n":
         each = (document.get("completion_sample_templates") or {}).get("completion", "{i}. {output}\n")
         shown = each.replace("{i}", "{{ candidate.number }}").replace("{output}", "{{ candidate.text }}")
@@ -448,11 +436,8 @@ def _inspect(source: ProtocolFile) -> TemplateArguments | None:
 
 def _prometheus_file(source: ProtocolFile) -> TemplateArguments | None:
     """Prometheus 2 (Kim et al. 2024): feedback, then ``[RESULT]`` and a number or a letter."""
-    prompts = {
-        key: text
-        for key, text in source.document.items()
-        if isinstance(text, str) and re.search(r"\{response(?:_[AB])?\}", text)
-    }
+    slot = re.compile(r"\{response(?:_[AB])?\}")
+    prompts = {key: text for key, text in source.document.items() if isinstance(text, str) and slot.search(text)}
     if not prompts:
         return None
     chosen, template = _one(source.path, prompts, source.name)
@@ -475,10 +460,8 @@ def _fast_chat(path: Path, text: str, name: str | None) -> TemplateArguments:
         return arguments | {"form": "score", "scale": (1, 10), "pattern": patterns, "choose": "first"}
     if row.get("output_format") == "[[rating_a,rating_b]]":
         number = r"(\d+\.?\d*)"
-        return arguments | {
-            "pattern": [rf"\[\[{number},\s?{number}\]\]", rf"\[{number},\s?{number}\]"],
-            "choose": "first",
-        }
+        patterns = [rf"\[\[{number},\s?{number}\]\]", rf"\[{number},\s?{number}\]"]
+        return arguments | {"pattern": patterns, "choose": "first"}
     letters = {"A": 1.0, "B": 0.0, "C": 0.5}
     in_turn = tuple(Matches(((re.escape(f"[[{letter}]]"), value),)) for letter, value in letters.items())
     return arguments | {"reader": FirstOf(in_turn)}
@@ -493,10 +476,4 @@ def _one(path: Path, listed: Mapping[str, Any], name: str | None) -> tuple[str, 
     return name, listed[name]
 
 
-_DOCUMENTS: tuple[Callable[[ProtocolFile], TemplateArguments | None], ...] = (
-    _alpaca_eval,
-    _arena_hard,
-    _open_ai,
-    _inspect,
-    _prometheus_file,
-)
+_DOCUMENTS = (_alpaca_eval, _arena_hard, _open_ai, _inspect, _prometheus_file)

@@ -103,11 +103,8 @@ class Places(VerdictReader):
     def named(self, text: str) -> list[Named]:
         """Return every answer in a text, in order: the candidates named, best first, by position."""
         if self.replies == "json":
-            return [
-                (tuple(map(self._place, answers)), "ok")
-                for answers in _lists(text)
-                if not isinstance(answers[0], Mapping)
-            ]
+            lists = (entries for document in documents(text) if (entries := _list_in(document)))
+            return [(tuple(map(self._place, names)), "ok") for names in lists if not isinstance(names[0], Mapping)]
         if self.replies == "ranks":
             return [read for answers in self._tables(text) if (read := self._ranked(answers)) is not None]
         if self.replies == "best":
@@ -195,11 +192,6 @@ def _plain(name: str) -> str:
 
 def _is_rank(key: object) -> bool:
     return str(key).casefold() in ("rank", "ranking", "position", "place")
-
-
-def _lists(text: str) -> Iterator[list[Any]]:
-    """Yield the non-empty lists in a text."""
-    return (entries for document in documents(text) if (entries := _list_in(document)))
 
 
 def _list_in(document: Any) -> list[Any]:

@@ -99,8 +99,6 @@ class LabelReader(VerdictReader):
     ----------
     verdicts : sequence of (str, float)
         Each label and its value.
-    ignore_case : bool
-        Whether "tie" matches "Tie".
 
     Raises
     ------
@@ -115,30 +113,18 @@ class LabelReader(VerdictReader):
     """
 
     verdicts: VerdictValues
-    ignore_case: bool = False
 
     def __post_init__(self) -> None:
         require_verdicts(self.verdicts)
-        for inner, outer in permutations((self._spelled(label) for label, _ in self.verdicts), 2):
-            if _whole(inner, self._flags).search(outer):
+        for inner, outer in permutations((label for label, _ in self.verdicts), 2):
+            if re.search(_whole(inner), outer):
                 remedy = "put delimiters around them, such as [[A]], or give a pattern"
                 overlap = f"{inner!r}, which {outer!r} contains"
                 raise InputError("verdicts", overlap, "labels that do not contain each other", remedy)
 
     @cached_property
-    def _flags(self) -> int:
-        return re.IGNORECASE if self.ignore_case else 0
-
-    @cached_property
     def _any(self) -> re.Pattern[str]:
-        return re.compile("|".join(_whole(label, 0).pattern for label, _ in self.verdicts), self._flags)
-
-    @cached_property
-    def _values(self) -> dict[str, float]:
-        return {self._spelled(label): value for label, value in self.verdicts}
-
-    def _spelled(self, label: str) -> str:
-        return label.casefold() if self.ignore_case else label
+        return re.compile("|".join(_whole(label) for label, _ in self.verdicts))
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
@@ -153,12 +139,9 @@ class LabelReader(VerdictReader):
         """
         if not self._words or self._any.fullmatch(text.strip(" \t\r\n.*_`\"'")):
             return verdicts[-1]
-        spelled = [self._spelled(label) for label in self._words]
-        if len(set(map(str.casefold, spelled))) < len(spelled):  # sentences do not distinguish m and M
+        if len(set(map(str.casefold, self._words))) < len(self._words):  # sentences do not distinguish m and M
             return verdicts[-1] if len(set(verdicts)) == 1 else None
-        place, _ = settled(
-            text, self._words, {spelled.index(self._spelled(match)) for match in self._any.findall(text)}
-        )
+        place, _ = settled(text, self._words, {self._words.index(match) for match in self._any.findall(text)})
         return None if place is None else self.verdicts[place][1]
 
     def unread(self, text: str) -> Status:
@@ -167,7 +150,8 @@ class LabelReader(VerdictReader):
 
     def find(self, text: str) -> list[float]:
         """Return the values of all labels in a text."""
-        return [self._values[self._spelled(match[0])] for match in self._any.finditer(text)]
+        values = dict(self.verdicts)
+        return [values[label] for label in self._any.findall(text)]
 
     def write(self, value: float) -> str:
         """Return the first label for a value."""
@@ -253,11 +237,11 @@ def as_text(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
-def _whole(label: str, flags: int) -> re.Pattern[str]:
-    """Match a label unless it continues as a word."""
+def _whole(label: str) -> str:
+    """Pattern of a label that does not continue as a word."""
     before = r"(?<!\w)" if label[:1].isalnum() else ""
     after = r"(?!\w)" if label[-1:].isalnum() else ""
-    return re.compile(before + re.escape(label) + after, flags)
+    return before + re.escape(label) + after
 
 
 @dataclass(frozen=True)
@@ -348,7 +332,7 @@ class Matches(VerdictReader):
 
     Parameters
     ----------
-    values : sequence of (str, float)
+    verdicts : sequence of (str, float)
         Each pattern and its value.
     labels : sequence of (str, float), optional
         A reply for each value; by default the shortest that its pattern matches.
@@ -359,18 +343,13 @@ class Matches(VerdictReader):
     [0.0]
     """
 
-    values: VerdictValues
+    verdicts: VerdictValues
     labels: VerdictValues = ()
-
-    @property
-    def points(self) -> tuple[float, ...]:
-        """The values of all patterns."""
-        return tuple(sorted({value for _, value in self.values}))
 
     def find(self, text: str) -> list[float]:
         """Return the values of all matches, by position; matches do not overlap."""
         values: list[float] = []
-        while hits := [(match, value) for pattern, value in self.values if (match := compiled(pattern).search(text))]:
+        while hits := [(match, value) for pattern, value in self.verdicts if (match := compiled(pattern).search(text))]:
             match, value = min(hits, key=lambda pair: pair[0].start())
             values.append(value)
             text = text[max(match.end(), 1) :]
@@ -380,9 +359,9 @@ class Matches(VerdictReader):
         """Return the label for a value, or a short text that only its own pattern matches."""
         if self.labels:
             return label_of(self.labels, value)
-        pattern = label_of(self.values, value)
+        pattern = label_of(self.verdicts, value)
         texts = [*matching_texts(pattern), pattern]
-        alone = (text for text in texts if [value] == [each for own, each in self.values if compiled(own).search(text)])
+        alone = (text for text in texts if [value] == [of for own, of in self.verdicts if compiled(own).search(text)])
         return next(alone, texts[0])
 
 
@@ -479,8 +458,6 @@ class JsonPath(OfVerdicts):
         several: ``"scores.{attribute}"``.
     verdicts : sequence of (str, float), optional
         Meaning of each value; without them it is a number.
-    beside : sequence of (str, str)
-        Further keys of the object that `write` makes, with their texts.
 
     Raises
     ------
@@ -498,7 +475,6 @@ class JsonPath(OfVerdicts):
 
     path: str
     verdicts: VerdictValues = ()
-    beside: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _ = self.steps
@@ -551,7 +527,7 @@ class JsonPath(OfVerdicts):
                 document = [None] * step + [document]
             else:
                 document = [{step[0]: step[1]} | document]
-        return json.dumps({**dict(self.beside), **document} if isinstance(document, dict) else document)
+        return json.dumps(document)
 
 
 @dataclass(frozen=True)
@@ -713,8 +689,8 @@ class Function(VerdictReader):
     Parameters
     ----------
     function : callable
-        Maps a text to a number, a label of `examples`, or None if it finds nothing.
-    examples : sequence of (str, float)
+        Maps a text to a number, or to None if it finds nothing.
+    verdicts : sequence of (str, float)
         Replies and their values, so that replies can be written.
 
     Raises
@@ -730,16 +706,11 @@ class Function(VerdictReader):
     """
 
     function: Callable[[str], Any]
-    examples: VerdictValues
-
-    @property
-    def points(self) -> tuple[float, ...]:
-        """The values of the examples."""
-        return tuple(sorted({value for _, value in self.examples}))
+    verdicts: VerdictValues
 
     def __post_init__(self) -> None:
-        require_verdicts(self.examples, "examples")
-        for text, value in self.examples:
+        require_verdicts(self.verdicts, "examples")
+        for text, value in self.verdicts:
             if self.find(text) != [value]:
                 misread = f"a function that reads {text!r} as {self.find(text)}"
                 raise InputError("parse", misread, f"one that reads it as {value}")
@@ -755,4 +726,4 @@ class Function(VerdictReader):
 
     def write(self, value: float) -> str:
         """Return the first example with a value."""
-        return label_of(self.examples, value)
+        return label_of(self.verdicts, value)

@@ -90,7 +90,9 @@ class SlotText:
     def _parts(self) -> tuple[str, ...]:
         """Alternating literal text and slot names, for text in braces."""
         parts = _SLOT[self.syntax].split(self.source)
-        return tuple(part if i % 2 else self._literal(part) for i, part in enumerate(parts))
+        if self.syntax == "format":
+            parts[::2] = [part.replace("{{", "{").replace("}}", "}") for part in parts[::2]]
+        return tuple(parts)
 
     def fill(self, values: Mapping[str, object]) -> str:
         """Return the text with its slots filled.
@@ -111,9 +113,6 @@ class SlotText:
         if self.syntax == "jinja2":
             return _render(self.source, values)
         return "".join(str(values[part]) if i % 2 else part for i, part in enumerate(self._parts))
-
-    def _literal(self, piece: str) -> str:
-        return piece.replace("{{", "{").replace("}}", "}") if self.syntax == "format" else piece
 
 
 def guess_syntax(source: str) -> Syntax:
@@ -214,19 +213,16 @@ def as_turns(
 ) -> tuple[str, tuple[tuple[Role, SlotText], ...]]:
     """Return the name of the file that a template comes from, if any, and its messages."""
     stem, messages = "", template
-    if isinstance(template, Path) or (isinstance(template, str) and _names_a_file(template)):
-        path = Path(template)
-        stem, messages = path.stem, read_text(path)
+    if isinstance(template, str) and "\n" not in template and len(template) < 1024 and Path(template).is_file():
+        template = Path(template)
+    if isinstance(template, Path):
+        stem, messages = template.stem, read_text(template)
     turns: list[tuple[Role, str]] = list(split_chat(messages)) if isinstance(messages, str) else [*messages]  # type: ignore[misc]
     whole = [("system", system)] * bool(system) + turns + [("assistant", prefill)] * bool(prefill)
     if not any(role == "user" and text.strip() for role, text in whole):
         raise InputError("template", template, "a text, or messages including a user message")
     common = syntax or guess_syntax("\n".join(text for _, text in whole))
     return stem, tuple((role, SlotText(text, common)) for role, text in whole)  # type: ignore[misc]
-
-
-def _names_a_file(template: str) -> bool:
-    return "\n" not in template and len(template) < 1024 and Path(template).is_file()
 
 
 def read_text(path: Path) -> str:
@@ -381,7 +377,7 @@ def points_of(form: str, reader: VerdictReader, scale: str | tuple[float, float]
 def as_json(value: Any) -> Any:
     """Return a field in JSON-serialisable form."""
     if isinstance(value, Function):
-        return [value.function.__module__, value.function.__qualname__, value.examples]
+        return [value.function.__module__, value.function.__qualname__, value.verdicts]
     if isinstance(value, VerdictReader | SlotText):
         return [type(value).__name__, *(as_json(getattr(value, each.name)) for each in fields(value))]  # type: ignore[arg-type]
     if isinstance(value, tuple):

@@ -1,6 +1,5 @@
 """Show the judgements behind a number: prompts, replies and human scores, as cards or as a page."""
 
-from biaslab.report.evidence.cards import CardPage, show
-from biaslab.report.evidence.trials import trials_of_store
+import lazy_loader
 
-__all__ = ["CardPage", "show", "trials_of_store"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -129,7 +129,7 @@ def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.D
     for name, frame in (("judgements", judgements), ("trials", trials)):
         if not isinstance(frame, pd.DataFrame) and not (name == "trials" and frame is None):
             remedy = "use estimates.iloc[[3]] for a frame of one row" if isinstance(frame, pd.Series) else ""
-            raise InputError(name, type(frame).__name__, "a frame of trials or estimates", remedy)
+            raise InputError(name, frame, "a frame of trials or estimates", remedy)
     if not is_estimates(judgements):
         return judgements, []
     if trials is None:

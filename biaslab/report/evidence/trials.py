@@ -519,7 +519,7 @@ class _Answers:
             yield keyed[key], reply
 
 
-class _Planned:
+class _Planned(Design):
     """A probe restricted to requests that the store answers and that no earlier probe claimed."""
 
     def __init__(self, design: Design, dataset: Dataset, answers: _Answers, keys: Mapping[str, _Manner]) -> None:

@@ -7,32 +7,6 @@ those of a validation. `intervals` and `against` draw on given or new Axes and r
 declared by the probes (`biaslab.core.Metric`).
 """
 
-from biaslab.report.plots.drawing import Hover, against, hover, intervals
-from biaslab.report.plots.figure import DrawnFigures, compared, draw, inherited, promises, save, standard
-from biaslab.report.plots.headline import finding
-from biaslab.report.plots.scores import heaps, spread
-from biaslab.report.plots.style import MARKERS, PALETTE, STYLE, note, panels, share_legend, styled
+import lazy_loader
 
-__all__ = [
-    "MARKERS",
-    "PALETTE",
-    "STYLE",
-    "DrawnFigures",
-    "Hover",
-    "against",
-    "compared",
-    "draw",
-    "finding",
-    "heaps",
-    "hover",
-    "inherited",
-    "intervals",
-    "note",
-    "panels",
-    "promises",
-    "save",
-    "share_legend",
-    "spread",
-    "standard",
-    "styled",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,7 +7,8 @@ from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.measures.ranking import agreement, agreement_by_budget, compare_remedies, rank, self_consistency
+from biaslab.measures.ranking import agreement_by_budget, compare_remedies, rank, self_consistency
+from biaslab.measures.scoring import agreement
 from biaslab.probes.comparative import Comparative
 from biaslab.probes.position import Position
 from biaslab.stats.correlation import (

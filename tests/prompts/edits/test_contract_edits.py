@@ -1,16 +1,11 @@
 """What every edit owes: each module of `biaslab.prompts.edits` is found here by itself."""
 
-import importlib
-import pkgutil
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.prompts import edits
-from biaslab.prompts.edits import TextEdit, available, changes, find_edit, placed
+from biaslab.prompts.edits import available, changes, find_edit, placed
 
 #: Words in which somebody may find something to change: hedges, people, numbers, reasons, contractions, lists.
 CORPUS = [
@@ -20,20 +15,11 @@ CORPUS = [
     "Emily and Greg liked the color of the theater.",
     *bl.load_dataset("graded", limit=2).candidates["text"],
 ]
-MODULES = [
-    importlib.import_module(f"biaslab.prompts.edits.{each.name}") for each in pkgutil.iter_modules(edits.__path__)
-]
-DEFINING = [module for module in MODULES if any(isinstance(each, TextEdit) for each in vars(module).values())]
 
 
 @pytest.fixture(params=available().values(), ids=list(available()))
 def edit(request):
     return request.param.given("What happened to the bridge?")
-
-
-@pytest.mark.parametrize("module", DEFINING, ids=lambda module: module.__name__)
-def test_a_family_is_one_short_file(module):
-    assert len(Path(module.__file__).read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def test_edit_has_description_and_source(edit):

@@ -1,0 +1,9 @@
+from . import mitigation as mitigation
+from .comparison import compare as compare
+from .correction import correct as correct
+from .label_plan import (
+    LabelPlan as LabelPlan,
+    choose_contexts as choose_contexts,
+    draw_labels as draw_labels,
+    plan_labels as plan_labels,
+)

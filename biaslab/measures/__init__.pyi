@@ -1,0 +1,1 @@
+from . import ranking as ranking, scoring as scoring

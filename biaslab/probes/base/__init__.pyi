@@ -1,0 +1,22 @@
+from .cell import (
+    LABEL_MASS as LABEL_MASS,
+    Cell as Cell,
+    Estimable as Estimable,
+    Part as Part,
+    label_mass as label_mass,
+    mean_of as mean_of,
+)
+from .feature_probe import FeatureProbe as FeatureProbe
+from .pair_feature import PairFeatureProbe as PairFeatureProbe
+from .probe import (
+    FAIR as FAIR,
+    WRITTEN as WRITTEN,
+    Accepted as Accepted,
+    Probe as Probe,
+    by_configuration as by_configuration,
+    paired as paired,
+    planted as planted,
+    rated as rated,
+    scored as scored,
+)
+from .questions import PairProbe as PairProbe, ScoreProbe as ScoreProbe

@@ -1,0 +1,21 @@
+from .drawing import Hover as Hover, against as against, hover as hover, intervals as intervals
+from .figure import (
+    DrawnFigures as DrawnFigures,
+    compared as compared,
+    draw as draw,
+    inherited as inherited,
+    promises as promises,
+    save as save,
+    standard as standard,
+)
+from .headline import finding as finding
+from .scores import heaps as heaps, spread as spread
+from .style import (
+    MARKERS as MARKERS,
+    PALETTE as PALETTE,
+    STYLE as STYLE,
+    note as note,
+    panels as panels,
+    share_legend as share_legend,
+    styled as styled,
+)
