@@ -542,6 +542,9 @@ class GPTScore(Design):
 
     name: ClassVar[str] = "gpt_score"
 
+    def __post_init__(self) -> None:
+        require_fields(self)
+
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the likelihood of each candidate under the instruction of each attribute."""
         attributes = dataset.require_attributes(self.attributes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import product
 from os import PathLike
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -32,10 +32,12 @@ from biaslab.measures.scoring.pointwise import (
     read_score,
 )
 from biaslab.probes.base.probe import Probe
-from biaslab.prompts.edits.attacks import Defence, defend
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.samples import tempered
+
+if TYPE_CHECKING:
+    from biaslab.prompts.edits.attacks import Defence
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
 _PAIR_ANSWERS = get_args(VerdictAnswer)
@@ -174,7 +176,11 @@ class PairProbe(Probe):
             whole = "".join(parts)
             prompt = whole.strip()
             about = About(context[0], names, texts, (attribute,), source, labels, edits=edits)
-            defended = prompt if defence == "none" else defend(prompt, defence)
+            defended = prompt
+            if defence != "none":
+                from biaslab.prompts.edits.attacks import defend
+
+                defended = defend(prompt, defence)
             kept = parts if len(whole) == len(prompt) and defended is prompt else ()
             samples = range(0 if exact else self.replicates)
             requests = [Completion(defended, self.temperature, 32, k, self.seed, about) for k in samples]
