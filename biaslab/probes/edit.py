@@ -662,12 +662,9 @@ def whole(
     if lacking:
         columns = dict.fromkeys(ITEM, object) | dict.fromkeys((*keep, *levels), float)
         blank = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
-        why = (
-            "the edit changes none of the texts"
-            if trials.empty
-            else f"no text was judged as {lacking[0].split(',')[0]}"
-        )
-        blank.attrs.update(n_trials=0, n_dropped=0, why=f"undefined: {why}")
+        unjudged = f"undefined: no text was judged as {lacking[0].partition(',')[0]}"
+        why = "undefined: the edit changes none of the texts" if trials.empty else unjudged
+        blank.attrs.update(n_trials=0, n_dropped=0, why=why)
         return blank
     with warnings.catch_warnings():
         if not loud:
