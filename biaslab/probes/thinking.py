@@ -249,7 +249,6 @@ def _name_of(budget: object) -> str:
     return str(as_thinking(budget))  # type: ignore[arg-type]
 
 
-_Condition = tuple[Any, ...]  # condition values of one row of the metric, None if empty
 _PER = 1000  # judgements to which dollars refer
 _POINTS = 100  # points per unit
 _EXACT_SCORES = 'undefined: expected scores are exact and have no sampling noise; use answer="text"'
@@ -314,7 +313,7 @@ class Budgets:
         return replace(self.cell, trials=self.cell.trials[self.cell.trials["thinking"] == name])
 
     @cached_property
-    def _parts(self) -> dict[str, dict[_Condition, Part]]:
+    def _parts(self) -> dict[str, dict[CellKey, Part]]:
         """Results of the probe at each budget, by the conditions of its rows."""
         return {name: _measured(self.probe, self.metric, self.cell_of(name)) for name in self.names}
 
@@ -322,7 +321,7 @@ class Budgets:
         own = {column: value for column, value in part.condition.items() if column != "human_gap"}
         return {"measured": self.metric.name, "thinking": name, "against": against, **own}
 
-    def _shifts(self, key: _Condition, name: str) -> dict[str, Estimable]:
+    def _shifts(self, key: CellKey, name: str) -> dict[str, Estimable]:
         """Return the shift of the metric at a budget, and the metrics derived from it."""
         metrics: dict[str, Estimable] = {
             "thinking_shift": partial(self._shift, key, name),
@@ -334,7 +333,7 @@ class Budgets:
             metrics["dollars_per_point"] = partial(self._per_point, key, name, "dollars")
         return metrics
 
-    def _shift(self, key: _Condition, name: str) -> Estimate:
+    def _shift(self, key: CellKey, name: str) -> Estimate:
         """Return the metric at a budget minus that at the first, by the jackknife over units."""
         values = self._pair(key, name)
         for budget, value in zip((self.names[0], name), values[0], strict=True):
@@ -345,11 +344,11 @@ class Budgets:
         shift = self._jackknifed(values).combined([-1.0, 1.0])
         return shift.noted(self._note_thoughts(name))
 
-    def _reduction(self, key: _Condition, name: str) -> Estimate:
+    def _reduction(self, key: CellKey, name: str) -> Estimate:
         distances, weights = self._distances(key, name)
         return replace(self._jackknifed(distances).combined(weights), p_value=math.nan, mde=math.nan)
 
-    def _per_point(self, key: _Condition, name: str, unit: str) -> Estimate:
+    def _per_point(self, key: CellKey, name: str, unit: str) -> Estimate:
         """Return the cost per point: additional cost over reduction of the bias."""
         distances, weights = self._distances(key, name)
         if not weights @ distances[0] > 0:
@@ -358,11 +357,11 @@ class Budgets:
         for budget in (self.names[0], name):
             asked = of_judgements(self.cell_of(budget).trials)
             cost = tokens(asked) if unit == "tokens" else dollars(asked, self.prices)
-            costs.append(cost.without_each(self._units.number(cost.context), self._units.size))
+            costs.append(cost.without_each(self._unit_of(cost.context), self._units.size))
         joint = self._jackknifed(np.column_stack([distances, *costs]))
         return joint.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
 
-    def _noise(self, key: _Condition, name: str) -> Estimate:
+    def _noise(self, key: CellKey, name: str) -> Estimate:
         """Return the standard deviation of a shift due to the sampling of replies."""
         variance, df = 0.0, 0
         for budget in (self.names[0], name):
@@ -379,7 +378,7 @@ class Budgets:
         method = f"χ² over replicates, {df} df"
         return Estimate(math.sqrt(variance), math.nan, low, high, math.nan, math.nan, self._units.size, method)
 
-    def _distances(self, key: _Condition, name: str) -> tuple[Floats, Floats]:
+    def _distances(self, key: CellKey, name: str) -> tuple[Floats, Floats]:
         """Return distances from the null at the first and at another budget, and weights of the reduction."""
         distances = self._pair(key, name) - (self.metric.null or 0.0)
         return distances, np.sign(distances[0]) * [1.0, -1.0]
@@ -387,31 +386,31 @@ class Budgets:
     def _jackknifed(self, values: Floats) -> Together:
         return Together.jackknifed(values, self._units.size, self.cell.resampling.level)
 
-    def _pair(self, key: _Condition, name: str) -> Floats:
+    def _pair(self, key: CellKey, name: str) -> Floats:
         """Return the metric at the first and at another budget, over all trials and then leaving out each unit."""
         return np.column_stack([self._column(key, each) for each in (self.names[0], name)])
 
-    def _column(self, key: _Condition, name: str) -> Floats:
+    def _column(self, key: CellKey, name: str) -> Floats:
         if (key, name) not in self._columns:
             self._columns[key, name] = self._left_out(key, name)
         return self._columns[key, name]
 
     @cached_property
-    def _columns(self) -> dict[tuple[_Condition, str], Floats]:
+    def _columns(self) -> dict[tuple[CellKey, str], Floats]:
         return {}
 
-    def _left_out(self, key: _Condition, name: str) -> Floats:
+    def _left_out(self, key: CellKey, name: str) -> Floats:
         """Return the metric over all trials, then without each unit; NaN where undefined."""
-        metric, units = self._parts[name][key].metrics[self.metric.name], self._units
+        metric, size = self._parts[name][key].metrics[self.metric.name], self._units.size
         if isinstance(metric, Ratio) and self.cell.resampling.weights != "contexts":
-            return metric.without_each(units.number(metric.context), units.size)
+            return metric.without_each(self._unit_of(metric.context), size)
         trials = self.cell_of(name).trials
-        number = units.number(trials["context_id"])
-        left = [] if self.cell.resampling.values_only else [trials[number != unit] for unit in range(units.size)]
+        number = self._unit_of(trials["context_id"])
+        left = [] if self.cell.resampling.values_only else [trials[number != unit] for unit in range(size)]
         values = [self._value(key, rows) for rows in (trials, *left)]
-        return np.array(values + [math.nan] * (1 + units.size - len(values)))
+        return np.array(values + [math.nan] * (1 + size - len(values)))
 
-    def _value(self, key: _Condition, trials: pd.DataFrame) -> float:
+    def _value(self, key: CellKey, trials: pd.DataFrame) -> float:
         """Return the metric of some trials; NaN if undefined."""
         quick = quickly(self.probe)
         cell = replace(self.cell, trials=trials, resampling=quick.resampling)
@@ -420,10 +419,15 @@ class Budgets:
             return math.nan if part is None else _estimate(part.metrics[self.metric.name], cell).estimate
 
     @cached_property
-    def _units(self) -> _Units:
-        return _Units.of(self.cell)
+    def _units(self) -> pd.Index:
+        """Jackknife units of the cell: its contexts, with those that share requests merged."""
+        return pd.Index(np.asarray(self.cell.resampling.cluster_of(self.cell.trials["context_id"]), object)).unique()
 
-    def _why_not(self, key: _Condition, name: str) -> str:
+    def _unit_of(self, contexts: ArrayLike) -> Codes:
+        """Return the number of the unit of each context."""
+        return self._units.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
+
+    def _why_not(self, key: CellKey, name: str) -> str:
         """Return why the metric is undefined at a budget."""
         note = _estimate(self._parts[name][key].metrics[self.metric.name], self.cell).note
         return note or f"undefined: no estimate at the budget {name}"
@@ -441,27 +445,7 @@ class Budgets:
         return "; ".join(notes)
 
 
-@dataclass(frozen=True)
-class _Units:
-    """Jackknife units of a cell: its contexts, with those that share requests merged."""
-
-    cell: Cell
-    names: pd.Index
-
-    @classmethod
-    def of(cls, cell: Cell) -> _Units:
-        return cls(cell, pd.Index(np.asarray(cell.resampling.cluster_of(cell.trials["context_id"]), object)).unique())
-
-    @property
-    def size(self) -> int:
-        return len(self.names)
-
-    def number(self, contexts: ArrayLike) -> Codes:
-        """Return the number of the unit of each context."""
-        return self.names.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
-
-
-def _measured(probe: Probe, metric: Metric, cell: Cell) -> dict[_Condition, Part]:
+def _measured(probe: Probe, metric: Metric, cell: Cell) -> dict[CellKey, Part]:
     """Return a probe's results for one metric of a cell, without breakdowns."""
     chosen = replace(cell, chosen=(metric.name,), everything=False)
     parts = [part for part in probe.measure(chosen) if metric.name in part.metrics]
