@@ -28,7 +28,7 @@ from biaslab.probes.base.probe import FAIR, Accepted, Probe, planted
 from biaslab.probes.base.questions import settle
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, undefined, without_interval
-from biaslab.stats.joint_jackknife import Together, quickly, suppressed_data_warnings
+from biaslab.stats.joint_jackknife import CellKey, Together, quickly, suppressed_data_warnings
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import estimate_alpha
 from biaslab.stats.samples import agreement_within
