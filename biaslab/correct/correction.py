@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,7 +15,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
-from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
+from biaslab.correct.contrasts import ESTIMANDS, Estimand, LabelledContrast, contrasts
 from biaslab.correct.estimators import (
     Fitted,
     Slope,
@@ -197,13 +197,13 @@ def _rows(
             for contrast, fit in zip(listed, fits, strict=True):
                 scaled = replace(fit, logit=contrast.is_share and name in ("human", "ppi"))
                 estimate = scaled.estimate(target, settings.level, contrast.null, contrast.bounds)
-                yield work.row(name, contrast, asdict(estimate), settings)
+                yield work.row(name, contrast, estimate.row(), settings)
             continue
         how = (target, settings.level, settings.seed)
         values, places = at_once(fits, *how, bounds=listed[0].bounds), ranks(fits, *how)
         for metric, estimates in ((listed[0].metric, values), ("rank", places)):
             for contrast, estimate in zip(listed, estimates, strict=True):
-                yield work.row(name, replace(contrast, metric=metric), asdict(estimate), settings)
+                yield work.row(name, replace(contrast, metric=metric), estimate.row(), settings)
 
 
 class _Work:
@@ -213,7 +213,7 @@ class _Work:
         self.cell, self.estimand, self.contexts = cell, estimand, cell.contexts
         self._slope: Slope | None = None
 
-    def applies(self, name: Correction, listed: Sequence[Contrast]) -> bool:
+    def applies(self, name: Correction, listed: Sequence[LabelledContrast]) -> bool:
         """Check whether a correction applies to the estimand and items."""
         if name == "judge":
             return self.estimand != "agreement"
@@ -224,7 +224,7 @@ class _Work:
             return self.estimand != "agreement" and covered
         return True
 
-    def fit(self, name: Correction, contrast: Contrast) -> Fitted:
+    def fit(self, name: Correction, contrast: LabelledContrast) -> Fitted:
         """Estimate one quantity with one correction."""
         if not self.applies(name, [contrast]):
             allowed = [other for other in CORRECTIONS if self.applies(other, [contrast])]
@@ -247,7 +247,7 @@ class _Work:
             return rogan_gladen(sums, both.judged_labelled[:, 0])
         return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
 
-    def slope(self, contrast: Contrast) -> Slope:
+    def slope(self, contrast: LabelledContrast) -> Slope:
         """Return the covariate's slope; for wins over another system, from their own pairs if there are scores."""
         wins = contrast.metric == "win_rate" and not self.cell.pairs
         within = not (self.cell.pairs or wins)
@@ -257,7 +257,9 @@ class _Work:
             self._slope = Slope.of(self.cell.items, self.contexts, self.cell.probability, within)
         return self._slope
 
-    def row(self, name: Correction, contrast: Contrast, estimate: dict[str, Any], how: Resampling) -> dict[str, Any]:
+    def row(
+        self, name: Correction, contrast: LabelledContrast, estimate: dict[str, Any], how: Resampling
+    ) -> dict[str, Any]:
         """Return a row of the frame."""
         where = {"system": contrast.system, "other": contrast.other, "correction": name}
         counts = {"n_trials": self.cell.n_trials, "n_dropped": self.cell.n_dropped}
@@ -363,7 +365,7 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
             worst[better] -= 1
     method = f"max-t over {len(pairs)} differences, contexts"
     return [
-        Estimate(float(p), np.nan, float(low), float(high), np.nan, np.nan, fit.contexts, method, fit.note)
+        Estimate(float(p), np.nan, float(low), float(high), np.nan, np.nan, fit.contexts, method, (fit.note,))
         for p, low, high, fit in zip(places, best, worst, fits, strict=True)
     ]
 

@@ -14,7 +14,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
-from biaslab.core.checks import check_spending, did_you_mean, require_one_of, require_whole
+from biaslab.core.checks import check_spending, did_you_mean, fits, require_one_of, require_whole
 from biaslab.core.errors import (
     InexactLabelsWarning,
     InputError,
@@ -189,11 +189,7 @@ class ApiJudge(BaseJudge):
         omitted = tuple(sorted(omit.split(",") if isinstance(omit, str) and omit else omit))
         for name in omitted:
             require_one_of("omit", name, ("temperature", "seed", "stop", "system"))
-        if (
-            isinstance(default_temperature, bool)
-            or not isinstance(default_temperature, Real)
-            or default_temperature < 0
-        ):
+        if not fits(default_temperature, float) or default_temperature < 0:
             raise InputError("default_temperature", default_temperature, "a number of at least 0")
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
