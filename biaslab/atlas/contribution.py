@@ -26,7 +26,7 @@ from biaslab.atlas.judgements import (
     save_rows,
 )
 from biaslab.atlas.release_trend import released as known_dates
-from biaslab.atlas.sources import SOURCES, LogSource
+from biaslab.atlas.sources import SOURCES, AtlasSource
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.logs.audit import audit
@@ -139,7 +139,7 @@ def add(
     _require_new_judgements(digest, others)
     _require_own_verdicts(trials)
     trials = coded(trials)
-    source_facts = LogSource(source, title or source, repository, licence, "", False, (), "", "")
+    source_facts = AtlasSource(source, title or source, repository, licence, "", False, (), "", "")
     rows = estimate_source(trials, source_facts, resampling=resampling)
     if rows.empty:
         raise InputError(
@@ -346,7 +346,9 @@ def _compared(one: Contribution, folder: Path, resampling: Resampling | None) ->
     trials = load_rows(folder, name)
     if len(trials) != one.log["judgements"]:
         return f"{len(trials)} judgements, but the data card says {one.log['judgements']}", None
-    source = LogSource(name, one.source["title"], one.source["repository"], one.source["licence"], "", True, (), "", "")
+    source = AtlasSource(
+        name, one.source["title"], one.source["repository"], one.source["licence"], "", True, (), "", ""
+    )
     again = estimate_source(trials, source, resampling=resampling)
     recomputed = replace(one, estimates=again, version=str(again["version"].iloc[0]))
     return _difference(one.estimates, again) or _card_difference(one, folder), recomputed
@@ -399,7 +401,7 @@ _OF_OTHERS = ("human_alpha", "alpha_gap")  # about the people it is compared wit
 
 def estimate_source(
     trials: pd.DataFrame,
-    source: LogSource,
+    source: AtlasSource,
     perplexities: pd.DataFrame | None = None,
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
@@ -408,7 +410,7 @@ def estimate_source(
     Parameters
     ----------
     trials : pandas.DataFrame
-        As returned by `biaslab.atlas.sources.Source.read` or `biaslab.atlas.trials`.
+        As returned by `biaslab.atlas.sources.AtlasSource.read` or `biaslab.atlas.trials`.
     source : Source
         Their source.
     perplexities : pandas.DataFrame, optional
@@ -503,6 +505,6 @@ def tidy(estimates: pd.DataFrame) -> pd.DataFrame:
         raise InputError("estimates", others, f"conditions among {', '.join(CONDITIONS)}", "add them to CONDITIONS")
     blank = {name: kept[name].replace("", np.nan) for name in CONDITIONS if name in kept}
     filled = kept.assign(**blank).dropna(axis="columns", how="all")
-    counts: Mapping[str, str] = dict.fromkeys(_COUNTS, "int64")
+    counts: Mapping[str, str] = {name: "int64" for name in _COUNTS if name in filled}
     columns = [name for name in fixed if name in filled]
     return filled[columns].astype(counts).reset_index(drop=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LogSource:
+class AtlasSource:
     """Published judgements.
 
     Parameters
@@ -90,17 +90,17 @@ class LogSource:
             raise InputError("folder", str(folder), f"a folder with {', '.join(missing)}", remedy)
 
 
-def _read_sources() -> Iterator[LogSource]:
+def _read_sources() -> Iterator[AtlasSource]:
     for entry in tomllib.loads(files(__package__).joinpath("sources.toml").read_text(encoding="utf-8"))["source"]:
         entry["files"] = tuple(entry["files"])
-        yield LogSource(**entry)
+        yield AtlasSource(**entry)
 
 
 #: All sources, as listed in ``sources.toml`` next to this module.
 SOURCES = tuple(_read_sources())
 
 
-def find_source(name: str) -> LogSource:
+def find_source(name: str) -> AtlasSource:
     """Return the source of that name.
 
     Raises

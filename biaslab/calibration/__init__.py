@@ -199,7 +199,8 @@ def validate_all(
 
 def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], population: int, jobs: int, seed: int) -> None:
     smallest = (("studies", studies, 1), ("population", population, 2), ("jobs", jobs, 1), ("seed", seed, 0))
-    for name, value, least in (*smallest, *(("contexts", g, 2) for g in (*contexts, *curve))):
+    sizes = [*(("contexts", size, 2) for size in contexts), *(("curve", size, 2) for size in curve)]
+    for name, value, least in (*smallest, *sizes):
         require_whole(name, int(value) if isinstance(value, np.integer) else value, least)
 
 

@@ -234,6 +234,7 @@ class PairFeatures:
             asked="pair",
             template=1,
             scale="",
+            likelihood_judge="given",  # of familiarity; other probes have no such condition
             human_gap=pairs["human"] - pairs["opponent_human"],
             **draws.answered(value),
             low=np.where(apart > 0, value, 1 - value) < 0.5,

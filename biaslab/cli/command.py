@@ -16,8 +16,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Texts = Mapping[str, tuple[str | None, str]]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+OptionTexts = Mapping[str, tuple[str | None, str]]
 
 _SHORT = {"param": "-p", "yes": "-y"}
 _SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : (.*))?\n((?: +.*\n?|\n)+)", re.MULTILIN
 _SENTENCE_END = re.compile(r"(?<=[.])\s+(?=[A-Z])")
 
 #: Metavariable and help of options that mean the same in every command that does not document them itself.
-COMMON: Texts = {
+COMMON: OptionTexts = {
     "judge": (None, "The judge; see `biaslab list`."),
     "dataset": (None, "The data set; see `biaslab list`."),
     "path": (None, "File or folder of a data set that is not bundled with biaslab."),
@@ -47,7 +47,7 @@ COMMON: Texts = {
 
 def command(
     app: typer.Typer, name: str | None = None, calls: str = "", takes: Sequence[str] = ()
-) -> Callable[[Function], Function]:
+) -> Callable[[_Function], _Function]:
     """Add a function to an app as a command.
 
     Positional-only parameters become arguments, and all others options: ``order_unknown`` is ``--order-unknown``, and
@@ -69,7 +69,7 @@ def command(
         Names of these parameters.
     """
 
-    def add(function: Function) -> Function:
+    def add(function: _Function) -> _Function:
         class Command(TyperCommand):
             """A command that builds its options when they are first needed."""
 
@@ -123,7 +123,7 @@ def _flat(function: Callable[..., Any], calls: str, takes: Sequence[str]) -> Cal
     return run
 
 
-def _taken(function: Callable[..., Any], names: Sequence[str], texts: Texts) -> Iterator[Parameter]:
+def _taken(function: Callable[..., Any], names: Sequence[str], texts: OptionTexts) -> Iterator[Parameter]:
     """Yield options for parameters of a function of the package; the help is the first sentence of their text."""
     annotations = {name: function.__annotations__[name] for name in names}  # others may be known to type checkers only
     hints = get_type_hints(SimpleNamespace(__annotations__=annotations), vars(resolve_name(function.__module__)))
@@ -145,7 +145,7 @@ def _default(parameter: Parameter) -> Any:
     return ... if parameter.default is Parameter.empty else parameter.default
 
 
-def _option(name: str, hint: Any, default: Any, texts: Texts) -> Parameter:
+def _option(name: str, hint: Any, default: Any, texts: OptionTexts) -> Parameter:
     if get_origin(hint) is Annotated:  # declared in full
         return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
     metavar, words = _text(name, texts)
@@ -155,7 +155,7 @@ def _option(name: str, hint: Any, default: Any, texts: Texts) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=option, annotation=hint)
 
 
-def _text(name: str, texts: Texts) -> tuple[str | None, str]:
+def _text(name: str, texts: OptionTexts) -> tuple[str | None, str]:
     return texts[name] if name in texts else COMMON[name]
 
 

@@ -191,7 +191,7 @@ def make_probes(
     probes = []
     for kind in classes:
         protocol = next((by_form[form] for form in _preferred(kind, by_form)), None)
-        probes.append(_make(kind, {**options, "protocol": protocol}, _of(kind, written)))
+        probes.append(_make(kind, {**options, "protocol": protocol}, written))
     return probes
 
 
@@ -199,7 +199,7 @@ def _by_form(files: Sequence[Path], classes: Sequence[type[Probe]]) -> dict[str,
     """Load protocols; raise `InputError` if no probe takes one of them."""
     from biaslab.prompts.protocols import Protocol
 
-    forms = {kind.name: forms_of(kind) for kind in classes}
+    forms = {kind.name: kind.protocol_forms for kind in classes}
     by_form: dict[str, Protocol] = {}
     for protocol in map(Protocol.loaded, files):
         if not any(protocol.form in each for each in forms.values()):
@@ -215,15 +215,10 @@ def _by_form(files: Sequence[Path], classes: Sequence[type[Probe]]) -> dict[str,
     return by_form
 
 
-def forms_of(kind: type[Probe]) -> list[str]:
-    """Return the forms of protocol that a probe accepts."""
-    return list(kind.protocol_forms)
-
-
 def _preferred(kind: type[Probe], forms: Iterable[str]) -> list[str]:
     """Return which of these forms a probe accepts, its default form first."""
-    usual = [f"{form}s" for form in forms if (f"{form}s",) == tuple(getattr(kind, "asks", ()))]
-    return sorted((form for form in forms if form in forms_of(kind)), key=lambda form: f"{form}s" not in usual)
+    asks = tuple(getattr(kind, "asks", ()))
+    return sorted((form for form in forms if form in kind.protocol_forms), key=lambda form: asks != (f"{form}s",))
 
 
 @cache
@@ -241,27 +236,20 @@ def hints(kind: type[Probe]) -> dict[str, Any]:
     return hints_by_name
 
 
-def _of(kind: type[Probe], written: Mapping[str, str]) -> dict[str, Any]:
-    """Parse the values meant for a probe; ``PROBE.NAME`` overrides ``NAME``."""
-    types, values = hints(kind), {}
-    for name in sorted(written, key=lambda name: name.startswith(f"{kind.name}.")):
-        plain = name.removeprefix(f"{kind.name}.")
-        if plain in types:
-            values[plain] = read(plain, written[name], types[plain])
-    return values
-
-
-def _make(kind: type[Probe], options: Mapping[str, Any], values: Mapping[str, Any]) -> Probe:
-    """Create a probe; `values` override `options`, and names such as ``resampling.level`` set resampling parameters."""
+def _make(kind: type[Probe], options: Mapping[str, Any], written: Mapping[str, str]) -> Probe:
+    """Create a probe; `written` values override `options`, and ``PROBE.NAME`` overrides ``NAME``."""
     from biaslab.stats.resample import Resampling
 
-    known = kind.__dataclass_fields__
+    known, types = kind.__dataclass_fields__, hints(kind)
     arguments = {name: value for name, value in options.items() if name in known and value is not None}
     if "seed" in arguments:
         arguments["resampling"] = Resampling(seed=arguments["seed"])
-    for name, value in values.items():
-        field, _, inner = name.partition(".")
-        arguments[field] = replace(arguments.get(field, Resampling()), **{inner: value}) if inner else value
+    for name in sorted(written, key=lambda name: name.startswith(f"{kind.name}.")):
+        plain = name.removeprefix(f"{kind.name}.")
+        if plain in types:
+            value = read(plain, written[name], types[plain])
+            field, _, inner = plain.partition(".")
+            arguments[field] = replace(arguments.get(field, Resampling()), **{inner: value}) if inner else value
     return kind(**arguments)
 
 
@@ -292,8 +280,3 @@ def table(estimates: pd.DataFrame) -> str:
 
 def _number(value: float) -> str:
     return "" if value != value else f"{value:.3f}"
-
-
-def first_line(text: str | None) -> str:
-    """Return the first line of a docstring."""
-    return (text or "").strip().partition("\n")[0]

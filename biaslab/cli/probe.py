@@ -16,7 +16,6 @@ from biaslab.cli.command import command
 from biaslab.cli.options import (
     DataOptions,
     PriceOptions,
-    first_line,
     make_probe,
     require_table,
     table,
@@ -144,7 +143,7 @@ def list_everything() -> None:
 
     notebooks = {path.stem: str(path) for path in list_notebooks()}
     listed = {
-        "Probes": {name: first_line(kind.__doc__) for name, kind in probes.available().items()},
+        "Probes": {name: (kind.__doc__ or "").partition("\n")[0] for name, kind in probes.available().items()},
         "Data sets": datasets.available(),
         "Prompts": {name: re.split(r"\. (?=[A-Z])", origin)[0] for name, origin in prompts.available().items()},
         "Judges": judges.available(),

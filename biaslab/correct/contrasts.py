@@ -22,7 +22,7 @@ _TIE = 0.5
 
 
 @dataclass(frozen=True)
-class Contrast:
+class LabelledContrast:
     """A quantity to estimate.
 
     Parameters
@@ -55,7 +55,7 @@ class Contrast:
         return self.metric in ("win_rate", "accuracy", "rank_agreement")
 
 
-def contrasts(cell: LabelledCell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[Contrast]:
+def contrasts(cell: LabelledCell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[LabelledContrast]:
     """Yield the quantities to estimate for a cell.
 
     Raises
@@ -89,13 +89,15 @@ def systems_of(cell: LabelledCell) -> list[str]:
     return list(dict.fromkeys(map(str, pd.concat(names))))
 
 
-def mean_score(cell: LabelledCell, system: str) -> Contrast:
+def mean_score(cell: LabelledCell, system: str) -> LabelledContrast:
     """Return the mean score of a system."""
     bounds = cell.scale or (-np.inf, np.inf)
-    return Contrast("mean_score", system, "", cell.items[cell.items["system"] == system], None, bounds, reference=True)
+    return LabelledContrast(
+        "mean_score", system, "", cell.items[cell.items["system"] == system], None, bounds, reference=True
+    )
 
 
-def _of_two(cell: LabelledCell, estimand: Estimand, systems: Sequence[str]) -> Iterator[Contrast]:
+def _of_two(cell: LabelledCell, estimand: Estimand, systems: Sequence[str]) -> Iterator[LabelledContrast]:
     """Yield the difference or win rate of each pair of systems that were judged on common contexts."""
     any_pair = False
     for one, two in combinations(systems, 2):
@@ -105,9 +107,9 @@ def _of_two(cell: LabelledCell, estimand: Estimand, systems: Sequence[str]) -> I
         any_pair = True
         if estimand == "difference":
             width = cell.scale[1] - cell.scale[0] if cell.scale else np.inf
-            yield Contrast("score_difference", one, two, items, 0.0, (-width, width))
+            yield LabelledContrast("score_difference", one, two, items, 0.0, (-width, width))
         else:
-            yield Contrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
+            yield LabelledContrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
     if not any_pair:
         reason = f"no context has two of {', '.join(map(str, systems))}"
         raise TrialsError("judged", reason, "two systems judged on the same contexts")
@@ -125,11 +127,11 @@ def _swapped(items: pd.DataFrame) -> pd.DataFrame:
     return items.assign(value=1 - items["value"], human=1 - items["human"], covariate=-items["covariate"], **names)
 
 
-def _against_all(cell: LabelledCell, system: str) -> Contrast:
+def _against_all(cell: LabelledCell, system: str) -> LabelledContrast:
     """Return the win rate of a system over all systems it was compared with."""
     own, turned = (cell.items[cell.items[name] == system] for name in ("system", "opponent"))
     items = pd.concat([own, _swapped(turned)], ignore_index=True)
-    return Contrast("win_rate", system, "all others", items, 0.5, (0.0, 1.0))
+    return LabelledContrast("win_rate", system, "all others", items, 0.5, (0.0, 1.0))
 
 
 def _facing(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
@@ -145,7 +147,7 @@ def _won(items: pd.DataFrame) -> pd.DataFrame:
     return items.assign(**{name: (np.sign(np.round(items[name], 9)) + 1) * _TIE for name in ("value", "human")})
 
 
-def agreement(cell: LabelledCell) -> Contrast:
+def agreement(cell: LabelledCell) -> LabelledContrast:
     """Return the judge's agreement with humans; for contexts without labels, use the judge's confidence.
 
     For pairs: the share of human decisions with which the judge agrees; its confidence is max(p, 1 − p). For scores:
@@ -154,7 +156,7 @@ def agreement(cell: LabelledCell) -> Contrast:
     if cell.pairs:
         decided = cell.items.assign(human=_agrees(cell.items), shown=cell.items["human"].notna())
         sure = np.maximum(decided["value"], 1 - decided["value"])
-        return Contrast("accuracy", "", "", decided.assign(value=sure), 0.5, (0.0, 1.0))
+        return LabelledContrast("accuracy", "", "", decided.assign(value=sure), 0.5, (0.0, 1.0))
     known = cell.items[cell.items["human"].notna() & cell.items["value"].notna()]
     values = context_correlations(known, "value", "human", "spearman", "context_id")
     by_context = pd.Series(values, known["context_id"].unique())
@@ -162,7 +164,7 @@ def agreement(cell: LabelledCell) -> Contrast:
     rows = pd.DataFrame({"context_id": sure.index, "value": sure.to_numpy(float), "covariate": np.nan})
     rows["human"] = by_context.reindex(rows["context_id"]).to_numpy(float)
     rows["shown"] = rows["context_id"].isin(by_context.index)
-    return Contrast("rank_agreement", "", "", rows, 0.0, (-1.0, 1.0))
+    return LabelledContrast("rank_agreement", "", "", rows, 0.0, (-1.0, 1.0))
 
 
 def _agrees(items: pd.DataFrame) -> pd.Series:

@@ -15,7 +15,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
-from biaslab.correct.contrasts import ESTIMANDS, Contrast, Estimand, contrasts
+from biaslab.correct.contrasts import ESTIMANDS, Estimand, LabelledContrast, contrasts
 from biaslab.correct.estimators import (
     Fitted,
     Slope,
@@ -213,7 +213,7 @@ class _Work:
         self.cell, self.estimand, self.contexts = cell, estimand, cell.contexts
         self._slope: Slope | None = None
 
-    def applies(self, name: Correction, listed: Sequence[Contrast]) -> bool:
+    def applies(self, name: Correction, listed: Sequence[LabelledContrast]) -> bool:
         """Check whether a correction applies to the estimand and items."""
         if name == "judge":
             return self.estimand != "agreement"
@@ -224,7 +224,7 @@ class _Work:
             return self.estimand != "agreement" and covered
         return True
 
-    def fit(self, name: Correction, contrast: Contrast) -> Fitted:
+    def fit(self, name: Correction, contrast: LabelledContrast) -> Fitted:
         """Estimate one quantity with one correction."""
         if not self.applies(name, [contrast]):
             allowed = [other for other in CORRECTIONS if self.applies(other, [contrast])]
@@ -247,7 +247,7 @@ class _Work:
             return rogan_gladen(sums, both.judged_labelled[:, 0])
         return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
 
-    def slope(self, contrast: Contrast) -> Slope:
+    def slope(self, contrast: LabelledContrast) -> Slope:
         """Return the covariate's slope; for wins over another system, from their own pairs if there are scores."""
         wins = contrast.metric == "win_rate" and not self.cell.pairs
         within = not (self.cell.pairs or wins)
@@ -257,7 +257,9 @@ class _Work:
             self._slope = Slope.of(self.cell.items, self.contexts, self.cell.probability, within)
         return self._slope
 
-    def row(self, name: Correction, contrast: Contrast, estimate: dict[str, Any], how: Resampling) -> dict[str, Any]:
+    def row(
+        self, name: Correction, contrast: LabelledContrast, estimate: dict[str, Any], how: Resampling
+    ) -> dict[str, Any]:
         """Return a row of the frame."""
         where = {"system": contrast.system, "other": contrast.other, "correction": name}
         counts = {"n_trials": self.cell.n_trials, "n_dropped": self.cell.n_dropped}

@@ -16,7 +16,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count, require_one_of, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import Metric, declare_metrics
-from biaslab.correct.contrasts import Contrast, Estimand, contrasts
+from biaslab.correct.contrasts import Estimand, LabelledContrast, contrasts
 from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
 from biaslab.correct.labels import LabelledCell, pair_items, read_cells
@@ -167,7 +167,7 @@ def plan_labels(
 
 
 def _planned(
-    cell: LabelledCell, contrast: Contrast, effect: float, target: Target, power: float, alpha: float
+    cell: LabelledCell, contrast: LabelledContrast, effect: float, target: Target, power: float, alpha: float
 ) -> LabelPlan | None:
     """Plan the labels for one quantity; None if the pilot is too small or its labels do not vary between contexts."""
     sums = summed(contrast.items, cell.contexts, cell.probability)

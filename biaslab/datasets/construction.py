@@ -1,7 +1,7 @@
 """The bundled data sets, constructed for biaslab: originals degraded in documented ways, with the resulting scores.
 
 The candidates of `graded` and `dialogues` are degraded by `tools.constructed`, which writes the files read here. Those
-of `lengths` and `dialogue_sets` are made on loading. Not human ratings: scores follow from the construction.
+of `lengths` and `dialogue_sets` are made on loading. Nobody rated anything: scores follow from the construction.
 """
 
 from __future__ import annotations

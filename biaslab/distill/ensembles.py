@@ -160,7 +160,7 @@ class WeightedEvaluators:
     Examples
     --------
     >>> both = WeightedEvaluators({"coherence": one, "fluency": other}, tune_weights(...))  # doctest: +SKIP
-    >>> policy, history = bl.distill.reinforcement("smollm2-135m", data, both)                # doctest: +SKIP
+    >>> policy, history = bl.distill.reinforce("smollm2-135m", data, both)                # doctest: +SKIP
     """
 
     attribute = MULTIPLE

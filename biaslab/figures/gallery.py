@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -20,29 +19,7 @@ from biaslab.report.wording import span, templates, version
 _FIRST = ("atlas", "replications")
 
 
-@dataclass(frozen=True)
-class Line:
-    """One notebook of a run, for the index.
-
-    Parameters
-    ----------
-    notebook : str
-        Name of the notebook.
-    made : str
-        What was made, from which inputs.
-    seconds : float
-        Duration.
-    cost : str
-        Replies asked and from the store, with tokens.
-    """
-
-    notebook: str
-    made: str
-    seconds: float
-    cost: str
-
-
-def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path:
+def write_index(folder: str | PathLike[str], runs: Sequence[NotebookRun] = ()) -> Path:
     """Write ``index.html``, which shows every figure of a folder with its estimates; return its path.
 
     Parameters
@@ -50,7 +27,7 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     folder : str or path
         Contains ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` next to it; see `biaslab.plots.save`. The text in a
         table's column ``finding`` is shown below the figure.
-    lines : sequence of Line
+    runs : sequence of NotebookRun
         Notebooks of the last run.
 
     Returns
@@ -70,9 +47,15 @@ def write_index(folder: str | PathLike[str], lines: Sequence[Line] = ()) -> Path
     target = place / "index.html"
     page = templates("biaslab.figures").get_template("index.html.j2")
     table = measure_precision(place)
+    lines = [(run.notebook, _output(run), run.seconds, cost([run])) for run in runs]
     shown = {"lines": lines, "could_tell": describe_precision(table), "precision": table.to_dict("records")}
     target.write_text(page.render(studies=studies, version=version(), **shown), encoding="utf-8")
     return target
+
+
+def _output(run: NotebookRun) -> str:
+    tables = sum(file.suffix == ".csv" for file in run.files)
+    return f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
 
 
 def _place(picture: Path) -> tuple[int, str]:

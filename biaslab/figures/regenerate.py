@@ -28,11 +28,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from biaslab.core.checks import did_you_mean, read, require_extra, require_whole, unknown
+from biaslab.core.checks import did_you_mean, is_there, read, require_extra, require_whole, unknown
 from biaslab.core.errors import InputError, NotebookError
-from biaslab.core.output import count
 from biaslab.core.project import PLACES, bundled, defaults, folder_of, parameters_cell, types_of
-from biaslab.figures.gallery import Line, cost, write_index, write_precision
+from biaslab.figures.gallery import write_index, write_precision
 from biaslab.figures.notebook import (
     Failure,
     NotebookRun,
@@ -140,7 +139,7 @@ def regenerate(
     for folder in dict.fromkeys(task.always["out"] for task in tasks):
         own_results = [results[task.source.stem] for task in tasks if task.always["out"] == folder]
         write_precision(folder)
-        write_index(folder, [_line(run) for run in own_results if isinstance(run, NotebookRun)])
+        write_index(folder, [run for run in own_results if isinstance(run, NotebookRun)])
     failures = [result for result in results.values() if isinstance(result, Failure)]
     if failures:
         error = NotebookError("; ".join(failure.message for failure in failures))
@@ -184,13 +183,6 @@ def _task(
     apart = folder_of(changes(source, wanted))
     always = {"store": str(store), "out": str(Path("figures", apart) if out is None else out)}
     return NotebookTask(source, runs / apart / source.name, wanted, always, progress, jobs)
-
-
-def _line(run: NotebookRun) -> Line:
-    """Describe a run for the index."""
-    tables = sum(file.suffix == ".csv" for file in run.files)
-    summary = f"{count(len(run.figures), 'figure')} from {count(run.estimates, 'row')} of {count(tables, 'table')}"
-    return Line(run.notebook, summary, run.seconds, cost([run]))
 
 
 def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
@@ -386,17 +378,11 @@ def _stamps(value: Any) -> Iterator[tuple[str, int, int]]:
     """Yield name, size and time of each file named by a parameter, directly or through its folder."""
     for text in value if isinstance(value, list | tuple) else [value]:
         named = Path(text) if isinstance(text, str | Path) and str(text) not in ("", ".") else None
-        if named is None or not _exists(named):
+        if named is None or not is_there(named):
             continue
         for file in sorted(named.rglob("*")) if named.is_dir() else [named]:
             if file.is_file():
                 yield str(file), file.stat().st_size, file.stat().st_mtime_ns
-
-
-def _exists(path: Path) -> bool:
-    with suppress(OSError, ValueError):  # a long text is not a file name
-        return path.exists()
-    return False
 
 
 @cache

@@ -22,11 +22,7 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.ranking.comparisons import Comparisons, read_trials
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode
-from biaslab.measures.ranking.remedies import (
-    MEASURES,
-    RemediedComparisons,
-    tokens_per_item,
-)
+from biaslab.measures.ranking.remedies import MEASURES, RemediedComparisons, tokens_per_item
 from biaslab.measures.ranking.selection import SelectionStrategy, most_informative, select
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
 from biaslab.probes.base.probe import FAIR, planted

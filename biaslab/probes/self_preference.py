@@ -238,7 +238,8 @@ class SelfPreference(PairFeatureProbe):
             for system in systems:
                 at = {**where, "own": system, "adjusted": "", "system": ""}
                 for part_ in (self._of_pairs if are_pairs else self._of_scores)(own_cell, at):
-                    yield part_ if own else _exploratory(part_)
+                    untested = {name: partial(_without_test, metric) for name, metric in part_.metrics.items()}
+                    yield part_ if own else replace(part_, metrics=untested)  # nobody is named as the judge's own
             if not systems:
                 metric = "self_preference_logit" if are_pairs else "self_preference_shift"
                 yield Part({metric: undefined(_NAMELESS)}, (0, len(part)), {**where, "adjusted": "", "system": ""})
@@ -280,7 +281,8 @@ class SelfPreference(PairFeatureProbe):
             columns = ("human", "system", "log_perplexity", *kept_columns(scores))
             keep = [name for name in columns if name in scores]
             everything = replace(cell, trials=with_missing_scores(scores))
-            rated, planned = (_with_own(part.items(keep=keep), at["own"]) for part in (cell, everything))
+            items = (part.items(keep) for part in (cell, everything))
+            rated, planned = (each.assign(own=(each["system"] == at["own"]).astype(float)) for each in items)
             notes = note_missing(scores["context_id"], ~has_value(scores), own, "who wrote the text")
             for adjusted, covariates in _adjustments(rated, "log_perplexity"):
                 shift = self._slope(rated, covariates=covariates, planned=planned)
@@ -296,15 +298,6 @@ def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[
     yield "", []
     if column in judged and judged[column].notna().any():
         yield "log perplexity", ["log_perplexity"]
-
-
-def _with_own(items: pd.DataFrame, own: str) -> pd.DataFrame:
-    return items.assign(own=(items["system"] == own).astype(float))
-
-
-def _exploratory(part: Part) -> Part:
-    """Return estimates without tests, because no system is named as the judge's own."""
-    return replace(part, metrics={name: partial(_without_test, metric) for name, metric in part.metrics.items()})
 
 
 def _without_test(metric: Estimable) -> Ratio | Estimate:

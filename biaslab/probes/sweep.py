@@ -339,7 +339,7 @@ class Sweep(PairOrScoreProbe):
                 asked = replace(text, condition={**text.condition, **where})
                 asked = reasoned(asked, dataset, "before", self.max_tokens) if reasons else asked
                 for temperature, replicate in self._samples(temperatures):
-                    request = replace(asked.request, temperature=temperature, replicate=replicate)  # type: ignore[arg-type, call-arg]
+                    request = replace(asked.request, temperature=temperature, replicate=replicate)  # type: ignore[arg-type]
                     at = {**asked.condition, "temperature": temperature}
                     yield replace(asked, request=request, condition=at, replicate=replicate)
 

@@ -24,13 +24,7 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Item,
-    Question,
-    about_scores,
-    items,
-)
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores, items
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import Accepted, paired, planted, scored
 from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
@@ -243,7 +237,12 @@ class Template(ScoreProbe):
                 asks = positions[protocol.id]
                 for first, second in (pair, pair[::-1]):
                     gap = first.human[attribute] - second.human[attribute]
-                    condition = {"form": "pair", "factor": "protocol", "answer": asks.answer, "human_gap": gap}
+                    condition: dict[str, Scalar] = {
+                        "form": "pair",
+                        "factor": "protocol",
+                        "answer": asks.answer,
+                        "human_gap": gap,
+                    }
                     shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
                     yield from asks.ask_pair(dataset, 1, attribute, (context_id, first.context), shown, condition)
 

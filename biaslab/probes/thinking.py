@@ -249,7 +249,6 @@ def _name_of(budget: object) -> str:
     return str(as_thinking(budget))  # type: ignore[arg-type]
 
 
-CellKey = tuple[Any, ...]  # condition values of one row of the metric, None if empty
 _PER = 1000  # judgements to which dollars refer
 _POINTS = 100  # points per unit
 _EXACT_SCORES = 'undefined: expected scores are exact and have no sampling noise; use answer="text"'
@@ -358,7 +357,7 @@ class Budgets:
         for budget in (self.names[0], name):
             asked = of_judgements(self.cell_of(budget).trials)
             cost = tokens(asked) if unit == "tokens" else dollars(asked, self.prices)
-            costs.append(cost.without_each(self._units.number(cost.context), self._units.size))
+            costs.append(cost.without_each(self._unit_of(cost.context), self._units.size))
         joint = self._jackknifed(np.column_stack([distances, *costs]))
         return joint.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
 
@@ -402,14 +401,14 @@ class Budgets:
 
     def _left_out(self, key: CellKey, name: str) -> Floats:
         """Return the metric over all trials, then without each unit; NaN where undefined."""
-        metric, units = self._parts[name][key].metrics[self.metric.name], self._units
+        metric, size = self._parts[name][key].metrics[self.metric.name], self._units.size
         if isinstance(metric, Ratio) and self.cell.resampling.weights != "contexts":
-            return metric.without_each(units.number(metric.context), units.size)
+            return metric.without_each(self._unit_of(metric.context), size)
         trials = self.cell_of(name).trials
-        number = units.number(trials["context_id"])
-        left = [] if self.cell.resampling.values_only else [trials[number != unit] for unit in range(units.size)]
+        number = self._unit_of(trials["context_id"])
+        left = [] if self.cell.resampling.values_only else [trials[number != unit] for unit in range(size)]
         values = [self._value(key, rows) for rows in (trials, *left)]
-        return np.array(values + [math.nan] * (1 + units.size - len(values)))
+        return np.array(values + [math.nan] * (1 + size - len(values)))
 
     def _value(self, key: CellKey, trials: pd.DataFrame) -> float:
         """Return the metric of some trials; NaN if undefined."""
@@ -420,8 +419,13 @@ class Budgets:
             return math.nan if part is None else _estimate(part.metrics[self.metric.name], cell).estimate
 
     @cached_property
-    def _units(self) -> _Units:
-        return _Units.of(self.cell)
+    def _units(self) -> pd.Index:
+        """Jackknife units of the cell: its contexts, with those that share requests merged."""
+        return pd.Index(np.asarray(self.cell.resampling.cluster_of(self.cell.trials["context_id"]), object)).unique()
+
+    def _unit_of(self, contexts: ArrayLike) -> Codes:
+        """Return the number of the unit of each context."""
+        return self._units.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
 
     def _why_not(self, key: CellKey, name: str) -> str:
         """Return why the metric is undefined at a budget."""
@@ -439,26 +443,6 @@ class Budgets:
         if self.names[0] == "0" and first["thought_tokens"].any():
             notes.append("thinking tokens at budget 0: thinking cannot be turned off")
         return "; ".join(notes)
-
-
-@dataclass(frozen=True)
-class _Units:
-    """Jackknife units of a cell: its contexts, with those that share requests merged."""
-
-    cell: Cell
-    names: pd.Index
-
-    @classmethod
-    def of(cls, cell: Cell) -> _Units:
-        return cls(cell, pd.Index(np.asarray(cell.resampling.cluster_of(cell.trials["context_id"]), object)).unique())
-
-    @property
-    def size(self) -> int:
-        return len(self.names)
-
-    def number(self, contexts: ArrayLike) -> Codes:
-        """Return the number of the unit of each context."""
-        return self.names.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
 
 
 def _measured(probe: Probe, metric: Metric, cell: Cell) -> dict[CellKey, Part]:

@@ -22,7 +22,7 @@ from biaslab.stats.estimate import Estimate, is_rounding, undefined, unvarying, 
 from biaslab.stats.frame import LEADING, TRAILING
 from biaslab.stats.t_inference import estimate_by_t
 
-CellKey = tuple[Any, ...]
+CellKey = tuple[Any, ...]  # condition values of one row of a metric, None if empty
 METHOD = "jackknife t over contexts"
 _FEWEST = 2
 

@@ -139,19 +139,14 @@ class Store:
             If a stored reply cannot be read.
         """
         replies: dict[str, Reply] = {}
-        for chunk in _chunks(keys):
+        for rows in self._rows_of(_FIND, keys):
             with uncollected():
-                rows, _ = self._file.run(_FIND, (json.dumps(chunk),))
-                asked, stored_rows = set(chunk), cast("list[tuple[str, str, int, int, int]]", rows)
-                replies.update(self._replies([row for row in stored_rows if row[0] in asked]))
+                for key, text, *tokens in cast("list[tuple[str, str, int, int, int]]", rows):
+                    try:
+                        replies[key] = reply_from_json(text, Usage(*tokens))
+                    except InputError as error:
+                        raise self._damaged(key) from error
         return replies
-
-    def _replies(self, rows: list[tuple[str, str, int, int, int]]) -> Iterator[tuple[str, Reply]]:
-        for key, text, prompt, cached, completion in rows:
-            try:
-                yield key, reply_from_json(text, Usage(prompt, cached, completion))
-            except InputError as error:
-                raise self._damaged(key) from error
 
     def known(self, keys: Iterable[str]) -> set[str]:
         """Return the keys with stored replies, without reading the replies."""
@@ -173,16 +168,17 @@ class Store:
         CorruptStoreError
             If a stored request or reply cannot be read.
         """
-        for row in chain.from_iterable(pages(self._file, READ) if keys is None else self._rows_of(keys)):
+        for row in chain.from_iterable(pages(self._file, READ) if keys is None else self._rows_of(_RECORDS, keys)):
             try:
                 yield record_of(row)
             except InputError as error:
                 raise self._damaged(row[0]) from error
 
-    def _rows_of(self, keys: Iterable[str]) -> Iterator[list[SqlRow]]:
+    def _rows_of(self, statement: str, keys: Iterable[str]) -> Iterator[list[SqlRow]]:
+        """Yield rows that begin with a key, in chunks of keys; a damaged index may return rows of other keys."""
         for chunk in _chunks(keys):
             asked = set(chunk)
-            yield [row for row in self._file.run(_RECORDS, (json.dumps(chunk),))[0] if row[0] in asked]
+            yield [row for row in self._file.run(statement, (json.dumps(chunk),))[0] if row[0] in asked]
 
     def _damaged(self, key: Value) -> CorruptStoreError:
         message = f"{self.path} holds a damaged reply, key {key}; restore a copy, or delete that row"

@@ -29,9 +29,17 @@ from biaslab.store.file import release_space, reserve_space
 if TYPE_CHECKING:
     from biaslab.store import Store
 
+try:
+    import fcntl
+except ImportError:  # Windows, on which every process asks on its own
+    fcntl = None  # type: ignore[assignment]
+
 _CHUNK = 2000  # requests looked up at once
 _SHORTEST, _LONGEST = 0.05, 1.0  # seconds between two checks for replies that other processes have requested
-
+LEASE = 600.0  # seconds without a reply; more than one attempt of a judge behind a server may take
+_MUTEX = "mutex"
+AT_ONCE = 0.001  # seconds; a reply that cost something takes longer
+TOGETHER = 0.005  # maximum seconds that a reply waits for others
 RequestReply = tuple[Request, Reply]
 
 
@@ -347,13 +355,6 @@ class _BadReplies:
         raise first
 
 
-try:
-    import fcntl
-except ImportError:  # Windows, on which every process asks on its own
-    fcntl = None  # type: ignore[assignment]
-
-LEASE = 600.0  # seconds without a reply; more than one attempt of a judge behind a server may take
-_MUTEX = "mutex"
 _process = {"name": uuid4().hex}
 
 
@@ -459,10 +460,6 @@ def _rename() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_rename)
-
-
-AT_ONCE = 0.001  # seconds; a reply that cost something takes longer
-TOGETHER = 0.005  # maximum seconds that a reply waits for others
 
 
 class Groups(Iterator[ReplyBatch]):

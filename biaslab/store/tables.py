@@ -36,6 +36,26 @@ from biaslab.core.output import replacing, require_file
 #: Key of the file's metadata that holds the ``attrs`` of trials, as JSON.
 ATTRS = b"biaslab"
 _HEX = 64  # number of digits in a key
+_ROWS = 100_000  # rows per row group
+_STUDY = ("probe", "judge", "dataset")
+#: Columns with repeated values, which are dictionary-encoded.
+REPEATED = pa.dictionary(pa.int32(), pa.string())
+_LEADING = ("probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute")
+_TRAILING = {
+    "replicate": pa.int64(),
+    "value": pa.float64(),
+    "status": REPEATED,
+    "label_mass": pa.float64(),
+    "samples": pa.float64(),
+    "tokens": pa.int64(),
+    "key": pa.string(),
+}
+#: Tokens of a reply and, if thinking is a condition, of its thought; NaN for trials without a reply.
+OF_THOUGHTS = ("written", "thought_tokens")
+_NUMPY: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
+_NUMBERS = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()))
+#: A chunk of trials: Arrow columns, and columns with mixed types unchanged.
+TablePart: TypeAlias = tuple[pa.Table, dict[str, list[Any]]]
 
 
 class TrialsFile:
@@ -195,27 +215,6 @@ def _numbers_of(keys: Any) -> Any:
     return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 
-#: Columns with repeated values, which are dictionary-encoded.
-REPEATED = pa.dictionary(pa.int32(), pa.string())
-_LEADING = ("probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute")
-_TRAILING = {
-    "replicate": pa.int64(),
-    "value": pa.float64(),
-    "status": REPEATED,
-    "label_mass": pa.float64(),
-    "samples": pa.float64(),
-    "tokens": pa.int64(),
-    "key": pa.string(),
-}
-#: Tokens of a reply and, if thinking is a condition, of its thought; NaN for trials without a reply.
-OF_THOUGHTS = ("written", "thought_tokens")
-_NUMPY: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
-_NUMBERS = ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()))
-
-#: A chunk of trials: Arrow columns, and columns with mixed types unchanged.
-TablePart: TypeAlias = tuple[pa.Table, dict[str, list[Any]]]
-
-
 class TrialColumns:
     """The columns of trials and their types, determined in a first pass through a design.
 
@@ -271,7 +270,7 @@ class TrialColumns:
 
         Parameters
         ----------
-        given : mapping of str to sequence
+        columns : mapping of str to sequence
             The values of each column; for a constant column, the value alone in a list.
         rows : int
             Number of rows.
@@ -326,10 +325,6 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(plain, kind, from_pandas=True)
 
 
-_ROWS = 100_000  # rows per row group
-_STUDY = ("probe", "judge", "dataset")
-
-
 def require_target(
     out: str | os.PathLike[str], columns: TrialColumns, study: Mapping[str, str], grows: bool = False
 ) -> Path:
@@ -339,7 +334,7 @@ def require_target(
     ----------
     out : str or path
         Ends in ``.parquet``.
-    columns : Columns
+    columns : TrialColumns
         Columns of the trials.
     study : mapping of str to str
         Their ``probe``, ``judge`` and ``dataset``.
@@ -371,6 +366,20 @@ def require_target(
     return path
 
 
+@contextmanager
+def writing(path: Path, columns: TrialColumns, attrs: Mapping[str, Any]) -> Iterator[TrialsWriter]:
+    """Yield a writer; at the end its content becomes the file, with the ``attrs`` as they are then.
+
+    After an error the previous file, if any, is unchanged.
+    """
+    with replacing(path) as partial:
+        writer = TrialsWriter(partial, columns)
+        yield writer
+        writer.close(attrs)
+        with partial.open("rb") as stream:
+            os.fsync(stream.fileno())
+
+
 class TrialsWriter:
     """Writes chunks of trials in row groups of about 100,000; made by `writing`."""
 
@@ -399,20 +408,6 @@ class TrialsWriter:
             table = spelled_out(pa.concat_tables(self._waiting)).cast(self._schema)
             self._writer.write_table(table, row_group_size=len(table))
             self._waiting, self._rows = [], 0
-
-
-@contextmanager
-def writing(path: Path, columns: TrialColumns, attrs: Mapping[str, Any]) -> Iterator[TrialsWriter]:
-    """Yield a writer; at the end its content becomes the file, with the ``attrs`` as they are then.
-
-    After an error the previous file, if any, is unchanged.
-    """
-    with replacing(path) as partial:
-        writer = TrialsWriter(partial, columns)
-        yield writer
-        writer.close(attrs)
-        with partial.open("rb") as stream:
-            os.fsync(stream.fileno())
 
 
 def cached(

@@ -35,13 +35,7 @@ from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge
 from biaslab.store.tables import OF_THOUGHTS, TablePart, TrialColumns, TrialsFile, require_target, writing
 from biaslab.study.spending import Budget, Ledger, announcement_of, budget_of, unanswered
-from biaslab.study.windows import (
-    Survey,
-    TrialSource,
-    survey_design,
-    window_size,
-    windows,
-)
+from biaslab.study.windows import Survey, TrialSource, survey_design, window_size, windows
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -179,31 +173,32 @@ def collect(
             tells = progress if announce is None else announce
             limits = budget if budget is not None else budget_of(asked)
             walk = Walk(asked, dataset, kept, limits, bar, postfix, tells, out)
-            if kept is not None:
-                walk.attrs["store"] = str(kept.path.resolve())
-            trials = _ask_nearest(walk, probe, probe.name, []) if nearest else walk.trials(probe)
+            trials = _ask_nearest(walk, probe, probe.name) if nearest else walk.trials(probe)
     except UnsupportedRequestError as error:
         if asked.reads_prompts or not nearest:
             raise
         raise UnsupportedRequestError(_why_not(probe, asked), error.request) from error
-    if "otherwise" in walk.attrs:
-        warn(walk.attrs["otherwise"], NearestDesignWarning)
-    _warn_of_several_models(walk.models, asked.id)
+    if walk.outcome.otherwise:
+        warn(walk.outcome.otherwise, NearestDesignWarning)
+    if len(models := walk.outcome.models) > 1:
+        shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
+        words = f"replies of {asked.id!r} come from several models, according to its server: {shares}"
+        warn(words, ModelChangedWarning)
     return trials
 
 
-def _ask_nearest(walk: Walk, probe: Design, name: str, changes: list[str]) -> pd.DataFrame | TrialsFile:
+def _ask_nearest(walk: Walk, probe: Design, name: str, changes: tuple[str, ...] = ()) -> pd.DataFrame | TrialsFile:
     """Ask a design or, if the judge refuses it, the nearest design that it can answer."""
     if changes:
-        walk.attrs["otherwise"] = f"{name} {' and '.join(changes)}"
+        walk.outcome.otherwise = f"{name} {' and '.join(changes)}"
     try:
         return walk.trials(probe)
     except (UnsupportedRequestError, UnreachableError) as error:
-        other = _nearest(walk, probe, error, changes)
+        other, further = _nearest(walk, probe, error)
         if other is None:
             raise
         try:
-            return _ask_nearest(walk, other, name, changes)
+            return _ask_nearest(walk, other, name, (*changes, *further))
         except UnsupportedRequestError as last:
             raise error from last  # the first error describes the original design
 
@@ -219,14 +214,15 @@ def _why_not(probe: Design, judge: BaseJudge) -> str:
     return f"{probe.name} needs prompts and text replies, but {judge.id!r} takes no prompt"
 
 
-def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -> Design | None:
-    """Return the nearest design without the refused requests; if no server answers, only a stored one."""
+def _nearest(walk: Walk, probe: Design, error: JudgeError) -> tuple[Design | None, list[str]]:
+    """Return the nearest design without the refused requests, and the changes; if no server answers, a stored one."""
     nearest = probe.nearest(error.request) if isinstance(probe, Adaptable) and error.request is not None else None
     if nearest is None:
-        return None
-    cause = error.__cause__ if isinstance(error.__cause__, JudgeError) else error
-    reason = str(cause).partition("; ")[0]  # without the remedy and the candidate
+        return None, []
+    changes = []
     if walk.judge.reads_prompts:
+        cause = error.__cause__ if isinstance(error.__cause__, JudgeError) else error
+        reason = str(cause).partition("; ")[0]  # without the remedy and the candidate
         changes.append(f"{nearest.words} ({reason})")
     elif nearest.omits:
         changes.append(nearest.omits)
@@ -237,17 +233,11 @@ def _nearest(walk: Walk, probe: Design, error: JudgeError, changes: list[str]) -
         read = collect(nearest.reads, _embedded_judge(), walk.dataset, walk.store, not walk.bar.disable)
         design = design.given(read, walk.dataset) if isinstance(design, Continuable) else design
     if isinstance(error, UnreachableError):
-        missing = _first_unanswered(walk, design)
-        return design if missing is None else _nearest(walk, design, UnreachableError(str(error), missing), changes)
-    return design
-
-
-def _first_unanswered(walk: Walk, design: Design) -> Request | None:
-    for window in windows(design.design(walk.dataset), window_size(walk.judge)):
-        missing = unanswered(walk.judge, [trial.request for trial in window], walk.store)
-        if missing:
-            return missing[0]
-    return None
+        for window in windows(design.design(walk.dataset), window_size(walk.judge)):
+            if missing := unanswered(walk.judge, [trial.request for trial in window], walk.store):
+                stored, further = _nearest(walk, design, UnreachableError(str(error), missing[0]))
+                return stored, changes + further
+    return design, changes
 
 
 @cache
@@ -258,14 +248,6 @@ def _embedded_judge() -> Judge:
     return load_judge("smollm2-135m")
 
 
-def _warn_of_several_models(models: Counter[str], judge_id: str) -> None:
-    """Warn if the replies of one study, new and stored, come from several models."""
-    if len(models) > 1:
-        shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
-        words = f"replies of {judge_id!r} come from several models, according to its server: {shares}"
-        warn(words, ModelChangedWarning)
-
-
 #: Replies that need no parsing: the server reports a refusal, or sent no distribution.
 _UNREAD: Mapping[str | None, tuple[float, Status]] = {
     **dict.fromkeys(DECLINED, (math.nan, "refused")),
@@ -273,6 +255,38 @@ _UNREAD: Mapping[str | None, tuple[float, Status]] = {
 }
 _UNPARSED = ("unparsable", "off_format", "incomplete")
 _APART = 10_000  # maximum number of replicates
+
+
+@dataclass
+class Outcome:
+    """What a run learns; ends as ``attrs`` of its trials.
+
+    Attributes
+    ----------
+    asked, stored : int
+        Numbers of new replies, and of replies from the store.
+    tokens : int
+        Tokens of the new replies.
+    dollars : float
+        Their cost at the budget's prices.
+    otherwise : str
+        What was asked differently than planned; empty if nothing.
+    models : Counter of str
+        Number of replies by the model name reported by the server.
+    """
+
+    asked: int = 0
+    stored: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+    otherwise: str = ""
+    models: Counter[str] = field(default_factory=Counter)
+
+    def attrs(self, store: Store | None) -> dict[str, Any]:
+        """Return the attributes of the trials, with the path of the store."""
+        counts = {name: getattr(self, name) for name in ("asked", "stored", "tokens", "dollars")}
+        where = {} if store is None else {"store": str(store.path.resolve())}
+        return counts | where | ({"otherwise": self.otherwise} if self.otherwise else {})
 
 
 @dataclass
@@ -295,10 +309,6 @@ class Walk:
         Announce the plan before the first request.
     out : path, optional
         File for the trials, which are then not kept in memory.
-    attrs : dict
-        Attributes of the trials; adds ``asked``, ``stored``, ``tokens`` and ``dollars``.
-    models : Counter of str
-        Number of replies by the model name reported by the server.
     """
 
     judge: BaseJudge
@@ -309,10 +319,9 @@ class Walk:
     postfix: Postfix
     announces: bool = False
     out: str | PathLike[str] | None = None
-    attrs: dict[str, Any] = field(default_factory=lambda: {"asked": 0, "stored": 0, "tokens": 0, "dollars": 0.0})
-    models: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self.outcome = Outcome()
         self.source = self.judge if self.store is None else self.store.wrap(self.judge)
         if isinstance(self.source, StoredJudge):
             self.source.groups = self.budget is None
@@ -333,10 +342,11 @@ class Walk:
         target = None if self.out is None else require_target(self.out, columns, study, grows=sequential)
         self._begin(survey)
         if target is not None and not sequential:
-            with writing(target, columns, self.attrs) as file:
+            attrs: dict[str, Any] = {}
+            with writing(target, columns, attrs) as file:
                 for part in self._judge(probe, columns, study, survey, plan):
                     file.write(part)
-                self._count_replies()
+                attrs |= self._attrs()
             return TrialsFile(target)
         frames = [columns.frame(list(self._judge(probe, columns, study, survey, plan)))]
         types = survey.types
@@ -352,12 +362,12 @@ class Walk:
             names = {**types, **survey.types}
             types = {name: types.get(name, set()) | survey.types.get(name, set()) for name in names}
         frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-        self._count_replies()
-        frame.attrs.update(self.attrs)
+        attrs = self._attrs()
+        frame.attrs.update(attrs)
         if target is None:
             return frame
         whole = TrialColumns(types, replies, [str(name) for name in frame.loc[:, :"replicate"]])
-        with writing(target, whole, self.attrs) as file:
+        with writing(target, whole, attrs) as file:
             file.write((pa.Table.from_pandas(frame[list(whole.names)], preserve_index=False), {}))
         return TrialsFile(target)
 
@@ -375,10 +385,12 @@ class Walk:
             for trial in design(self.dataset, *so_far)
         )
 
-    def _count_replies(self) -> None:
-        asked = self.ledger.requests
-        self.attrs |= {"asked": asked, "stored": max(self._requests - asked, 0)}
-        self.attrs |= {"tokens": self.ledger.usage.tokens, "dollars": self.ledger.dollars}
+    def _attrs(self) -> dict[str, Any]:
+        """Count the replies, and return the attributes of the trials."""
+        outcome, asked = self.outcome, self.ledger.requests
+        outcome.asked, outcome.stored = asked, max(self._requests - asked, 0)
+        outcome.tokens, outcome.dollars = self.ledger.usage.tokens, self.ledger.dollars
+        return outcome.attrs(self.store)
 
     def _survey(self, probe: Design, plan: TrialSource, begins: bool) -> Survey:
         """Walk through a design and check and announce it, without asking."""
@@ -437,7 +449,7 @@ class Walk:
             for pack in packs:
                 replies.update(pack)
                 arrived = [reply for _, reply in pack]
-                self.models.update([reply.model for reply in arrived if reply.model is not None])
+                self.outcome.models.update([reply.model for reply in arrived if reply.model is not None])
                 self.ledger.count(arrived)
                 if self.ledger.budget.prices is not None:
                     self.postfix.spent(self.ledger.dollars)

@@ -20,8 +20,7 @@ from biaslab.judges.simulated import SimulatedJudge
 from biaslab.store import Store, open_store
 from biaslab.study.collect import collect
 from biaslab.study.pilot import CONTEXTS, RATE, Spread, assumed_flips, flips_of, simulated_pilot, spread_of
-from biaslab.study.spending import Cost, budget_of, count_cost, price, unanswered
-from biaslab.study.token_counts import count_tokens
+from biaslab.study.spending import Cost, budget_of, count_cost, extrapolated_cost, price
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -387,9 +386,11 @@ def count_rounds(
     later = list(dict.fromkeys(foreseen.asked))[foreseen.first :]
     if not later:
         return first, ""
-    factor, present = contexts / walked.n_contexts, min(contexts, dataset.n_contexts) / walked.n_contexts
     words = start + "assume the answers of an unbiased simulated judge" + (" if the store has none" if store else "")
-    return _plus(first, _cost(judge, later, store, factor, present)), words
+    more = extrapolated_cost(judge, later, store, walked.n_contexts, min(contexts, dataset.n_contexts), contexts)
+    counted = first.counted if first.read or not more.read else more.counted
+    requests, stored, read, written, distinct = (a + b for a, b in zip(first[:5], more[:5], strict=True))
+    return Cost(requests, stored, read, written, distinct, counted), words  # later rounds share no prompt prefix
 
 
 class _Foreseen:
@@ -409,23 +410,3 @@ class _Foreseen:
         stored = {} if self._store is None else self._store.get(keys)
         for key, (request, reply) in zip(keys, self._simulated.ask(listed), strict=True):
             yield request, stored.get(key, reply)
-
-
-def _cost(judge: Judge, later: list[Request], store: Store | None, factor: float, present: float) -> Cost:
-    """Scale the cost of requests on some contexts up to the study (factor) and to the data set (present)."""
-    missing = unanswered(judge, later, store)
-    total, stored = round(factor * len(later)), round(present * (len(later) - len(missing)))
-    sample = missing if factor == present else later
-    if not sample:
-        return Cost(total, stored, 0, 0, 0, "")
-    counted, scale = count_tokens(judge, sample), (total - stored) / len(sample)
-    tokens = float(counted.read.sum()), float(counted.written.sum()), counted.distinct
-    read, written, distinct = (round(scale * value) for value in tokens)
-    return Cost(total, stored, read, written, distinct, counted.method)
-
-
-def _plus(first: Cost, later: Cost) -> Cost:
-    """Add later rounds, which share no prompt prefix with earlier ones."""
-    requests, stored, read, written, distinct = (one + other for one, other in zip(first[:5], later[:5], strict=True))
-    counted = first.counted if first.read or not later.read else later.counted
-    return Cost(requests, stored, read, written, distinct, counted)

@@ -322,17 +322,33 @@ def count_cost(probe: ProbeInterface, judge: Judge, dataset: Dataset, contexts: 
     requests = list(dict.fromkeys(trial.request for trial in probe.design(dataset.head(present))))
     if not requests:
         raise InputError("probe", probe, "a design with at least one judgement", "use more contexts or candidates")
-    total = round(len(requests) * contexts / present)
+    return extrapolated_cost(judge, requests, store, present, present, contexts)
+
+
+def extrapolated_cost(
+    judge: Judge, requests: Sequence[Request], store: Store | None, counted: int, present: int, contexts: int
+) -> Cost:
+    """Scale the cost of requests up to a study.
+
+    Parameters
+    ----------
+    judge, store
+        As in `count_cost`.
+    requests : sequence of Request
+        Different requests.
+    counted, present, contexts : int
+        Numbers of contexts: of these requests, of the study that the data set has, and of the study.
+    """
     missing = unanswered(judge, requests, store)
-    stored = len(requests) - len(missing)
+    total = round(len(requests) * contexts / counted)
+    stored = round((len(requests) - len(missing)) * present / counted)
     sample = missing if contexts == present else requests
     if not sample:
         return Cost(total, stored, 0, 0, 0, "nothing left to ask")
-    counted = count_tokens(judge, sample)
-    factor = (total - stored) / len(sample)
-    read, written = float(counted.read.sum()), float(counted.written.sum())
-    read, written, distinct = (round(factor * value) for value in (read, written, counted.distinct))
-    return Cost(total, stored, read, written, distinct, counted.method)
+    tokens, factor = count_tokens(judge, sample), (total - stored) / len(sample)
+    sums = float(tokens.read.sum()), float(tokens.written.sum()), tokens.distinct
+    read, written, distinct = (round(factor * value) for value in sums)
+    return Cost(total, stored, read, written, distinct, tokens.method)
 
 
 def price(cost: Cost, prices: Mapping[str, float] | None) -> tuple[float | None, float | None]:

@@ -507,6 +507,7 @@ _SHAPE = "a malformed response"
 _NO_CHOICES = "sent no choices"
 _UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
 _KEY = "Incorrect API key provided: {key}"
+_POLICY = "blocked by our content management policy"
 _CALL = {"id": "c", "type": "function", "function": {"name": "judge", "arguments": "{}"}}
 _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
@@ -565,11 +566,7 @@ REFUSALS: Mapping[str, FaultKind] = {
         for code in (301, 302, 303, 307, 308)
     },
     "filtered prompt": FaultKind(
-        "does not let the model see the prompt",
-        "refused",
-        "refused",
-        "",
-        status(400, "blocked by our content management policy"),
+        "does not let the model see the prompt", "refused", "refused", "", status(400, _POLICY)
     ),
 }
 

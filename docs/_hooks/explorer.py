@@ -12,7 +12,7 @@ from mkdocs.structure.files import File
 
 import biaslab as bl
 
-PAGES = {"explorer": bl.atlas.explorer, "replications": bl.atlas.replication}
+PAGES = {"explorer": bl.atlas.explorer, "replications": bl.atlas.replication_page}
 MARK = re.compile(rf"<!-- ({'|'.join(PAGES)}): (.+?) -->")
 
 

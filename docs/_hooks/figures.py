@@ -124,8 +124,8 @@ def thinking() -> Drawn:
 def edits() -> Drawn:
     """Draw three edits beside their null edits: one that pays by its content, one by its size, and one not at all."""
     data = bl.load_dataset("graded", limit=24)
-    capitals = bl.edits.Edit("capitals", str.upper)
-    label = bl.edits.Edit("label", lambda _: "revised version", place="heading")
+    capitals = bl.edits.TextEdit("capitals", str.upper)
+    label = bl.edits.TextEdit("label", lambda _: "revised version", place="heading")
     size = {"capitals": 0.5, "null:capitals": 0.5}
     judge = bl.SimulatedJudge(data, noise=0.5, edits={"authority": 0.9, "null:authority": 0.2} | size)
     probe = bl.probes.Edit(["coherence"], ["authority", capitals, label], n_candidates=4)

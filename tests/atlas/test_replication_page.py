@@ -19,7 +19,7 @@ def found():
 
 @pytest.fixture(scope="module")
 def page(found):
-    return bl.atlas.replication(found).to_html()
+    return bl.atlas.replication_page(found).to_html()
 
 
 def test_page_explains_every_pair_of_numbers_without_script(found, page):
@@ -64,11 +64,11 @@ def test_the_command_estimates_our_number_again(found, page, metric):
 
 
 def test_some_rows_make_a_page_and_none_do_not(found, tmp_path):
-    some = bl.atlas.replication(found[found["paper"] == "wang2024"])
+    some = bl.atlas.replication_page(found[found["paper"] == "wang2024"])
     assert some.finding == "5 of 5 printed numbers measure a different quantity"
     assert len(PAIR.findall(some.save(tmp_path / "pairs.html").read_text(encoding="utf-8"))) == 5
     assert some._rows_at([1, 0])["judge"].tolist() == found.loc[found["paper"] == "wang2024", "judge"].tolist()[1::-1]
     with pytest.raises(InputError, match="at least one row"):
-        bl.atlas.replication(found.head(0))
+        bl.atlas.replication_page(found.head(0))
     with pytest.raises(TrialsError, match="theirs_is"):
-        bl.atlas.replication(found.drop(columns="theirs_is"))
+        bl.atlas.replication_page(found.drop(columns="theirs_is"))

@@ -172,7 +172,7 @@ def test_values_fit_declared_types(value, hint, fitting):
     [
         ("3", int | None, "x is '3', allowed: a whole number or None"),
         ("a", Sequence[str], r"x is 'a', allowed: a list of names; use \['a'\]"),
-        (["medn"], Sequence[Literal["mean", "median"]], "a list of values among mean, median; did you mean mean"),
+        (["medin"], Sequence[Literal["mean", "median"]], "a list of values among mean, median; did you mean median"),
         (3, Mapping[str, float], "a dictionary from a text to a number"),
         ((1,), tuple[str, str], "2 values: a text, a text"),
         (3, Callable[[str], str], "a function"),

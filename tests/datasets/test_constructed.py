@@ -19,7 +19,7 @@ from biaslab.datasets.construction import WrittenOriginal, arrange, read_sources
 from tools.constructed import building
 from tools.constructed.degrading import LOSSES, STOCK_REPLIES, degrade
 
-SETS = {"graded": construction, "dialogues": construction}
+SETS = {"graded": construction.load_graded, "dialogues": construction.load_dialogues}
 FOLDER = Path(construction.__file__).parent
 both = pytest.mark.parametrize("name", list(SETS))
 every_text, every_situation = (

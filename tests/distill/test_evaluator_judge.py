@@ -346,7 +346,7 @@ def test_a_probe_runs_on_it_and_the_store_keeps_its_scores(student, tmp_path):
 def test_reward_and_rerank_choose_the_same_texts(student):
     data, judge = student
     rewards = bl.collect(Reward(), judge, data, progress=False)
-    best = bl.distill.reranking(data, judge, progress=False)
+    best = bl.distill.rerank(data, judge, progress=False)
     top = rewards.loc[rewards.groupby("context_id")["value"].idxmax()]
     assert set(zip(top["context_id"], top["candidate_id"], strict=True)) == set(
         zip(best.candidates["context_id"], best.candidates["candidate_id"], strict=True)

@@ -138,7 +138,7 @@ def test_reward_slopes_are_recovered_within_sources():
     frame["log_perplexity"] = rng.normal(3, 1, 200) + 0.5 * np.log2(frame["words"])
     level = np.repeat(rng.normal(0, 5, 40), 5)
     reward = 0.3 * np.log2(frame["words"]) - 0.2 * frame["log_perplexity"]
-    found = bl.distill.text_measures(frame.assign(reward=reward + level + rng.normal(0, 0.1, 200)), judge="j")
+    found = bl.distill.reward_slopes(frame.assign(reward=reward + level + rng.normal(0, 0.1, 200)), judge="j")
     assert found["metric"].tolist() == ["reward_per_doubling_of_words", "reward_per_nat"]
     assert ((found["estimate"] - [0.3, -0.2]).abs() < 3 * found["se"]).all()
     assert (found["se"] < 0.01).all()

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from biaslab.figures.gallery import (
-    Line,
     describe_estimates,
     describe_precision,
     find_sentence,
@@ -17,6 +16,9 @@ from biaslab.figures.gallery import (
     write_index,
     write_precision,
 )
+from biaslab.figures.notebook import NotebookRun
+
+RUN = NotebookRun("position", (Path("position__rate.png"), Path("position__rate.csv")), 3.2, 0, 0, 0, 0, 2)
 
 
 def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
@@ -24,8 +26,8 @@ def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
         (tmp_path / f"{name}.png").write_bytes(b"png")
     (tmp_path / "position__rate.pdf").write_bytes(b"pdf")
     pd.DataFrame([make_row(), make_row(attribute="<b>")]).to_csv(tmp_path / "position__rate.csv", index=False)
-    line = Line("position", "1 figure from 2 rows of 1 table", 3.2, "0 judge calls")
-    page = write_index(tmp_path, [line]).read_text(encoding="utf-8")
+    page = write_index(tmp_path, [RUN]).read_text(encoding="utf-8")
+    assert "<td>position</td><td>1 figure from 2 rows of 1 table</td><td>3</td>" in page
     assert page.count("<img") == 2
     assert 'href="position__rate.pdf"' in page
     assert "2 rows · a judge · a set · n = 30 contexts" in page
@@ -38,7 +40,7 @@ def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
 def test_figures_precede_tables_and_follow_links_to_studies(tmp_path, make_row):
     (tmp_path / "position__rate.png").write_bytes(b"png")
     pd.DataFrame([make_row(metric="first_position_rate")]).to_csv(tmp_path / "position__estimates.csv", index=False)
-    page = write_index(tmp_path, [Line("position", "1 figure", 3.2, "0 judge calls")]).read_text(encoding="utf-8")
+    page = write_index(tmp_path, [RUN]).read_text(encoding="utf-8")
     first = page.index("<img")
     assert first < page.index("<table")
     for name in ("position", "_precision", "_run"):

@@ -32,6 +32,7 @@ from biaslab.judges.api import ApiJudge, Patience, ReplyStream
 from biaslab.judges.api.endpoints import ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Loop
+from biaslab.judges.api.sender import ThoughtsByBudget
 from biaslab.judges.api.wire import Wire
 from biaslab.testing import FaultServer, answer_of as said
 
@@ -611,9 +612,8 @@ def test_a_caller_that_is_slow_to_stop_loses_nothing():
 
     for place in range(sum(1 for _ in ReplyStream.stop.__code__.co_lines())):
         requests = [Completion(f"p {place} {n}") for n in range(20)]
-        answers = ReplyStream(
-            loop, attempt, Endpoints([endpoint]), Patience(), requests, {Completion}, lambda reply: None
-        )
+        ignored = (lambda reply: None, str, ThoughtsByBudget(lambda budget: None))
+        answers = ReplyStream(loop, attempt, Endpoints([endpoint]), Patience(), requests, {Completion}, *ignored)
         taken.update(request for pack in islice(answers, 3) for request, _ in pack)
         before = sys.gettrace()
         sys.settrace(wait_at(place))

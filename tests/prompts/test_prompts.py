@@ -12,12 +12,7 @@ from biaslab import prompts
 from biaslab.core import as_messages
 from biaslab.core.errors import InputError
 from biaslab.core.scales import SCALES, find_scale, stated_scale
-from biaslab.datasets import (
-    construction,
-    construction as graded_set,
-    summeval,
-    topicalchat,
-)
+from biaslab.datasets import construction, summeval, topicalchat
 from biaslab.prompts.edits import available
 from biaslab.prompts.edits.attacks import SOURCES, defend, shield
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
@@ -256,7 +251,7 @@ def test_known_attributes_are_those_of_the_data_sets():
     assert set(known) == {"summeval", "graded", "topicalchat", "dialogues"}
     modules = {
         "summeval": summeval.ATTRIBUTES,
-        "graded": graded_set.GRADED_ATTRIBUTES,
+        "graded": construction.GRADED_ATTRIBUTES,
         "topicalchat": topicalchat.ATTRIBUTES,
     }
     for name, attributes in (modules | {"dialogues": construction.DIALOGUE_ATTRIBUTES}).items():

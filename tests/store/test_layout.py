@@ -1,4 +1,4 @@
-"""
+"""Layout of a store: foreign and damaged files are refused and left as they are.
 
 A store has no checksums, and whoever can write it can change it; what is promised is that a damaged one is refused with
 a message, or read as it stands. What stands there is read here by sqlite3 and json alone.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from biaslab.atlas import judgements
-from biaslab.atlas.sources import SOURCES, LogSource, find_source
+from biaslab.atlas.sources import SOURCES, AtlasSource, find_source
 from biaslab.core.errors import InputError
 from biaslab.datasets._files import text_key
 from tools.atlas import perplexity
@@ -21,7 +21,7 @@ _DROPPED = ("reply", "key")
 _ITEM = ["context_id", "candidate_id"]
 
 
-def make_rows(source: LogSource, folder: Path, kept: pd.Series | None = None) -> pd.DataFrame:
+def make_rows(source: AtlasSource, folder: Path, kept: pd.Series | None = None) -> pd.DataFrame:
     """Return the rows of a source: its trials as numbers, with the log-perplexity of each text.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.atlas.sources import LogSource
+from biaslab.atlas.sources import AtlasSource
 from tools.atlas.perplexity import LONGEST
 
 _MIT = """\
@@ -35,7 +35,7 @@ KIND, either express or implied. Changes: the published records were read as num
 _LICENCES = {"MIT": _MIT, "Apache-2.0": _APACHE}
 
 
-def card(source: LogSource, rows: pd.DataFrame) -> str:
+def card(source: AtlasSource, rows: pd.DataFrame) -> str:
     """Return the data card of a source as Markdown.
 
     Parameters

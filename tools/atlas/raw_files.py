@@ -18,7 +18,7 @@ import pandas as pd
 
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import read_list, text_key
-from biaslab.datasets.topicalchat import SCALES
+from biaslab.datasets.topicalchat import ATTRIBUTES
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.human_scores import with_humans
 from biaslab.logs.readers.rows import trials_of
@@ -136,7 +136,7 @@ def topical_chat_means(folder: Path) -> pd.DataFrame:
         for name, score in record["scores"].items()
     ]
     frame = pd.DataFrame(rows, columns=["context_id", "candidate_id", "attribute", "value", "words"])
-    scale = frame["attribute"].map({name: f"{low:g}-{high:g}" for name, (low, high) in SCALES.items()})
+    scale = frame["attribute"].map({name: f"{low:g}-{high:g}" for name, ((low, high), _) in ATTRIBUTES.items()})
     constants = {"judge": "annotators' mean", "dataset": "topicalchat", "scale": scale, "status": "ok"}
     return _keyed(trials_of({**frame.astype({"words": float}), **constants}, frame.index), "topical_chat")
 

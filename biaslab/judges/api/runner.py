@@ -133,8 +133,8 @@ class ReplyStream(Iterator[list[tuple[Request, Reply]]]):
         requests: Sequence[Request],
         proven: set[type],
         taking: Callable[[Reply], None],
-        retrying: Callable[[str], object] = str,
-        watching: ThoughtsByBudget | None = None,
+        retrying: Callable[[str], object],
+        watching: ThoughtsByBudget,
     ) -> None:
         self._loop, self._attempt, self._endpoints, self._patience = loop, attempt, endpoints, patience
         self._taking, self._retrying, self._watching = taking, retrying, watching
@@ -222,7 +222,7 @@ class ReplyStream(Iterator[list[tuple[Request, Reply]]]):
             waiting = self._waiting()
             kind = type(waiting[0].request)
             alone = {kind, self._trying or kind} - self._proven
-            is_held = self._watching is not None and self._watching.holds(len(self._tasks) + len(self._later))
+            is_held = self._watching.holds(len(self._tasks) + len(self._later))
             if self._full or is_held or (alone and (self._tasks or self._later)):
                 break
             item, self._trying, self._is_fresh = waiting.popleft(), kind, waiting is self._pending
@@ -269,7 +269,7 @@ class ReplyStream(Iterator[list[tuple[Request, Reply]]]):
             self._arrived += 1
             self._ready.append((item.request, reply))
             self._news.put(None)
-            if self._watching is not None and (why := self._watching.error(item.request)):
+            if why := self._watching.error(item.request):
                 self._end(why)
         finally:
             endpoint.in_flight -= 1

@@ -309,12 +309,7 @@ class Verdicts:
 
     @classmethod
     def of(
-        cls,
-        trials: pd.DataFrame,
-        way: str,
-        ways: Sequence[str] | Sequence[float],
-        exact: bool | Bools,
-        what: str,
+        cls, trials: pd.DataFrame, way: str, ways: Sequence[str] | Sequence[float], exact: bool | Bools, what: str
     ) -> Verdicts:
         """Count the verdicts of one cell.
 
@@ -388,7 +383,8 @@ class Verdicts:
     def changes(self) -> dict[str, Ratio]:
         """Return how often the verdict changes with the way of asking, and between samples (its noise floor).
 
-        Named ``verdict_change`` and ``resampling_change``; both are shares of pairs of samples, from 0 to 1; they are equal if the way of asking has no effect.
+        Named ``verdict_change`` and ``resampling_change``; both are shares of pairs of samples, from 0 to 1, and equal
+        if the way of asking has no effect.
         """
         context, ones = self.pairs["context_id"], np.ones(len(self.pairs))
         return {

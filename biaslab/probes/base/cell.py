@@ -25,10 +25,7 @@ Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
 #: The smallest and largest value that missing judgements allow.
 Extremes = tuple[Ratio, Ratio]
 #: Statuses of missing judgements with a fixable cause, and their words in a note.
-_LOST = {
-    "cut_off": "are cut off at the token limit",
-    "unusable": "have unusable probabilities (status unusable)",
-}
+_LOST = {"cut_off": "are cut off at the token limit", "unusable": "have unusable probabilities (status unusable)"}
 #: Total probability of all labels, reported by every probe that reads label distributions.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
 

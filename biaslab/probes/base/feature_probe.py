@@ -241,10 +241,7 @@ class FeatureProbe(ScoreProbe):
         return estimate_correlation(items, column, self.feature, self.resampling, level, null=0.0)
 
     def _allowing_for_errors(
-        self,
-        items: pd.DataFrame,
-        uncorrected: Callable[[], Estimate],
-        correct: Callable[[pd.DataFrame], Corrected],
+        self, items: pd.DataFrame, uncorrected: Callable[[], Estimate], correct: Callable[[pd.DataFrame], Corrected]
     ) -> Estimate:
         """Correct an estimate for error in human scores, as far as known; note what could explain a finding.
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,9 @@ from biaslab.stats.blocks import each_cell, shared_requests, warn_shared
 from biaslab.stats.estimate import without_rounding
 from biaslab.stats.frame import choose_metrics, estimates_frame, require_columns
 from biaslab.stats.resample import Resampling
-from biaslab.store.tables import TrialsFile, opened, spelled
+
+if TYPE_CHECKING:
+    from biaslab.store.tables import TrialsFile
 
 #: All probe classes defined so far, by name.
 WRITTEN: dict[str, type[Probe]] = {}
@@ -34,10 +36,7 @@ FAIR: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 
 
 def planted(
-    bias: Mapping[str, Any],
-    parameters: Mapping[str, Any] | None = None,
-    fair: Mapping[str, Any] = FAIR,
-    **options: Any,
+    bias: Mapping[str, Any], parameters: Mapping[str, Any] | None = None, fair: Mapping[str, Any] = FAIR, **options: Any
 ) -> Calibration:
     """Declare how a metric is calibrated: on a fair judge, and on the same judge with a bias.
 
@@ -222,6 +221,8 @@ class Probe(Design, ABC):
         SharedRequestsWarning
             If contexts share requests; they are then one cluster.
         """
+        from biaslab.store.tables import opened
+
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         source = opened(trials)
         columns = (*self.cell, "protocol") if "protocol" in source.columns else self.cell
@@ -286,6 +287,8 @@ def _cells(trials: pd.DataFrame | TrialsFile, by: Sequence[str]) -> Iterator[tup
     if isinstance(trials, pd.DataFrame):
         yield from each_cell(trials, by)
     else:
+        from biaslab.store.tables import spelled
+
         for values, part in each_cell(trials.compact(), by):
             yield values, spelled(part)
 

@@ -46,7 +46,7 @@ def find_edit(edit: str | TextEdit | Callable[[str], str]) -> TextEdit:
 
     Parameters
     ----------
-    edit : str, Edit or callable
+    edit : str, TextEdit or callable
         A name from `available`, an edit (returned unchanged), or a custom function str → str.
 
     Raises

@@ -170,7 +170,7 @@ def placed(edit: TextEdit | None, text: str, name: str) -> Placed:
 
     Parameters
     ----------
-    edit : Edit, optional
+    edit : TextEdit, optional
         The edit to apply; None for the unedited candidate.
     text : str
         Its text.
@@ -254,12 +254,12 @@ def null_edit(edit: TextEdit) -> TextEdit:
 
     Parameters
     ----------
-    edit : Edit
+    edit : TextEdit
         Any edit.
 
     Returns
     -------
-    Edit
+    TextEdit
         Named "null:" plus the edit's name, with the same place, quality-preserving. Texts that the edit does not
         change are unchanged.
 
@@ -387,7 +387,7 @@ def from_table(
 
     Returns
     -------
-    Edit
+    TextEdit
         If a text occurs in several rows, the first one is used.
 
     Raises

@@ -23,7 +23,6 @@ from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import AT_LIMIT, Reply, Status
 from biaslab.prompts.parsing.choice import settled
-from biaslab.prompts.protocols.files import arguments_of
 from biaslab.prompts.protocols.list_reader import LONGEST_LIST, SHORTEST_LIST, ListReply, Places
 from biaslab.prompts.protocols.readers import LabelReader, VerdictReader, VerdictValues
 from biaslab.prompts.protocols.slots import (
@@ -71,7 +70,7 @@ class Protocol:
         Whether it shows two candidates, one, or 2 to 20.
     turns : tuple of (role, SlotText)
         The messages; a final assistant message is the beginning of the reply.
-    reader : Reader
+    reader : VerdictReader
         Finds verdicts in a reply, and writes them.
     points : tuple of float
         The possible values of a reply: for pairs, probabilities that the candidate shown first wins (½ is a tie); for
@@ -186,7 +185,7 @@ class Protocol:
             attributes, ``"scores.{attribute}"``.
         parse, examples : callable and mapping of str to float, optional
             A custom function from a reply to a number or None, and replies with their values.
-        reader : Reader, optional
+        reader : VerdictReader, optional
             Any other reader.
         choose : {"last", "first", "only", "single"}
             Which of several verdicts counts.
@@ -260,6 +259,8 @@ class Protocol:
             If the file contains no protocol, several and none is named, or no format of replies; the message says what
             to give.
         """
+        from biaslab.prompts.protocols.files import arguments_of
+
         allowed = signature(cls.from_template).parameters
         return cls.from_template(**arguments_of(Path(path), name, changes, allowed))
 

@@ -157,7 +157,7 @@ def test_the_pages_list_every_edit_and_every_defence(page_of_edits):
     assert all(f"| `{name}` |" in page_of_edits for name in SOURCES)
 
 
-WORDS_null_edits = st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=1, max_size=30, unique=True)
+UNIQUE_WORDS = st.lists(st.text("abcdefghij", min_size=1, max_size=6), min_size=1, max_size=30, unique=True)
 
 
 def shouting_first(n):
@@ -170,7 +170,7 @@ def ending(n):
     return TextEdit("ending", lambda text: f"{text} {'indeed ' * n}".strip())
 
 
-@given(words=WORDS_null_edits, n=st.integers(1, 40))
+@given(words=UNIQUE_WORDS, n=st.integers(1, 40))
 def test_adds_as_many_words(words, n):
     text = " ".join(words)
     made = null_edit(ending(n))(text)
@@ -178,7 +178,7 @@ def test_adds_as_many_words(words, n):
     assert made.split()[: len(words)] == words
 
 
-@given(words=WORDS_null_edits, n=st.integers(1, 40))
+@given(words=UNIQUE_WORDS, n=st.integers(1, 40))
 def test_changes_as_many_places_and_no_word(words, n):
     text = " ".join(words)
     made = null_edit(shouting_first(n))(text)

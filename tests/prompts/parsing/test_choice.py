@@ -15,6 +15,7 @@ from biaslab.logs.readers.readings import lettered, of_pairs
 from biaslab.prompts.parsing import parse_choice
 
 SUMMARIES = ("Summary A", "Summary B")
+WITH_TIE = (*SUMMARIES, "Tie")
 LABELS = {
     "letters": ("A", "B"),
     "summaries": SUMMARIES,
@@ -290,9 +291,6 @@ def test_long_texts_are_quick():
         parse_choice(run * 1500, SUMMARIES)
 
 
-LABELS_parsing = ("Summary A", "Summary B", "Tie")
-
-
 @pytest.mark.parametrize(
     ("text", "index"),
     [
@@ -311,7 +309,7 @@ LABELS_parsing = ("Summary A", "Summary B", "Tie")
     ],
 )
 def test_reads_what_was_chosen(text, index):
-    assert parse_choice(text, LABELS_parsing) == (index, "ok")
+    assert parse_choice(text, WITH_TIE) == (index, "ok")
 
 
 @pytest.mark.parametrize(
@@ -330,25 +328,25 @@ def test_reads_what_was_chosen(text, index):
     ],
 )
 def test_never_guesses(text):
-    assert parse_choice(text, LABELS_parsing) == (None, "unparsable")
+    assert parse_choice(text, WITH_TIE) == (None, "unparsable")
 
 
 @pytest.mark.parametrize(
     "text", ["I'm sorry, but I can't compare these.", "I cannot answer: Summary A", "As an AI I do not judge."]
 )
 def test_refusals_are_refusals(text):
-    assert parse_choice(text, LABELS_parsing) == (None, "refused")
+    assert parse_choice(text, WITH_TIE) == (None, "refused")
 
 
 @given(st.text())
 def test_any_text_gets_a_status_for_summary_labels(text):
-    index, status = parse_choice(text, LABELS_parsing)
+    index, status = parse_choice(text, WITH_TIE)
     assert (index is None) == (status != "ok")
 
 
-@given(st.sampled_from(LABELS_parsing), st.text(alphabet=" \n.*\"'", max_size=4))
+@given(st.sampled_from(WITH_TIE), st.text(alphabet=" \n.*\"'", max_size=4))
 def test_decoration_changes_nothing(label, noise):
-    assert parse_choice(noise + label + noise, LABELS_parsing) == (LABELS_parsing.index(label), "ok")
+    assert parse_choice(noise + label + noise, WITH_TIE) == (WITH_TIE.index(label), "ok")
 
 
 def test_reads_a_real_judge(shared_data):
@@ -364,8 +362,6 @@ def test_reads_a_real_judge(shared_data):
     assert right / len(bracketed) > 0.995
 
 
-LABELS_marks = ("Summary A", "Summary B")
-WITH_TIE = (*LABELS_marks, "Tie")
 WORDS = "A is clearer, B is longer."  # which alone decides for A
 MARKS = [
     "[[{}]]",
@@ -392,27 +388,27 @@ def test_a_marked_tie_is_a_tie_whatever_the_words_say(mark, said):
     reply = f"{WORDS} {mark.format(said)}"
     assert parse_choice(reply, WITH_TIE) == (2, "ok")
     assert parse_choice(mark.format(said), WITH_TIE) == (2, "ok")
-    chosen, status = parse_choice(reply, LABELS_marks)
+    chosen, status = parse_choice(reply, SUMMARIES)
     assert chosen is None
     assert status == ("unparsable" if said == "C" else "tie")
 
 
 @marks
-@pytest.mark.parametrize("labels", [LABELS_marks, WITH_TIE])
+@pytest.mark.parametrize("labels", [SUMMARIES, WITH_TIE])
 def test_a_marked_label_outranks_the_words(mark, labels):
     assert parse_choice(f"{WORDS} {mark.format('B')}", labels) == (1, "ok")
     assert parse_choice(f"B is clearer. {mark.format('Summary A')}", labels) == (0, "ok")
 
 
 @marks
-@pytest.mark.parametrize("labels", [LABELS_marks, WITH_TIE])
+@pytest.mark.parametrize("labels", [SUMMARIES, WITH_TIE])
 def test_unknown_label_in_a_mark_is_unparsable(mark, labels):
     assert parse_choice(f"{WORDS} {mark.format('D')}", labels) == (None, "unparsable")
 
 
 @pytest.mark.parametrize("mark", [m for m in MARKS if not m.startswith(("[{}]", "**", "Verdict", "My"))])
 def test_words_in_a_mark_decide_and_no_others(mark):
-    assert parse_choice(f"{WORDS} {mark.format('neither of them')}", LABELS_marks) == (None, "unparsable")
+    assert parse_choice(f"{WORDS} {mark.format('neither of them')}", SUMMARIES) == (None, "unparsable")
 
 
 @pytest.mark.parametrize(

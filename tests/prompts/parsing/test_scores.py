@@ -250,8 +250,8 @@ def test_scores_in_tags_and_boxes(text, score):
     assert (None if status != "ok" else value) == score
 
 
-FIVE_recorded_scores, THREE = find_scale("1-5"), whole_numbers(1, 3)
-WORDS_recorded_scores = {"one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0}
+ONE_TO_FIVE, THREE = find_scale("1-5"), whole_numbers(1, 3)
+NUMBER_WORDS = {"one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0}
 # (judge, mode, aspect): replies, unparsable
 SUMMEVAL = {
     ("gpt-4-0314", "rts", "coherence"): (1200, 0),
@@ -306,14 +306,14 @@ def standing(text):
     """Return every number from one to five that stands alone in a text, the top of a scale left out."""
     plain = re.sub(r" out of (?:5|five)\b|/5\b", "", text.lower())
     found = re.findall(r"(?<![\w.,-])(\d+(?:\.\d+)?|one|two|three|four|five)(?![\w,-]|\.\d)", plain)
-    return [WORDS_recorded_scores[n] if n in WORDS_recorded_scores else float(n) for n in found]
+    return [NUMBER_WORDS[n] if n in NUMBER_WORDS else float(n) for n in found]
 
 
 @pytest.mark.parametrize("key", SUMMEVAL, ids="/".join)
 def test_summeval_replies(summeval_replies, key):
     """Every score is found; it is the last number of a reply that ends with its score, the first with stars."""
     texts = summeval_replies[key]
-    read = [parse_scores(text, [key[2]], FIVE_recorded_scores)[key[2]] for text in texts]
+    read = [parse_scores(text, [key[2]], ONE_TO_FIVE)[key[2]] for text in texts]
     unread = [text for text, (_, status) in zip(texts, read, strict=True) if status != "ok"]
     assert (len(texts), len(unread)) == SUMMEVAL[key]
     assert not any(re.search(r"\b[1-5]\b(?!-0)|score[ :]", text) for text in unread)  # "1-0" is a result, not a score
