@@ -421,7 +421,8 @@ class Budgets:
     @cached_property
     def _units(self) -> pd.Index:
         """Jackknife units of the cell: its contexts, with those that share requests merged."""
-        return pd.Index(np.asarray(self.cell.resampling.cluster_of(self.cell.trials["context_id"]), object)).unique()
+        units = self.cell.resampling.cluster_of(self.cell.trials["context_id"])
+        return pd.Index(np.asarray(units, object)).unique()  # type: ignore[no-any-return]
 
     def _unit_of(self, contexts: ArrayLike) -> Codes:
         """Return the number of the unit of each context."""
