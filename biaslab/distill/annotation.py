@@ -180,7 +180,7 @@ class Stars(Design):
         self._asking()
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """``"stars"``, or ``"stars 0-100"``; with ``", reference"`` if it is shown."""
         return ("stars" if self.scale == "stars" else "stars 0-100") + (", reference" if self.reference else "")
 

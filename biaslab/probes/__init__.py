@@ -69,8 +69,9 @@ def table() -> pd.DataFrame:
     import pandas as pd
 
     rows = [
-        (name, form, metric.name, metric.label, metric.unit, metric.null, metric.matters, _judges(kind), kind.needs)
+        (name, form, metric.name, metric.label, metric.unit, metric.null, metric.matters, judges, kind.needs)
         for name, kind in (available() | WRITTEN).items()
+        for judges in ["any" if kind.unprompted & {Compare, Score} else "prompted"]
         for form in FORMS
         for metric in _of_form(kind, form)
     ]
@@ -84,11 +85,6 @@ def _of_form(kind: type[Probe], form: MetricForm) -> list[Metric]:
         return []
     own = [metric for metric in kind.metrics if metric.form in ("", form)]
     return [metric for metric in own if metric.primary] or [metric for metric in own if metric.null is not None]
-
-
-def _judges(kind: type[Probe]) -> str:
-    """Return which kinds of judges a probe can ask."""
-    return "any" if kind.unprompted & {Compare, Score} else "prompted"
 
 
 def find_probe(name: str) -> type[Probe]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,11 +22,7 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.ranking.comparisons import Comparisons, read_trials
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode
-from biaslab.measures.ranking.remedies import (
-    MEASURES,
-    RemediedComparisons,
-    tokens_per_item,
-)
+from biaslab.measures.ranking.remedies import MEASURES, RemediedComparisons, tokens_per_item
 from biaslab.measures.ranking.selection import SelectionStrategy, most_informative, select
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
 from biaslab.probes.base.probe import FAIR, planted
@@ -258,8 +254,8 @@ def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
 
     def explained() -> Estimate:
         computed = estimate()
-        why = f"{computed.note}; the debiasing cannot be fitted with one context"
-        return replace(computed, note=why) if math.isnan(computed.estimate) else computed
+        undefined = math.isnan(computed.estimate)
+        return computed.noted("the debiasing cannot be fitted with one context") if undefined else computed
 
     return explained
 

@@ -20,14 +20,7 @@ from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Item,
-    Question,
-    ScoreAnswer,
-    drawn_items,
-    single_ratings,
-)
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, ScoreAnswer, drawn_items, single_ratings
 from biaslab.probes._pairs import (
     PairOrScoreProbe,
     at_temperature,

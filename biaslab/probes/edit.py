@@ -28,15 +28,7 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, drawn_items
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import FAIR, Accepted, by_configuration, paired, planted, scored
 from biaslab.probes.base.questions import PairProbe, ScoreProbe, draw_of, name_candidates, protocol_column, settle
-from biaslab.prompts.edits import (
-    Placed,
-    TextEdit as Change,
-    available,
-    changes,
-    find_edit,
-    null_edit,
-    placed,
-)
+from biaslab.prompts.edits import Placed, TextEdit as Change, available, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.attacks import Defence, defend, shield
 from biaslab.prompts.edits.base import PREFIX
 from biaslab.prompts.protocols import Protocol
@@ -535,12 +527,12 @@ class Edit(PairProbe, ScoreProbe):
         cell = replace(cell, trials=trials.assign(defence=defence))
         quality = {"quality": trials["quality"].iloc[0]}
         for name, part_of_cell in cell.trials.groupby("defence", sort=False):
-            for part in self._measure(replace(cell, trials=part_of_cell), of_pairs):
+            for part in self._of_defence(replace(cell, trials=part_of_cell), of_pairs):
                 yield replace(part, condition={**quality, "defence": name, **part.condition})
         for part in defended_parts(cell, of_pairs):
             yield replace(part, condition={**quality, **part.condition})
 
-    def _measure(self, cell: Cell, of_pairs: bool) -> Iterator[Part]:
+    def _of_defence(self, cell: Cell, of_pairs: bool) -> Iterator[Part]:
         yield from pair_parts(cell, self.gap_bins) if of_pairs else score_parts(cell)
         items = ("context_id", "candidate_id", *(("opponent_id",) if of_pairs else ()))
         shares = {"untouched": untouched(cell.trials, items), "label_mass": label_mass(cell.trials)}
@@ -670,7 +662,9 @@ def whole(
     if lacking:
         columns = dict.fromkeys(ITEM, object) | dict.fromkeys((*keep, *levels), float)
         blank = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
-        blank.attrs.update(n_trials=0, n_dropped=0, why=_why(trials, lacking[0]))
+        unjudged = f"undefined: no text was judged as {lacking[0].partition(',')[0]}"
+        why = "undefined: the edit changes none of the texts" if trials.empty else unjudged
+        blank.attrs.update(n_trials=0, n_dropped=0, why=why)
         return blank
     with warnings.catch_warnings():
         if not loud:
@@ -683,12 +677,6 @@ def whole(
 def mean_over(blocks: pd.DataFrame, values: ArrayLike, bounds: tuple[float, float] | None, null: float | None) -> Ratio:
     """Return the mean of one value per item, with t test and interval over contexts if it has a null."""
     return mean_of(blocks, values, null, bounds, blocks.attrs.get("why", ""), "resampling" if null is None else "t")
-
-
-def _why(trials: pd.DataFrame, lacking: str) -> str:
-    if trials.empty:
-        return "undefined: the edit changes none of the texts"
-    return f"undefined: no text was judged as {lacking.partition(',')[0]}"
 
 
 def _top_rate(blocks: pd.DataFrame, variant: str, scale: Scale) -> Ratio:

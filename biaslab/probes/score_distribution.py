@@ -16,22 +16,11 @@ from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    ScoreAnswer,
-    drawn_items,
-    single_ratings,
-)
+from biaslab.measures.scoring.pointwise import AnswerSettings, ScoreAnswer, drawn_items, single_ratings
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
 from biaslab.probes.base.probe import Accepted, Probe, by_configuration, planted, scored
-from biaslab.probes.base.questions import (
-    protocol_column,
-    question_of,
-    read_with,
-    settle,
-    settled,
-)
+from biaslab.probes.base.questions import protocol_column, question_of, read_with, settle, settled
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights

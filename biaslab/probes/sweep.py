@@ -339,7 +339,7 @@ class Sweep(PairOrScoreProbe):
                 asked = replace(text, condition={**text.condition, **where})
                 asked = reasoned(asked, dataset, "before", self.max_tokens) if reasons else asked
                 for temperature, replicate in self._samples(temperatures):
-                    request = replace(asked.request, temperature=temperature, replicate=replicate)  # type: ignore[arg-type, call-arg]
+                    request = replace(asked.request, temperature=temperature, replicate=replicate)  # type: ignore[arg-type]
                     at = {**asked.condition, "temperature": temperature}
                     yield replace(asked, request=request, condition=at, replicate=replicate)
 
@@ -605,7 +605,7 @@ def _alpha(cell: Cell, trials: pd.DataFrame, exact: Bools, what: str) -> Estimat
     alpha = verdicts.alphas(cell.resampling)[0]
     if (trials["at"] == 0).all() and alpha.estimate == 1:
         note = "1 by construction: greedy answers are equal"
-        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note)
+        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", notes=(note,))
     return alpha
 
 

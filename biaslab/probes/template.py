@@ -24,13 +24,7 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Item,
-    Question,
-    about_scores,
-    items,
-)
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores, items
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import Accepted, paired, planted, scored
 from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
@@ -243,7 +237,12 @@ class Template(ScoreProbe):
                 asks = positions[protocol.id]
                 for first, second in (pair, pair[::-1]):
                     gap = first.human[attribute] - second.human[attribute]
-                    condition = {"form": "pair", "factor": "protocol", "answer": asks.answer, "human_gap": gap}
+                    condition: dict[str, Scalar] = {
+                        "form": "pair",
+                        "factor": "protocol",
+                        "answer": asks.answer,
+                        "human_gap": gap,
+                    }
                     shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
                     yield from asks.ask_pair(dataset, 1, attribute, (context_id, first.context), shown, condition)
 
@@ -475,7 +474,7 @@ class Shares:
 
     def _nothing(self) -> Estimate:
         note = "exact distributions have no resampling noise"
-        return Estimate(0.0, math.nan, 0.0, 0.0, math.nan, math.nan, len(self.names), "none", note)
+        return Estimate(0.0, math.nan, 0.0, 0.0, math.nan, math.nan, len(self.names), "none", (note,))
 
 
 def combined(trials: pd.DataFrame) -> pd.DataFrame:
@@ -533,9 +532,8 @@ def _column(trials: pd.DataFrame, name: str) -> pd.Series:
 def _within_bounds(share: Estimate, contexts: int, note: str) -> Estimate:
     """Clip a share and its interval to 0–1."""
     cut = "negative estimate set to 0" if share.estimate < 0 else ""
-    notes = "; ".join(filter(None, (share.note, note, cut)))
     value, low, high = (float(np.clip(end, 0.0, 1.0)) for end in (share.estimate, share.ci_low, share.ci_high))
-    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts, note=notes)
+    return replace(share, estimate=value, ci_low=low, ci_high=high, n_contexts=contexts).noted(note, cut)
 
 
 def alpha_between(blocks: pd.DataFrame, names: list[str], cell: Cell) -> Estimate:

@@ -288,13 +288,13 @@ class Budgets:
             for name in self.names:
                 if (part := self._parts[name].get(key)) is not None:
                     metrics = {"bias": part.metrics[self.metric.name]}
-                    yield Part(metrics, part.judgements(), self._where(first, name, ""), part.note)
+                    yield Part(metrics, part.judgements(), self._where(first, name, ""), part.notes)
             for name in self.names[1:] if self.cell.wants(*wanted) else ():
                 if (part := self._parts[name].get(key)) is not None:
                     counts = np.add(first.judgements(), part.judgements())
-                    note = "; ".join(dict.fromkeys(filter(None, (first.note, part.note))))
+                    notes = tuple(dict.fromkeys((*first.notes, *part.notes)))
                     where = self._where(first, name, self.names[0])
-                    yield Part(self._shifts(key, name), (int(counts[0]), int(counts[1])), where, note)
+                    yield Part(self._shifts(key, name), (int(counts[0]), int(counts[1])), where, notes)
 
     def of_agreement(self) -> Iterator[Part]:
         """Yield the differences in agreement with humans from the first budget."""
@@ -342,7 +342,7 @@ class Budgets:
         if self.cell.resampling.values_only:
             return without_interval(float(values[0, 1] - values[0, 0]), self._units.size, VALUES_ONLY)
         shift = self._jackknifed(values).combined([-1.0, 1.0])
-        return replace(shift, note="; ".join(filter(None, (shift.note, self._note_thoughts(name)))))
+        return shift.noted(self._note_thoughts(name))
 
     def _reduction(self, key: CellKey, name: str) -> Estimate:
         distances, weights = self._distances(key, name)
@@ -357,7 +357,7 @@ class Budgets:
         for budget in (self.names[0], name):
             asked = of_judgements(self.cell_of(budget).trials)
             cost = tokens(asked) if unit == "tokens" else dollars(asked, self.prices)
-            costs.append(cost.without_each(self._units.number(cost.context), self._units.size))
+            costs.append(cost.without_each(self._unit_of(cost.context), self._units.size))
         joint = self._jackknifed(np.column_stack([distances, *costs]))
         return joint.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
 
@@ -401,14 +401,14 @@ class Budgets:
 
     def _left_out(self, key: CellKey, name: str) -> Floats:
         """Return the metric over all trials, then without each unit; NaN where undefined."""
-        metric, units = self._parts[name][key].metrics[self.metric.name], self._units
+        metric, size = self._parts[name][key].metrics[self.metric.name], self._units.size
         if isinstance(metric, Ratio) and self.cell.resampling.weights != "contexts":
-            return metric.without_each(units.number(metric.context), units.size)
+            return metric.without_each(self._unit_of(metric.context), size)
         trials = self.cell_of(name).trials
-        number = units.number(trials["context_id"])
-        left = [] if self.cell.resampling.values_only else [trials[number != unit] for unit in range(units.size)]
+        number = self._unit_of(trials["context_id"])
+        left = [] if self.cell.resampling.values_only else [trials[number != unit] for unit in range(size)]
         values = [self._value(key, rows) for rows in (trials, *left)]
-        return np.array(values + [math.nan] * (1 + units.size - len(values)))
+        return np.array(values + [math.nan] * (1 + size - len(values)))
 
     def _value(self, key: CellKey, trials: pd.DataFrame) -> float:
         """Return the metric of some trials; NaN if undefined."""
@@ -419,8 +419,14 @@ class Budgets:
             return math.nan if part is None else _estimate(part.metrics[self.metric.name], cell).estimate
 
     @cached_property
-    def _units(self) -> _Units:
-        return _Units.of(self.cell)
+    def _units(self) -> pd.Index:
+        """Jackknife units of the cell: its contexts, with those that share requests merged."""
+        units = self.cell.resampling.cluster_of(self.cell.trials["context_id"])
+        return pd.Index(np.asarray(units, object)).unique()  # type: ignore[no-any-return]
+
+    def _unit_of(self, contexts: ArrayLike) -> Codes:
+        """Return the number of the unit of each context."""
+        return self._units.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
 
     def _why_not(self, key: CellKey, name: str) -> str:
         """Return why the metric is undefined at a budget."""
@@ -438,26 +444,6 @@ class Budgets:
         if self.names[0] == "0" and first["thought_tokens"].any():
             notes.append("thinking tokens at budget 0: thinking cannot be turned off")
         return "; ".join(notes)
-
-
-@dataclass(frozen=True)
-class _Units:
-    """Jackknife units of a cell: its contexts, with those that share requests merged."""
-
-    cell: Cell
-    names: pd.Index
-
-    @classmethod
-    def of(cls, cell: Cell) -> _Units:
-        return cls(cell, pd.Index(np.asarray(cell.resampling.cluster_of(cell.trials["context_id"]), object)).unique())
-
-    @property
-    def size(self) -> int:
-        return len(self.names)
-
-    def number(self, contexts: ArrayLike) -> Codes:
-        """Return the number of the unit of each context."""
-        return self.names.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
 
 
 def _measured(probe: Probe, metric: Metric, cell: Cell) -> dict[CellKey, Part]:

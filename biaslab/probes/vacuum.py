@@ -20,13 +20,7 @@ from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.pairs import is_counted, log_odds
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Item,
-    Question,
-    drawn_items,
-    read_score,
-)
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items, read_score
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.probe import planted
 from biaslab.probes.base.questions import PairProbe, draw_of
@@ -280,7 +274,7 @@ def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
     else:
         missing = "undefined: no text was judged with both names in both positions"
         logit = mean_of(whole, sign * log_odds(p), 0.0, missing=missing, inference="t").estimate(resampling)
-    return replace(logit, note="; ".join(filter(None, (logit.note, " against ".join(map(str, names))))))
+    return logit.noted(" against ".join(map(str, names)))
 
 
 def _shown(item: Item, kind: Nothing, seed: int) -> tuple[str, str]:

@@ -16,14 +16,7 @@ from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, maximum_likelihood
-from biaslab.measures.ranking.comparisons import (
-    Comparisons,
-    ComparisonTrials,
-    cells,
-    places_within,
-    read_trials,
-    tally,
-)
+from biaslab.measures.ranking.comparisons import Comparisons, ComparisonTrials, cells, places_within, read_trials, tally
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.stats.resample import Resampling
 
@@ -61,10 +54,7 @@ class MostLikelyRanking(NamedTuple):
 
 
 def most_likely_ranking(
-    comparisons: Comparisons,
-    method: str | None = None,
-    seconds: float = 10.0,
-    conditionals: Conditionals | None = None,
+    comparisons: Comparisons, method: str | None = None, seconds: float = 10.0, conditionals: Conditionals | None = None
 ) -> MostLikelyRanking:
     """Find the ranking of one context with the highest likelihood Π p^z (1 − p)^(1 − z) (Eqs. 11-13).
 
@@ -317,7 +307,7 @@ class CandidateScores:
     gap: float = 0.0
 
 
-def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: bool = False) -> CandidateScores:
+def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio") -> CandidateScores:
     """Turn comparisons into scores, within each context.
 
     Parameters
@@ -333,8 +323,6 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
         the one consistent with most), scored from 1 (best) to 0. *greedy*: the paper's approximate search for it.
         *likelihood-decisions*: the most likely ranking given only decisions (Eq. 13), with P(ŷ|z) estimated from all
         comparisons (`biaslab.ranking.fit_conditionals`).
-    hard : bool
-        Turn probabilities into decisions (Eq. 2) first; *win-ratio* always does.
 
     Raises
     ------
@@ -355,7 +343,7 @@ def decode(comparisons: Comparisons, decoding: Decoding = "win-ratio", hard: boo
     [1.0, 0.5, 0.0, nan]
     """
     require_one_of("decoding", decoding, DECODINGS)
-    if hard or decoding == "win-ratio":
+    if decoding == "win-ratio":
         comparisons = comparisons.hard()
     if decoding in ("win-ratio", "mean-probability"):
         total = comparisons.total(comparisons.p)
@@ -385,10 +373,7 @@ def ranks(scores: Floats, context: Codes | None = None) -> Floats:
 
 
 def rank_intervals(
-    comparisons: Comparisons,
-    decoding: Decoding = "win-ratio",
-    resampling: Resampling | None = None,
-    hard: bool = False,
+    comparisons: Comparisons, decoding: Decoding = "win-ratio", resampling: Resampling | None = None
 ) -> pd.DataFrame:
     """Estimate intervals for ranks by bootstrapping the comparisons of each context.
 
@@ -399,7 +384,7 @@ def rank_intervals(
     ----------
     comparisons : Comparisons
         Comparisons of one or several contexts.
-    decoding, hard
+    decoding : str
         As in `decode`.
     resampling : Resampling, optional
         Number of replicates, level and seed; intervals are percentile intervals whatever its method.
@@ -429,14 +414,14 @@ def rank_intervals(
     for replicate in range(resampling.n):
         drawn = np.concatenate([block[rng.integers(0, len(block), len(block))] for block in blocks])
         chosen = order[np.repeat(starts[drawn], counts[drawn]) + places_within(counts[drawn])]
-        drawn_ranks[replicate] = ranks(decode(comparisons.take(chosen), decoding, hard).scores, context)
+        drawn_ranks[replicate] = ranks(decode(comparisons.take(chosen), decoding).scores, context)
     tail = (1 - resampling.level) / 2
     seen = ~np.isnan(drawn_ranks)
     known = seen.any(axis=0)
     bounds: Floats = np.full((2, size), np.nan)
     bounds[:, known] = np.nanquantile(drawn_ranks[:, known], [tail, 1 - tail], axis=0)
     names = {"context_id": comparisons.context_id, "candidate_id": comparisons.candidate_id}
-    rank = ranks(decode(comparisons, decoding, hard).scores, context)
+    rank = ranks(decode(comparisons, decoding).scores, context)
     return pd.DataFrame(
         names
         | {"rank": rank, "ci_low": bounds[0], "ci_high": bounds[1], "ci_level": resampling.level}
@@ -485,22 +470,16 @@ _RANKINGS: dict[str, Callable[[Comparisons], CandidateScores]] = {
 }
 
 
-def rank(
-    trials: pd.DataFrame,
-    decoding: Decoding = "win-ratio",
-    debiasing: Debiasing = "none",
-    hard: bool = False,
-    folds: int = 10,
-) -> pd.DataFrame:
+def rank(trials: pd.DataFrame, decoding: Decoding = "win-ratio", debiasing: Debiasing = "none") -> pd.DataFrame:
     """Rank the candidates of each context, for every judge, data set, attribute and template.
 
     Parameters
     ----------
     trials : pandas.DataFrame
         Pair trials of any probe: `biaslab.probes.Position`, `biaslab.probes.Comparative`.
-    decoding, hard
+    decoding : str
         As in `biaslab.ranking.decode`.
-    debiasing, folds
+    debiasing : str
         As in `biaslab.ranking.debias`: remedies are fitted on other contexts.
 
     Returns
@@ -521,8 +500,8 @@ def rank(
     frames = []
     for where, cell in cells(trials):
         read = read_trials(cell)
-        debiased = debias(read.comparisons, debiasing, folds)
-        scores = decode(debiased, decoding, hard).scores
+        debiased = debias(read.comparisons, debiasing)
+        scores = decode(debiased, decoding).scores
         names = {"context_id": debiased.context_id, "candidate_id": debiased.candidate_id}
         columns = where | names | {"score": scores, "rank": ranks(scores, debiased.context)}
         for name, both in (("system", _SYSTEM), ("human", _HUMAN)):

@@ -609,7 +609,7 @@ def judge_ranker(
     return ranker
 
 
-def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) -> pd.DataFrame:
+def window_effect(orders: pd.DataFrame) -> pd.DataFrame:
     """Estimate how the final rank depends on a candidate's initial position.
 
     Parameters
@@ -617,8 +617,6 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
     orders : pandas.DataFrame
         One row per candidate and list: ``context_id``; ``list``, which identifies the lists of a context (the same
         candidates in different initial orders); initial ``place`` and final ``rank``, both from 1; ``candidate_id``.
-    resampling : Resampling, optional
-        Settings of the estimates.
 
     Returns
     -------
@@ -654,11 +652,7 @@ def window_effect(orders: pd.DataFrame, resampling: Resampling | None = None) ->
         rows = centred[codes == code]
         rho[code] = _correlation(rows["place"].to_numpy(float), rows["rank"].to_numpy(float))
         spread[code] = float(np.sqrt((rows["rank"] ** 2).groupby(rows["candidate_id"]).mean()).mean())
-    how = resampling or Resampling()
-    effects = {
-        "place_correlation": _mean(rho, how, 0.0, (-1.0, 1.0)),
-        "rank_spread": _mean(spread, how, None, None),
-    }
+    effects = {"place_correlation": _mean(rho, 0.0, (-1.0, 1.0)), "rank_spread": _mean(spread, None, None)}
     columns = ("estimate", "ci_low", "ci_high", "p_value", "n_contexts")
     return pd.DataFrame(
         [{"metric": name} | {column: getattr(e, column) for column in columns} for name, e in effects.items()]
@@ -670,7 +664,7 @@ def _correlation(place: Floats, rank: Floats) -> float:
     return float(spearmanr(place, rank).statistic) if np.ptp(rank) > 0 and np.ptp(place) > 0 else 0.0
 
 
-def _mean(values: Floats, how: Resampling, null: float | None, bounds: tuple[float, float] | None) -> Any:
+def _mean(values: Floats, null: float | None, bounds: tuple[float, float] | None) -> Any:
     return cluster_statistic(
-        lambda weights: weights @ values / weights.sum(axis=1), len(values), how, null, bounds, scale="plain"
+        lambda weights: weights @ values / weights.sum(axis=1), len(values), Resampling(), null, bounds, scale="plain"
     )

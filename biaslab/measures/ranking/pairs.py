@@ -24,7 +24,7 @@ from scipy.special import logit
 from biaslab.core.arrays import Bools, Codes, Floats, Ints
 from biaslab.core.errors import MissingDataWarning, TrialsError
 from biaslab.stats.blocks import has_value, number_items, sum_by_context
-from biaslab.stats.estimate import Estimate, undefined, without_rounding
+from biaslab.stats.estimate import Estimate, Note, undefined, without_rounding
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
@@ -309,12 +309,7 @@ class Verdicts:
 
     @classmethod
     def of(
-        cls,
-        trials: pd.DataFrame,
-        way: str,
-        ways: Sequence[str] | Sequence[float],
-        exact: bool | Bools,
-        what: str,
+        cls, trials: pd.DataFrame, way: str, ways: Sequence[str] | Sequence[float], exact: bool | Bools, what: str
     ) -> Verdicts:
         """Count the verdicts of one cell.
 
@@ -388,8 +383,8 @@ class Verdicts:
     def changes(self) -> dict[str, Ratio]:
         """Return how often the verdict changes with the way of asking, and between samples (its noise floor).
 
-        Named ``verdict_change`` and ``resampling_change``; both are shares of pairs of samples, from 0 to 1; they are
-        equal if the way of asking has no effect.
+        Named ``verdict_change`` and ``resampling_change``; both are shares of pairs of samples, from 0 to 1, and equal
+        if the way of asking has no effect.
         """
         context, ones = self.pairs["context_id"], np.ones(len(self.pairs))
         return {
@@ -683,7 +678,7 @@ def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
     }
 
 
-def note_missing_pairs(trials: pd.DataFrame) -> str:
+def note_missing_pairs(trials: pd.DataFrame) -> tuple[Note, ...]:
     """Return a note if judgements are missing more often when the better candidate is shown first, or second."""
     better = np.sign(trials["human_gap"].to_numpy(float))
     better[better == 0] = np.nan

@@ -116,11 +116,7 @@ def compare_remedies(
 
 
 def _applied(
-    comparisons: Comparisons,
-    chosen: Sequence[Debiasing],
-    fitted: Mapping[str, Remedy],
-    folds: int,
-    in_sample: bool,
+    comparisons: Comparisons, chosen: Sequence[Debiasing], fitted: Mapping[str, Remedy], folds: int, in_sample: bool
 ) -> Iterator[tuple[str, Comparisons]]:
     """Yield the comparisons after each remedy, with the remedy's name."""
     for name in chosen:

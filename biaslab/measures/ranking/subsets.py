@@ -15,12 +15,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking.comparisons import Comparisons, cells, places_within, read_trials, tally
 from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
-from biaslab.measures.ranking.selection import (
-    STRATEGIES,
-    SelectionStrategy,
-    select,
-    select_adaptively,
-)
+from biaslab.measures.ranking.selection import STRATEGIES, SelectionStrategy, select, select_adaptively
 from biaslab.stats.blocks import clustered
 from biaslab.stats.correlation import correlate_within
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns

@@ -289,9 +289,7 @@ _DIGITS = 12  # means are compared after rounding to this many decimals
 _NOTE = "not a smooth statistic: no test, and the coverage of the interval is not established"
 
 
-def system_accuracy(
-    scores: pd.DataFrame, dataset: Dataset, resampling: Resampling | None = None, by: Sequence[str] = ()
-) -> pd.DataFrame:
+def system_accuracy(scores: pd.DataFrame, dataset: Dataset, resampling: Resampling | None = None) -> pd.DataFrame:
     """Estimate the share of pairs of systems whose mean scores differ in the direction of their mean human scores.
 
     Parameters
@@ -302,8 +300,6 @@ def system_accuracy(
         The data set that was scored, with named systems.
     resampling : Resampling, optional
         Settings of the intervals: percentile intervals over contexts, for these systems.
-    by : sequence of str
-        Further columns by which to split the rows.
 
     Returns
     -------
@@ -330,11 +326,11 @@ def system_accuracy(
     True
     """
     resampling = resampling or Resampling()
-    require_columns(scores, [*SCORES, *by], "scores")
+    require_columns(scores, SCORES, "scores")
     if (dataset.candidates["system"].str.strip() == "").any():
         raise TrialsError("candidates of the data set", "one without a system", "a system for every candidate")
     rows: list[dict[str, Any]] = []
-    names = [*SCORES[:4], *by]
+    names = list(SCORES[:4])
     for values, group in scores.groupby(names, sort=False):
         where = dict(zip(names, values, strict=True))
         frame = with_human([group], dataset, str(where["attribute"]))
@@ -368,7 +364,7 @@ def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
 
     method = "percentile" if resampling.method == "studentised" else resampling.method
     estimate = cluster_statistic(accuracy, sums.shape[1], replace(resampling, method=method), None, (0.0, 1.0))
-    return replace(estimate, note="; ".join(filter(None, [estimate.note, _NOTE])))
+    return estimate.noted(_NOTE)
 
 
 #: The mean score, and the share of each level.

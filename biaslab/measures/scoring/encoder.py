@@ -127,7 +127,7 @@ class TokenEmbedder:
             yield vector[: len(row)]
 
 
-def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = "cpu") -> TokenEmbedder:
+def load_encoder(model: str = EMBEDDED, layer: int | None = None) -> TokenEmbedder:
     """Load an encoder or a causal model in float32, with remote code disabled.
 
     Parameters
@@ -139,8 +139,6 @@ def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = 
         Index of the hidden states, from 1 to the number of layers, or 0 for the embeddings. By default three quarters
         of the way up, for example layer 9 of BERT-base (Zhang et al. 2020 tune it by model: 9 of 12 for BERT-base, 17
         of 24 for RoBERTa-large); for causal models the last layer, in which a few huge dimensions no longer dominate.
-    device : str
-        As in torch.
 
     Raises
     ------
@@ -150,7 +148,7 @@ def load_encoder(model: str = EMBEDDED, layer: int | None = None, device: str = 
         If it has no such layer.
     """
     source = find_model(model)
-    loaded, tokenizer = load_headless(source, device=device)
+    loaded, tokenizer = load_headless(source)
     config = loaded.config
     at = choose_layer(config, layer, source.name)
     return TokenEmbedder(f"{source.name}, layer {at}", loaded, tokenizer, at)

@@ -145,7 +145,6 @@ def bert_scores(
     encoder: TokenEmbedder | None = None,
     measure: BertScoreMeasure = "F1",
     attributes: Sequence[str] | None = None,
-    against: Against | None = None,
     idf: bool = False,
 ) -> pd.DataFrame:
     """Score every candidate by how well its tokens match its reference or, without one, its source.
@@ -161,8 +160,6 @@ def bert_scores(
         Which of the three to use as the score.
     attributes : sequence of str, optional
         Attributes that humans judged; by default all of the data set. A candidate has the same score for each.
-    against : {"reference", "source"}, optional
-        By default the reference if every candidate of the data set has one, else the source.
     idf : bool
         Weight each token by its rarity among the comparison texts, −log((n + 1) / (N + 1)) if n of N distinct texts
         contain it; by default weights are equal.
@@ -187,7 +184,7 @@ def bert_scores(
     """
     require_one_of("measure", measure, get_args(BertScoreMeasure))
     dataset.require_attributes(attributes)
-    where, compared = compared_with(dataset, against)
+    where, compared = compared_with(dataset)
     encoder = encoder or load_encoder()
     texts = list(dict.fromkeys([*dataset.candidates["text"], *compared]))
     encoded = dict(zip(texts, encoder.encode(texts), strict=True))

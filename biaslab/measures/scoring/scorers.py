@@ -19,14 +19,7 @@ from biaslab.core.requests import About, Completion, Likelihood, Reasons, Reques
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Item,
-    Question,
-    ScoreAnswer,
-    items,
-    read_score,
-)
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, ScoreAnswer, items, read_score
 from biaslab.stats.blocks import usable
 from biaslab.stats.frame import require_columns
 
@@ -242,7 +235,7 @@ class PromptScoring(Scorer):
             )
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """Name of the scorer, with the template."""
         return f"prompt_scoring_{self.template}"
 
@@ -330,7 +323,7 @@ class Rating(Scorer):
             raise InputError("answer", self.answer, "text if the rationale comes before the rating")
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """``"rating"``, ``"rate_explain"`` or ``"analyze_rate"``, by the position of the rationale."""
         return _NAMES[self.reasons]
 

@@ -1,6 +1,7 @@
 from .cell import (
     LABEL_MASS as LABEL_MASS,
     Cell as Cell,
+    Contrast as Contrast,
     Estimable as Estimable,
     Part as Part,
     label_mass as label_mass,

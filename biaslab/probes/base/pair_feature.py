@@ -23,12 +23,7 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Item, Question
 from biaslab.probes.base.cell import Cell, Part, label_mass, mean_of
-from biaslab.probes.base.feature_probe import (
-    FeatureProbe,
-    has_several_ratings,
-    over_reliabilities,
-    without_ratings,
-)
+from biaslab.probes.base.feature_probe import FeatureProbe, has_several_ratings, over_reliabilities, without_ratings
 from biaslab.probes.base.questions import question_of, read_pair, settle_form
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import each_cell, has_value, usable
@@ -154,13 +149,13 @@ class PairFeatureProbe(FeatureProbe):
         dropped = len(rated) - len(whole)
         why = "their value is missing or, in this probe's own design, that of the other order"
         warn_missing(cell.what, dropped, len(rated), why)
-        note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
+        notes = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
         for at, terms in each:
             logit = self._log_odds(whole, terms, cell.resampling)
             bounded = dropped and not cell.resampling.values_only and not is_exact(whole)
             if bounded and not math.isnan(logit.estimate):
                 logit = self._with_bounds(logit, rated, terms, cell.resampling)
-            yield Part({metric: logit}, (len(whole), dropped), at, note)
+            yield Part({metric: logit}, (len(whole), dropped), at, notes)
 
     def _with_bounds(
         self, logit: Estimate, rated: pd.DataFrame, terms: Sequence[str], resampling: Resampling

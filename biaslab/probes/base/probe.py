@@ -36,10 +36,7 @@ FAIR: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
 
 
 def planted(
-    bias: Mapping[str, Any],
-    parameters: Mapping[str, Any] | None = None,
-    fair: Mapping[str, Any] = FAIR,
-    **options: Any,
+    bias: Mapping[str, Any], parameters: Mapping[str, Any] | None = None, fair: Mapping[str, Any] = FAIR, **options: Any
 ) -> Calibration:
     """Declare how a metric is calibrated: on a fair judge, and on the same judge with a bias.
 

@@ -17,6 +17,7 @@ from biaslab import prompts
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
+from biaslab.core.metrics import MetricForm
 from biaslab.core.requests import About, Choice, Compare, Completion, Request, Score, request_key
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -36,7 +37,7 @@ from biaslab.prompts.protocols import Protocol
 from biaslab.stats.samples import tempered
 
 if TYPE_CHECKING:
-    from biaslab.prompts.edits.attacks import Defence
+    from biaslab.prompts.edits.attacks import Defence, Turns
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
 _PAIR_ANSWERS = get_args(VerdictAnswer)
@@ -79,7 +80,7 @@ class PairProbe(Probe):
         prompt.
     """
 
-    protocol_forms = ("pair",)
+    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("pair",)
 
     answer: VerdictAnswer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
@@ -146,84 +147,45 @@ class PairProbe(Probe):
         defence : str
             Defence around the prompt (`biaslab.prompts.edits.attacks`); its `shield` has been applied to the texts.
         """
-        (first, shown), (second, shown_second) = pair
         if attribute not in dataset.attributes:
             raise unknown("attribute", attribute, dataset.attributes)
+        names, texts = (pair[0][0], pair[1][0]), (pair[0][1], pair[1][1])
+        source, where = bool(context[1].strip()), (context[0], attribute, *names)
+        protocol, exact = self.protocol, self.answer == "distribution"
         if self.answer == "verdict":
-            return iter([self._show_pair(dataset, attribute, context, pair, condition, edits)])
-        if isinstance(self.protocol, Protocol):
-            asked = (dataset, attribute, context, pair, condition, headings, note, edits, defence)
-            return self._ask_protocol(self.protocol, *asked)
-        definition, noun = dataset.attributes[attribute], dataset.noun
-        form = _form(template, noun, attribute, definition, self.ties, headings, note, cue)
-        parts = form[0], context[1], form[1], shown, form[2], shown_second, form[3]
-        whole = "".join(parts)
-        prompt = whole.strip()
-        labels = _labels(noun, self.ties)
-        source = bool(context[1].strip())
-        texts = (shown, shown_second)
-        about = About(context[0], (first, second), texts, (attribute,), source, labels, edits=edits)
-        defended = prompt
-        if defence != "none":
-            from biaslab.prompts.edits.attacks import defend
+            about = About(context[0], names, texts, (attribute,), source, edits=edits)
+            reference = dataset.rows[context[0], names[0]]["reference"]
+            request = Compare(*texts, context[1], reference, attribute, about)
+            return iter([Trial(request, *where, 0, {**condition, "template": NO_PROMPT})])
+        requests: list[Request]
+        if isinstance(protocol, Protocol):
+            if defence not in _WITHIN_TEXTS:
+                raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} with a protocol")
+            texts = (_headed(texts[0], headings[0]), _headed(texts[1], headings[1]))
+            shown, labels = protocol.show(dataset, attribute, context[0], names, texts), protocol.labels
+            named = dataset.require_attributes(self.attributes) if protocol.joint else (attribute,)
+            source = source and "context" in protocol.sources
+            about = About(context[0], names, texts, named, source, labels, edits=edits, protocol=protocol)
+            samples = range(self.replicates)
+            requests = [protocol.request(shown, about, k, self.seed, exact, note) for k in samples]
+            condition = {**condition, "template": protocol.id}
+        else:
+            definition, labels = dataset.attributes[attribute], _labels(dataset.noun, self.ties)
+            form = _form(template, dataset.noun, attribute, definition, self.ties, headings, note, cue)
+            parts = form[0], context[1], form[1], texts[0], form[2], texts[1], form[3]
+            whole = "".join(parts)
+            prompt = whole.strip()
+            about = About(context[0], names, texts, (attribute,), source, labels, edits=edits)
+            defended: str | Turns = prompt
+            if defence != "none":
+                from biaslab.prompts.edits.attacks import defend
 
-            defended = defend(prompt, defence)
-        kept = parts if len(whole) == len(prompt) and defended is prompt else ()
-        where = context[0], attribute, first, second
-        if self.answer == "distribution":
-            return iter((Trial(Choice(defended, labels, about, kept), *where, 0, condition, labels),))
-        requests = [
-            Completion(defended, self.temperature, 32, replicate, self.seed, about)
-            for replicate in range(self.replicates)
-        ]
-        return iter([Trial(each, *where, number, condition, labels) for number, each in enumerate(requests)])
-
-    def _show_pair(
-        self,
-        dataset: Dataset,
-        attribute: str,
-        context: tuple[str, str],
-        pair: tuple[tuple[str, str], tuple[str, str]],
-        condition: Mapping[str, Scalar],
-        edits: tuple[str, ...],
-    ) -> Trial:
-        """Return the trial of one ordered pair shown without a prompt."""
-        (first, text), (second, other) = pair
-        about = About(context[0], (first, second), (text, other), (attribute,), bool(context[1].strip()), edits=edits)
-        request = Compare(text, other, context[1], dataset.rows[context[0], first]["reference"], attribute, about)
-        return Trial(request, context[0], attribute, first, second, 0, {**condition, "template": NO_PROMPT})
-
-    def _ask_protocol(
-        self,
-        protocol: Protocol,
-        dataset: Dataset,
-        attribute: str,
-        context: tuple[str, str],
-        pair: tuple[tuple[str, str], tuple[str, str]],
-        condition: Mapping[str, Scalar],
-        headings: tuple[str, str],
-        note: str,
-        edits: tuple[str, ...],
-        defence: Defence,
-    ) -> Iterator[Trial]:
-        """Yield the trials of one ordered pair asked with a protocol.
-
-        A heading goes on the line before the candidate's text, a note on the line before the last user message.
-        """
-        if defence not in _WITHIN_TEXTS:
-            raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} with a protocol")
-        (first, _), (second, _) = pair
-        texts = tuple(
-            f"({heading})\n{text}" if heading else text for heading, (_, text) in zip(headings, pair, strict=True)
-        )
-        shown = protocol.show(dataset, attribute, context[0], (first, second), texts)
-        labels, source = protocol.labels, bool(context[1].strip()) and "context" in protocol.sources
-        named = dataset.require_attributes(self.attributes) if protocol.joint else (attribute,)
-        about = About(context[0], (first, second), texts, named, source, labels, edits=edits, protocol=protocol)
-        where = {**condition, "template": protocol.id}
-        for replicate in range(self.replicates):
-            request = protocol.request(shown, about, replicate, self.seed, self.answer == "distribution", note)
-            yield Trial(request, context[0], attribute, first, second, replicate, where, labels)
+                defended = defend(prompt, defence)
+            kept = parts if len(whole) == len(prompt) and defended is prompt else ()
+            samples = range(0 if exact else self.replicates)
+            requests = [Completion(defended, self.temperature, 32, k, self.seed, about) for k in samples]
+            requests += [Choice(defended, labels, about, kept)] if exact else []
+        return iter([Trial(each, *where, k, condition, labels) for k, each in enumerate(requests)])
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability that the first wins, and the status."""
@@ -236,7 +198,7 @@ def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[floa
     Replies to a protocol are parsed by it.
     """
     if isinstance(trial.request, Compare):
-        return (math.nan, "refused") if reply.score is None else (reply.score, _status(reply.score))
+        return (math.nan, "refused") if reply.score is None else (reply.score, "tie" if reply.score == 0.5 else "ok")
     if isinstance(protocol, Protocol):
         return protocol.read(reply, trial.attribute)
     if isinstance(trial.request, Choice):
@@ -247,8 +209,9 @@ def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[floa
     return (0.5, "tie") if chosen is None or chosen == 2 else (1.0 - chosen, "ok")
 
 
-def _status(value: float) -> Status:
-    return "tie" if value == 0.5 else "ok"
+def _headed(text: str, heading: str) -> str:
+    """Return a candidate's text with a heading on the line before it, if there is one."""
+    return f"({heading})\n{text}" if heading else text
 
 
 def draw_of(seed: int, context_id: str) -> np.random.Generator:
@@ -340,7 +303,7 @@ class ScoreProbe(Probe):
     """
 
     unprompted = frozenset({Score})
-    protocol_forms = ("score",)
+    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("score",)
     columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
 
     scale: str = field(default="1-5", kw_only=True)
@@ -493,7 +456,7 @@ def protocol_question(
     edit : str
         Name of the edit applied to the candidate.
     """
-    text = f"({heading})\n{item.text}" if heading else item.text
+    text = _headed(item.text, heading)
     shown = protocol.show(dataset, attribute, item.context_id, [item.candidate_id], [text])
     shown["context"] = item.context
     named = dataset.require_attributes(attributes) if protocol.joint else (attribute,)

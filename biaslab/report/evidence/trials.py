@@ -487,7 +487,7 @@ def _replayed(store: Store, dataset: Dataset, designs: Sequence[Design], left: _
                 continue
             planned_here = _Planned(design, dataset, answers, keys)
             if planned_here.trials:
-                trials = collect(planned_here, answers, dataset, progress=False)  # type: ignore[call-overload]
+                trials = collect(planned_here, answers, dataset, progress=False)
                 for key in trials["key"].unique():
                     del keys[key]
                 yield trials

@@ -16,9 +16,9 @@ import biaslab as bl
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import CANDIDATE_COLUMNS
-from biaslab.measures.scoring import agreement, agreement_difference, scores
+from biaslab.measures.scoring import agreement, agreement_difference, scores, system_accuracy
 from biaslab.measures.scoring.agreement import with_human
-from biaslab.measures.scoring.scorers import scored as system_accuracy_scored
+from biaslab.measures.scoring.scorers import scored as metric_scores
 from biaslab.prompts.parsing import parse_scores
 
 HUMAN = {"a": [1, 2, 3], "b": [5, 2, 1], "c": [1, 1, 2]}
@@ -219,7 +219,7 @@ def data():
 
 def frame(data, seed=1):
     values = np.random.default_rng(seed).normal(size=len(data.candidates)).round(1)
-    return system_accuracy_scored(data, "noise", "nobody", values, ["fluency"])
+    return metric_scores(data, "noise", "nobody", values, ["fluency"])
 
 
 def by_hand(scores, data):
@@ -233,7 +233,7 @@ def by_hand(scores, data):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_count_by_hand(data, seed):
     scores = frame(data, seed)
-    [found] = agreement(scores, data, QUICK).to_dict("records")
+    [found] = system_accuracy(scores, data, QUICK).to_dict("records")
     assert found["estimate"] == pytest.approx(by_hand(scores, data))
     assert found["metric"] == "system_accuracy"
     assert 0 <= found["ci_low"] <= found["estimate"] <= found["ci_high"] <= 1
@@ -246,34 +246,34 @@ def test_humans_have_accuracy_1_and_their_opposite_only_ties(data):
     means = pd.Series(human).groupby(data.candidates["system"].to_numpy()).mean().round(12)
     ties = np.mean([a == b for a, b in combinations(means, 2)])  # which their opposite ties, too
     for values, expected in ((human, 1.0), (7.3 * human + 1, 1.0), (-human, ties)):
-        found = agreement(system_accuracy_scored(data, "x", "y", values, ["fluency"]), data, QUICK)
+        found = system_accuracy(metric_scores(data, "x", "y", values, ["fluency"]), data, QUICK)
         assert found["estimate"].item() == pytest.approx(expected)
 
 
 def test_a_tie_is_right_where_humans_tie_only(data):
     tied = replace(data, human=data.human.assign(score=3.0))
-    assert agreement(frame(data).assign(score=1.0), tied, QUICK)["estimate"].item() == 1
-    assert agreement(frame(data), tied, QUICK)["estimate"].item() < 0.2
-    assert agreement(frame(data).assign(score=1.0), data, QUICK)["estimate"].item() < 0.2
+    assert system_accuracy(frame(data).assign(score=1.0), tied, QUICK)["estimate"].item() == 1
+    assert system_accuracy(frame(data), tied, QUICK)["estimate"].item() < 0.2
+    assert system_accuracy(frame(data).assign(score=1.0), data, QUICK)["estimate"].item() < 0.2
 
 
 def test_order_of_contexts_and_missing_scores(data):
     scores = frame(data).assign(score=lambda f: f["score"].where(f.index % 7 > 0))
-    one = agreement(scores, data, QUICK)
+    one = system_accuracy(scores, data, QUICK)
     assert one["estimate"].item() == pytest.approx(by_hand(scores, data))
     assert one["n_dropped"].item() == scores["score"].isna().sum()
-    pd.testing.assert_frame_equal(one, agreement(scores.iloc[::-1], data, QUICK))
+    pd.testing.assert_frame_equal(one, system_accuracy(scores.iloc[::-1], data, QUICK))
 
 
 def test_several_scorers_have_a_row_each(data):
     both = pd.concat([frame(data), frame(data, 2).assign(scorer="other")])
-    assert agreement(both, data, QUICK)["scorer"].tolist() == ["noise", "other"]
+    assert system_accuracy(both, data, QUICK)["scorer"].tolist() == ["noise", "other"]
 
 
 def test_missing_systems_and_columns_are_named(data):
     with pytest.raises(TrialsError, match="a system for every candidate"):
-        agreement(frame(data), replace(data, candidates=data.candidates.assign(system="")), QUICK)
+        system_accuracy(frame(data), replace(data, candidates=data.candidates.assign(system="")), QUICK)
     with pytest.raises(TrialsError, match="without"):
-        agreement(frame(data).drop(columns="scorer"), data, QUICK)
+        system_accuracy(frame(data).drop(columns="scorer"), data, QUICK)
     alone = replace(data, candidates=data.candidates.assign(system="S"))
-    assert "fewer than two systems" in agreement(frame(data), alone, QUICK)["note"].item()
+    assert "fewer than two systems" in system_accuracy(frame(data), alone, QUICK)["note"].item()
