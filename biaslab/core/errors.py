@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from biaslab.core.requests import Request
+    from biaslab.core import Request
 
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 

@@ -29,14 +29,14 @@ from biaslab.core.trials import Reply
 from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Loop, Patience, ReplyStream, open_client, shut
-from biaslab.judges.api.sender import Refusals, Sender
+from biaslab.judges.api.sender import Refusals, Sender, ThoughtsByBudget
 from biaslab.judges.api.wire import TOKEN_FIELD, Wire, prefix_order
 from biaslab.judges.thinking import ThinkingOption
 
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["PREFILLS", "ApiJudge", "Patience", "ReplyStream"]
+__all__ = ["PREFILLS", "ApiJudge", "Patience", "ReplyStream", "ThoughtsByBudget"]
 
 
 class ApiJudge(BaseJudge):

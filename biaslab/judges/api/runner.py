@@ -29,8 +29,7 @@ from biaslab.judges.api.faults import Fault, TooLargeError, bound
 if TYPE_CHECKING:
     import openai
 
-    from biaslab.judges.api import ApiJudge
-    from biaslab.judges.api.sender import ThoughtsByBudget
+    from biaslab.judges.api import ApiJudge, ThoughtsByBudget
 
 Attempt = Callable[[Request, Endpoint], Awaitable[Reply]]
 _LONGEST_WAIT = 60.0  # maximum seconds between two attempts, unless the server asks for more
