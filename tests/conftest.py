@@ -80,7 +80,7 @@ def row(**changes):
         "attribute": "coherence", "estimate": estimate, "ci_low": round(estimate - 0.0311, 4),
         "ci_high": round(estimate + 0.0299, 4), "ci_level": 0.95,
         "p_value": 0.004, "q_value": 0.004, "mde": 0.05, "n_contexts": 30, "n_trials": 60, "n_dropped": 0,
-        "method": "t over contexts", "seed": 0, "note": "",
+        "method": "t over contexts", "seed": 0, "note": "", "notes": "",
     } | changes  # fmt: skip
 
 

@@ -109,7 +109,7 @@ CONDITIONS = (
 )  # fmt: skip
 _LETTERS, _MOST_WORDS = 60, 8  # maximum length of a label
 _FORMULA = "=+@"  # first characters of a formula in a spreadsheet
-_WORDS = ("method", "note", "repository")  # text columns, empty if missing
+_WORDS = ("method", "note", "notes", "repository")  # text columns, empty if missing
 
 
 def write_estimates(estimates: pd.DataFrame, file: Path) -> None:

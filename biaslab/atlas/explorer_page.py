@@ -25,10 +25,10 @@ from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import Page, count
-from biaslab.stats.estimate import is_above, side_of, significant
+from biaslab.stats.estimate import side_of, significant
 from biaslab.stats.frame import require_columns
 from biaslab.stats.missing import decided_by_missing
-from biaslab.stats.reliability import LEAST_RELIABILITY, needed_reliability
+from biaslab.stats.reliability import depends_on_reliability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,7 +209,7 @@ def finding(record: Mapping[Any, Any], null: float | None) -> str:
 
     Examples
     --------
-    >>> row = {"estimate": 0.6, "ci_low": 0.55, "ci_high": 0.65, "q_value": 0.01, "note": ""}
+    >>> row = {"estimate": 0.6, "ci_low": 0.55, "ci_high": 0.65, "q_value": 0.01}
     >>> finding(row, 0.5), finding(row | {"q_value": 0.2}, 0.5), finding(row, None)
     ('above', 'open', '')
     """
@@ -218,9 +218,7 @@ def finding(record: Mapping[Any, Any], null: float | None) -> str:
     side = side_of(record, null)
     if side is None or not significant(record["q_value"]) or decided_by_missing(record, null, side):
         return "open"
-    note = record.get("note")
-    reliability = needed_reliability(note if isinstance(note, str) else "")
-    return "open" if is_above(reliability, LEAST_RELIABILITY) else side
+    return "open" if depends_on_reliability(record) else side
 
 
 class _Places:

@@ -294,7 +294,7 @@ def _studied(
     number = cell.refused if where["refusals"] and cell.refused else cell.studies
     drawn = studies(population, where["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
     estimate = difference_each if cell.generator == TWO else estimate_each
-    columns = ["p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high", "note"]
+    columns = ["p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high", "notes"]
     rows = [estimate(probe, trials, cell.metric.name, Resampling(seed=seed))[columns] for trials, seed in drawn]
     return pd.concat(rows, ignore_index=True).astype(dict.fromkeys(columns[:-1], float))
 

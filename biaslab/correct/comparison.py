@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -207,7 +207,7 @@ class _Pair:
         facts = {name: sum(row[name] for row in pair) for name in ("n_trials", "n_dropped")}
         facts |= {name: pair[1][name] for name in ("ci_level", "seed")}
         where = {"metric": metric, "judge": judge, "role": "difference", "compared": words}
-        yield {**pair[0], **facts, **where, **asdict(difference(pair))}
+        yield {**pair[0], **facts, **where, **difference(pair).row()}
 
 
 def _paired(left: np.ndarray, pair: Sequence[Mapping[Any, Any]]) -> Estimate:
@@ -216,7 +216,7 @@ def _paired(left: np.ndarray, pair: Sequence[Mapping[Any, Any]]) -> Estimate:
     contexts = min(int(row["n_contexts"]) for row in pair)
     estimate = Together.jackknifed(values, contexts, float(pair[0]["ci_level"])).combined([-1.0, 1.0])
     if math.isnan(estimate.estimate) and not np.isnan(values[0]).any():
-        return Estimate(**asdict(estimate) | {"estimate": float(values[0, 1] - values[0, 0])})
+        return replace(estimate, estimate=float(values[0, 1] - values[0, 0]))
     return estimate
 
 
@@ -228,9 +228,9 @@ def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:
     if not error > 0:
         return undefined("undefined: an estimate without standard error", contexts)
     low, high = student(value, error, contexts, float(pair[0]["ci_level"]))
-    effect, note = effect_or_why_not(error, contexts)
-    note = "; ".join(filter(None, (note, "treated as independent; pairing trials by context would be more precise")))
-    return Estimate(value, error, low, high, p_by_t(value, error, contexts), effect, contexts, _UNPAIRED, note)
+    effect, notes = effect_or_why_not(error, contexts)
+    found = Estimate(value, error, low, high, p_by_t(value, error, contexts), effect, contexts, _UNPAIRED, notes)
+    return found.noted("treated as independent; pairing trials by context would be more precise")
 
 
 def _values(frame: pd.DataFrame, by: str) -> list[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -197,13 +197,13 @@ def _rows(
             for contrast, fit in zip(listed, fits, strict=True):
                 scaled = replace(fit, logit=contrast.is_share and name in ("human", "ppi"))
                 estimate = scaled.estimate(target, settings.level, contrast.null, contrast.bounds)
-                yield work.row(name, contrast, asdict(estimate), settings)
+                yield work.row(name, contrast, estimate.row(), settings)
             continue
         how = (target, settings.level, settings.seed)
         values, places = at_once(fits, *how, bounds=listed[0].bounds), ranks(fits, *how)
         for metric, estimates in ((listed[0].metric, values), ("rank", places)):
             for contrast, estimate in zip(listed, estimates, strict=True):
-                yield work.row(name, replace(contrast, metric=metric), asdict(estimate), settings)
+                yield work.row(name, replace(contrast, metric=metric), estimate.row(), settings)
 
 
 class _Work:
@@ -365,7 +365,7 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
             worst[better] -= 1
     method = f"max-t over {len(pairs)} differences, contexts"
     return [
-        Estimate(float(p), np.nan, float(low), float(high), np.nan, np.nan, fit.contexts, method, fit.note)
+        Estimate(float(p), np.nan, float(low), float(high), np.nan, np.nan, fit.contexts, method, (fit.note,))
         for p, low, high, fit in zip(places, best, worst, fits, strict=True)
     ]
 

@@ -173,7 +173,7 @@ class Fitted:
         error = float(np.linalg.norm(self.errors(target)))
         if target == "these contexts" and not error > 0 and self.everywhere.any():
             note, end = f"all {self.contexts} contexts are judged: no sampling error, only bias", self.value
-            return Estimate(end, math.nan, end, end, math.nan, math.nan, self.contexts, "none", note)
+            return Estimate(end, math.nan, end, end, math.nan, math.nan, self.contexts, "none", (note,))
         if is_rounding(error, self.value):
             known = bounds if bounds[0] > -math.inf else None
             p_value = math.nan if null is None else 1.0
@@ -186,7 +186,7 @@ class Fitted:
                 low, high, p_value = settled((low, high), null, p_value, level)
                 name = self.method.replace("t over contexts", "logit scale, t over contexts")
                 estimate = replace(estimate, ci_low=low, ci_high=high, p_value=p_value, method=name)
-        return replace(estimate, n_contexts=self.contexts, note="; ".join(filter(None, (self.note, estimate.note))))
+        return replace(estimate, n_contexts=self.contexts, notes=(*filter(None, [self.note]), *estimate.notes))
 
 
 def of_judge(sums: Sums) -> Fitted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -196,14 +196,14 @@ def _compared(
     facts |= {name: pair[1][name] for name in ("judge", "ci_level", "seed")}
     if own:
         for role, row, weights in zip(ROLES, pair, unit, strict=False):
-            yield {**row, **where, "role": role, **asdict(judged.combined(weights))}
+            yield {**row, **where, "role": role, **judged.combined(weights).row()}
     difference = judged.combined(unit[1] - unit[0])
-    yield {**where, **facts, "metric": "bias_difference", "role": "difference", **asdict(difference)}
+    yield {**where, **facts, "metric": "bias_difference", "role": "difference", **difference.row()}
     if len(pair) > 2:
         inherited = judged.combined(judged.inherited)
-        yield {**where, **facts, "metric": "bias_inherited", "role": "inherited", **asdict(inherited)}
+        yield {**where, **facts, "metric": "bias_inherited", "role": "inherited", **inherited.row()}
     share = judged.share()
-    yield {**where, **facts, "metric": "bias_share", "role": "share", "verdict": verdict_of(share), **asdict(share)}
+    yield {**where, **facts, "metric": "bias_share", "role": "share", "verdict": verdict_of(share), **share.row()}
 
 
 def _spreads(trials: Sequence[pd.DataFrame], where: Mapping[str, Any]) -> Floats:
@@ -246,8 +246,8 @@ class TeacherAndStudent(Together):
         estimate = self.quotient(self.inherited, own, _NO_SHARE)
         if math.isnan(estimate.estimate):
             return estimate
-        effect, note = effect_or_why_not(estimate.se, self.contexts)
-        return replace(estimate, p_value=difference.p_value, mde=effect, note=note)
+        effect, notes = effect_or_why_not(estimate.se, self.contexts)
+        return replace(estimate, p_value=difference.p_value, mde=effect, notes=notes)
 
 
 def verdict_of(share: Estimate) -> str:

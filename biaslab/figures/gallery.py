@@ -212,7 +212,7 @@ def _primary_rows(path: Path) -> pd.DataFrame:
 
 def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """Yield a row per metric; estimates are distinguished by everything in a table."""
-    redone = ("p_value", "q_value", "note", "finding")  # which figures may recompute
+    redone = ("p_value", "q_value", "note", "notes", "finding")  # which figures may recompute
     alike = [name for name in primary.columns if name not in redone]
     for metric, estimates in primary.groupby("metric", sort=False):
         rows = estimates[estimates["shown"]].drop_duplicates(alike)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -254,8 +254,8 @@ def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
 
     def explained() -> Estimate:
         computed = estimate()
-        why = f"{computed.note}; the debiasing cannot be fitted with one context"
-        return replace(computed, note=why) if math.isnan(computed.estimate) else computed
+        undefined = math.isnan(computed.estimate)
+        return computed.noted("the debiasing cannot be fitted with one context") if undefined else computed
 
     return explained
 

@@ -192,8 +192,8 @@ class Position(PairProbe):
             metrics["first_position_rate"] = by_construction(0.5, n, checked)
             metrics["first_position_logit"] = by_construction(0.0, n, checked)
         metrics = cell.bounded(metrics, dropped, partial(missing_data_bounds, cell.trials))
-        note = note_missing_pairs(cell.trials) if dropped and not self.resampling.values_only else ""
-        yield Part(metrics, blocks, {"human_gap": np.nan}, note)
+        notes = note_missing_pairs(cell.trials) if dropped and not self.resampling.values_only else ()
+        yield Part(metrics, blocks, {"human_gap": np.nan}, notes)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)
             yield Part({name: binned[name] for name in _BY_GAP}, part, {"human_gap": gap})

@@ -20,7 +20,7 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
 from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.feature_probe import kept_columns, noted, width_of, with_missing_scores
+from biaslab.probes.base.feature_probe import kept_columns, width_of, with_missing_scores
 from biaslab.probes.base.pair_feature import (
     PairFeatureProbe,
     add_perplexities,
@@ -283,10 +283,10 @@ class SelfPreference(PairFeatureProbe):
             everything = replace(cell, trials=with_missing_scores(scores))
             items = (part.items(keep) for part in (cell, everything))
             rated, planned = (each.assign(own=(each["system"] == at["own"]).astype(float)) for each in items)
-            note = note_missing(scores["context_id"], ~has_value(scores), own, "who wrote the text")
+            notes = note_missing(scores["context_id"], ~has_value(scores), own, "who wrote the text")
             for adjusted, covariates in _adjustments(rated, "log_perplexity"):
                 shift = self._slope(rated, covariates=covariates, planned=planned)
-                yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted}, note)
+                yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted}, notes)
         mass = {} if recorded else {"label_mass": label_mass(scores)}
         width = width_of(at["scale"])
         gap = {"own_score_gap": partial(score_gap, scores, own, width, cell.resampling)} if at["scale"] else {}
@@ -302,7 +302,7 @@ def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[
 
 def _without_test(metric: Estimable) -> Ratio | Estimate:
     computed = metric() if callable(metric) else metric
-    return computed if isinstance(computed, Ratio) else noted(replace(computed, p_value=math.nan), _UNNAMED)
+    return computed if isinstance(computed, Ratio) else replace(computed, p_value=math.nan).noted(_UNNAMED)
 
 
 _MAY_BE_BETTER = "own texts may be better or worse; compare with human judgements of the same texts"
@@ -334,7 +334,7 @@ def win_rate(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
     """Return the mean probability that the own text wins."""
     read = usable(judged)
     rate = mean_of(read, read["won"], None, (0.0, 1.0), inference="score")
-    return noted(rate.with_missing(rate.estimate(resampling), len(read), len(judged) - len(read)), _MAY_BE_BETTER)
+    return rate.with_missing(rate.estimate(resampling), len(read), len(judged) - len(read)).noted(_MAY_BE_BETTER)
 
 
 def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Resampling) -> Estimate:
@@ -358,7 +358,7 @@ def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Re
     gap = (sides[True] - sides[False]).dropna()
     ratio = Ratio(gap.index, gap, np.ones(len(gap)), bounds=(-width, width) if np.isfinite(width) else None)
     estimate = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))
-    return noted(estimate, _MAY_BE_BETTER)
+    return estimate.noted(_MAY_BE_BETTER)
 
 
 def systems_of(trials: pd.DataFrame) -> list[str]:

@@ -605,7 +605,7 @@ def _alpha(cell: Cell, trials: pd.DataFrame, exact: Bools, what: str) -> Estimat
     alpha = verdicts.alphas(cell.resampling)[0]
     if (trials["at"] == 0).all() and alpha.estimate == 1:
         note = "1 by construction: greedy answers are equal"
-        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note)
+        return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", notes=(note,))
     return alpha
 
 

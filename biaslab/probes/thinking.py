@@ -288,13 +288,13 @@ class Budgets:
             for name in self.names:
                 if (part := self._parts[name].get(key)) is not None:
                     metrics = {"bias": part.metrics[self.metric.name]}
-                    yield Part(metrics, part.judgements(), self._where(first, name, ""), part.note)
+                    yield Part(metrics, part.judgements(), self._where(first, name, ""), part.notes)
             for name in self.names[1:] if self.cell.wants(*wanted) else ():
                 if (part := self._parts[name].get(key)) is not None:
                     counts = np.add(first.judgements(), part.judgements())
-                    note = "; ".join(dict.fromkeys(filter(None, (first.note, part.note))))
+                    notes = tuple(dict.fromkeys((*first.notes, *part.notes)))
                     where = self._where(first, name, self.names[0])
-                    yield Part(self._shifts(key, name), (int(counts[0]), int(counts[1])), where, note)
+                    yield Part(self._shifts(key, name), (int(counts[0]), int(counts[1])), where, notes)
 
     def of_agreement(self) -> Iterator[Part]:
         """Yield the differences in agreement with humans from the first budget."""
@@ -342,7 +342,7 @@ class Budgets:
         if self.cell.resampling.values_only:
             return without_interval(float(values[0, 1] - values[0, 0]), self._units.size, VALUES_ONLY)
         shift = self._jackknifed(values).combined([-1.0, 1.0])
-        return replace(shift, note="; ".join(filter(None, (shift.note, self._note_thoughts(name)))))
+        return shift.noted(self._note_thoughts(name))
 
     def _reduction(self, key: CellKey, name: str) -> Estimate:
         distances, weights = self._distances(key, name)
@@ -421,7 +421,8 @@ class Budgets:
     @cached_property
     def _units(self) -> pd.Index:
         """Jackknife units of the cell: its contexts, with those that share requests merged."""
-        return pd.Index(np.asarray(self.cell.resampling.cluster_of(self.cell.trials["context_id"]), object)).unique()
+        units = self.cell.resampling.cluster_of(self.cell.trials["context_id"])
+        return pd.Index(np.asarray(units, object)).unique()  # type: ignore[no-any-return]
 
     def _unit_of(self, contexts: ArrayLike) -> Codes:
         """Return the number of the unit of each context."""

@@ -274,7 +274,7 @@ def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
     else:
         missing = "undefined: no text was judged with both names in both positions"
         logit = mean_of(whole, sign * log_odds(p), 0.0, missing=missing, inference="t").estimate(resampling)
-    return replace(logit, note="; ".join(filter(None, (logit.note, " against ".join(map(str, names))))))
+    return logit.noted(" against ".join(map(str, names)))
 
 
 def _shown(item: Item, kind: Nothing, seed: int) -> tuple[str, str]:

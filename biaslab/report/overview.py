@@ -33,7 +33,7 @@ from biaslab.stats.frame import corrected_effects, require_columns, without_brea
 
 _MOST = 100  # rows that a notebook shows
 _BAR = 160  # pixels of an interval
-_STATUS = {"above": "bias", "below": "bias", "none": "none", "blind": "unclear"}
+_STATUS = {"above": "bias", "below": "bias", "none": "none", "open": "unclear"}
 
 
 class RenderedFrame(pd.DataFrame):

@@ -78,12 +78,12 @@ def sum_up(cells: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_T
         "interval": bounds,
         "q": probability(strongest["q_value"]),
         "mde": size(strongest["mde"]),
-        "detectable": detectable(strongest.to_dict(), over),
+        "detectable": detectable(strongest["mde"], strongest["detectable"], over),
         "remedy": best_remedy(cells, remedies) if remedies is not None else "",
         "advice": advised,
         "to_do": advised or _to_do(status, strongest["doubt"]),
         "sides": tuple(ways),
-        "n_open": int((cells["finding"] == "blind").sum()),
+        "n_open": int((cells["finding"] == "open").sum()),
         "n_cells": len(cells),
     }
 
@@ -99,7 +99,7 @@ def _status(cells: pd.DataFrame) -> str:
     biased = statuses.isin(["above", "below"])
     if biased.any():
         return "bias" if (biased & ~cells["slight"].astype(bool)).any() else "slight"
-    return "unclear" if (statuses == "blind").any() else "none" if (statuses == "none").any() else "untested"
+    return "unclear" if (statuses == "open").any() else "none" if (statuses == "none").any() else "untested"
 
 
 def _strongest(cells: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -34,10 +34,10 @@ from biaslab.report.wording import (
     size as written,
     varying,
 )
-from biaslab.stats.estimate import BY_CONSTRUCTION, WITHOUT_SPREAD, is_above, side_of, significant, unseen_share
+from biaslab.stats.estimate import is_above, notes_of, side_of, significant, unseen_share
 from biaslab.stats.frame import LEADING, corrected, corrected_effects, require_columns, without_breakdowns
-from biaslab.stats.missing import TIPPING, decided_by_missing
-from biaslab.stats.reliability import LEAST_RELIABILITY, needed_reliability
+from biaslab.stats.missing import decided_by_missing
+from biaslab.stats.reliability import depends_on_reliability
 
 if TYPE_CHECKING:
     from biaslab.core.metrics import Comparison
@@ -118,7 +118,7 @@ def findings(
         * ``detectable`` — smallest shift detected with 80 % power after correction for these rows, given the other
           results; ``mde`` is the same for the single test (see `biaslab.stats.corrected_effects`). NaN if none.
         * ``finding`` — *above* or *below* the null (q is below .05, and the interval does not contain the null), *none*
-          (the interval excludes every shift that matters), *blind* (inconclusive) or *untested*.
+          (the interval excludes every shift that matters), *open* (inconclusive) or *untested*.
         * ``doubt`` — why it is inconclusive. A significant estimate is inconclusive too if its missing-data bounds
           (Horowitz & Manski 2000) contain the null or do not exist, or if it depends on the unknown reliability of
           human scores.
@@ -182,21 +182,12 @@ def _classified(
     tested = tested.assign(detectable=corrected_effects(tested))
     rows = []
     for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
-        size = wanted.get(record["metric"], metric.matters)
-        finding, doubt = decide(record, metric.null, size)
         where = cell(record, names[record["judge"], record["probe"], record["metric"]])
-        slight = finding in ("above", "below") and excludes(record, metric.null, size)
-        hedge = _hedge(record, metric.null, finding, size)
-        names_of_row = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
-        described = ", ".join(map(str, filter(None, names_of_row)))
-        among = "" if others is None else _standing(record, finding, others)
-        words = (
-            _blind(record, metric, doubt, size, over) if doubt else _words(record, metric, finding, slight, size, over)
-        )
-        verdict = "; ".join(filter(None, (f"inconclusive: {words}" if doubt else words, among, hedge)))
-        sentence = f"{described}: {_evidence(record, metric.null, over)}{verdict}".removeprefix(": ")
-        numbers = (math.nan if value is None else value for value in (metric.null, size))
-        rows.append((finding, doubt, slight, hedge, *numbers, where, among, words, sentence))
+        found = Finding.of(record, metric, wanted.get(record["metric"], metric.matters), where)
+        standing = "" if others is None else _standing(record, found.kind, others)
+        parts = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
+        named = ", ".join(map(str, filter(None, parts)))
+        rows.append(found.columns(over, standing, named))
     return tested.assign(**pd.DataFrame(rows, columns=list(ADDED[1:]), index=tested.index))
 
 
@@ -223,35 +214,189 @@ def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
     return names
 
 
-def _standing(record: Mapping[Any, Any], finding: Finding, others: pd.DataFrame) -> str:
+def _standing(record: Mapping[Any, Any], kind: Kind, others: pd.DataFrame) -> str:
     """Compare an estimate with those of other judges; if it shows no bias, give their range."""
-    peers = None if finding == "untested" else find_peers(record, others)
+    peers = None if kind == "untested" else find_peers(record, others)
     if peers is None:
         return ""
-    return peers.standing(record, finding == "above") if finding in ("above", "below") else peers.spread
+    return peers.standing(record, kind == "above") if kind in ("above", "below") else peers.spread
 
 
-def _evidence(record: Mapping[Any, Any], null: float | None, over: str) -> str:
-    """Return estimate, interval and test in words; a single test, which needs no correction, as p."""
-    if np.isnan(record["estimate"]):
-        return ""
-    value, bounds = evidence(record, null)
-    q = probability(record["q_value"])
-    sign = "" if q.startswith("<") else "= "
-    test = f"p {sign}{q}" if over == ONE_TEST else f"q {sign}{q} over {over}"
-    return f"{value} {bounds}{'' if np.isnan(record['q_value']) else f', {test}'}: "
+Kind = Literal["above", "below", "none", "open", "untested"]
+#: Why a finding is inconclusive: the test is significant but the interval contains the null, or the reverse; there is
+#: no interval; the interval contains shifts that matter; no context has an effect, but there are too few contexts; too
+#: few contexts for the number of tests; the result depends on missing judgements, or on human scores' reliability.
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
+#: Share of contexts that may have an unseen effect, for a metric without bounds that does not vary.
+RARE = 0.1
 
 
-def _words(
-    record: Mapping[Any, Any], metric: Metric, finding: Finding, slight: bool, size: float | None, over: str
-) -> str:
-    """Return the verdict on an estimate in words."""
-    if finding == "untested":
-        return f"not tested ({'no test' if metric.null is None else reason(record, 'no test')})"
-    if finding == "none":
-        return _nothing(record, metric, size, over)
-    words = side_words(metric, finding)
-    return words if not slight or size is None else f"{words}, but {_effect(metric)} of ≥ {written(size)}"
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """What one estimate shows, after correction for the other tests; its words are written from it.
+
+    Attributes
+    ----------
+    metric : Metric
+        The metric, with the null against which it was tested.
+    where : str
+        The attribute and the conditions that vary.
+    kind : {"above", "below", "none", "open", "untested"}
+        On which side of the null the estimate lies; no bias that matters; inconclusive; without a test.
+    doubt : str
+        Why it is inconclusive, see `Doubt`; empty otherwise.
+    estimate, low, high : float
+        The estimate and its interval.
+    matters : float or None
+        Smallest distance from the null that matters.
+    mde, detectable : float
+        Smallest effect detected with 80 % power, by the single test and after correction.
+    row : mapping
+        The row of the estimates frame.
+    """
+
+    metric: Metric
+    where: str
+    kind: Kind
+    doubt: Doubt
+    estimate: float
+    low: float
+    high: float
+    matters: float | None
+    mde: float
+    detectable: float
+    row: Mapping[Any, Any]
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any], metric: Metric, matters: float | None, where: str = "") -> Self:
+        """Return what a row of estimates with q-values and ``detectable`` shows."""
+        kind, doubt = _decided(row, metric.null, matters)
+        estimate, low, high, mde, effect = (
+            float(row[name]) for name in ("estimate", "ci_low", "ci_high", "mde", "detectable")
+        )
+        return cls(metric, where, kind, doubt, estimate, low, high, matters, mde, effect, row)
+
+    @property
+    def slight(self) -> bool:
+        """Whether there is a bias, but the interval excludes every shift that matters."""
+        return self.kind in ("above", "below") and _excludes(self.row, self.metric.null, self.matters)
+
+    @property
+    def hedge(self) -> str:
+        """What else could explain a verdict: missing data (by the bounds of the estimate), and its note."""
+        null, size = self.metric.null, self.matters
+        if null is None or self.kind not in ("above", "below", "none"):
+            return ""
+        low, high = (float(self.row.get(name, math.nan)) for name in ("bound_low", "bound_high"))
+        hidden = size is not None and (is_above(null - size, low) or is_above(high, null + size))
+        words = "missing data could hide a shift that matters" if self.kind == "none" and hidden else ""
+        return "; ".join(filter(None, [words, _note(self.row)]))
+
+    def columns(self, over: str, standing: str, named: str) -> dict[str, Any]:
+        """Return the columns of `findings`, with the verdict in words.
+
+        Parameters
+        ----------
+        over : str
+            Number of tests that were corrected for, in words.
+        standing : str
+            Comparison with the reference judges.
+        named : str
+            What distinguishes the estimate from the others.
+        """
+        words, hedge = self._words(over), self.hedge
+        verdict = "; ".join(filter(None, (f"inconclusive: {words}" if self.doubt else words, standing, hedge)))
+        null, matters = (math.nan if value is None else value for value in (self.metric.null, self.matters))
+        return {
+            "finding": self.kind,
+            "doubt": self.doubt,
+            "slight": self.slight,
+            "hedge": hedge,
+            "null": null,
+            "matters": matters,
+            "cell": self.where,
+            "standing": standing,
+            "words": words,
+            "sentence": f"{named}: {self._evidence(over)}{verdict}".removeprefix(": "),
+        }
+
+    def _evidence(self, over: str) -> str:
+        """Return estimate, interval and test in words; a single test, which needs no correction, as p."""
+        if math.isnan(self.estimate):
+            return ""
+        value, bounds = evidence(self.row, self.metric.null)
+        q = probability(self.row["q_value"])
+        sign = "" if q.startswith("<") else "= "
+        test = f"p {sign}{q}" if over == ONE_TEST else f"q {sign}{q} over {over}"
+        return f"{value} {bounds}{'' if np.isnan(self.row['q_value']) else f', {test}'}: "
+
+    def _words(self, over: str) -> str:
+        """Return the verdict in words."""
+        if self.doubt:
+            return self._why_open(over)
+        if self.kind == "untested":
+            return f"not tested ({'no test' if self.metric.null is None else _note(self.row, 'no test')})"
+        if self.kind == "none":
+            return self._excluded(over)
+        words = side_words(self.metric, self.kind)
+        if self.matters is None or not self.slight:
+            return words
+        return f"{words}, but {self._no_effect} of ≥ {written(self.matters)}"
+
+    @property
+    def _no_effect(self) -> str:
+        return f"no distance from {fair(self.metric.null)}" if self.metric.quality else "no bias"
+
+    @property
+    def _contexts(self) -> str:
+        return f"{self.row['n_contexts']:,.0f} contexts"
+
+    def _excluded(self, over: str) -> str:
+        """Say which effects are excluded."""
+        if "by_construction" in notes_of(self.row):
+            return f"{self._no_effect}, by construction"
+        if _is_never(self.row, self.matters):
+            few = f"at most {percent(_share_unseen(self.row), 2)} of all contexts can have one"
+            return f"no effect in any of {self._contexts}: {few}"
+        if self.matters is None:
+            return f"no effect detected; can detect {detectable(self.mde, self.detectable, over)} (80 % power)"
+        return f"{self._no_effect} of ≥ {written(self.matters)}"
+
+    def _why_open(self, over: str) -> str:
+        """Say why an estimate is inconclusive."""
+        null, size = self.metric.null, self.matters
+        if self.doubt == "contains":
+            has_interval = not np.isnan([self.low, self.high]).any()
+            why = f"the interval contains {fair(null)}" if has_interval else "there is no interval"
+            return f"significant, but {why}"
+        if self.doubt == "leaves out":
+            lost = f"is not significant after correction for {over}"
+            why = lost if significant(self.row["p_value"]) else "does not reject"
+            return f"the interval excludes {fair(null)}, but the test {why}"
+        if self.doubt == "few":
+            unseen = percent(_share_unseen(self.row), 2)
+            return f"no effect in any of {self._contexts}, but up to {unseen} of all contexts could have one"
+        if self.doubt == "missing":
+            return self._why_missing()
+        if self.doubt == "reliability":
+            return f"{_note(self.row)}, which a single rating cannot show"
+        if self.doubt == "powerless":
+            return f"{self._contexts} cannot show an effect of any size among {over}"
+        if self.doubt == "unknown" or null is None or size is None:
+            return _note(self.row, "no interval")
+        reach = max(null - self.low, self.high - null)
+        if self.metric.unit == "logits" and reach > _ANY_SIZE:
+            return f"{self._contexts} do not bound the size: {_NARROWER}"
+        return f"a shift of up to {written(reach, size)} is possible; ≥ {written(size, reach)} matters"
+
+    def _why_missing(self) -> str:
+        dropped, low, high = (float(self.row.get(name, math.nan)) for name in ("n_dropped", "bound_low", "bound_high"))
+        depends = f"depends on {f'{dropped:,.0f} ' if dropped > 0 else ''}missing judgements"
+        if np.isnan([low, high]).any():
+            return f"{depends}, whose effect is unbounded"
+        words = f"{depends}: with them, the interval could lie anywhere in {bounds_of(low, high)}"
+        tipping = notes_of(self.row).get("tipping_point")
+        return f"{words}; {tipping}" if tipping else words
 
 
 def side_words(metric: Metric, side: str) -> str:
@@ -267,29 +412,16 @@ def side_words(metric: Metric, side: str) -> str:
     return (metric.above if side == "above" else metric.below) or f"{side} {fair(metric.null)}"
 
 
-def _nothing(record: Mapping[Any, Any], metric: Metric, size: float | None, over: str) -> str:
-    """Say which effects are excluded."""
-    if record.get("method") == BY_CONSTRUCTION:
-        return f"{_effect(metric)}, by construction"
-    if is_never(record, size):
-        few = f"at most {percent(share_unseen(record), 2)} of all contexts can have one"
-        return f"no effect in any of {record['n_contexts']:,.0f} contexts: {few}"
-    if size is None:
-        return f"no effect detected; can detect {detectable(record, over)} (80 % power)"
-    return f"{_effect(metric)} of ≥ {written(size)}"
-
-
-def detectable(record: Mapping[Any, Any], over: str) -> str:
+def detectable(alone: float, among: float, over: str) -> str:
     """Return the smallest effect detected with 80 % power, by the single test and after correction, in words.
 
     Examples
     --------
-    >>> detectable({"mde": 0.12, "detectable": 0.17}, "14 tests")
+    >>> detectable(0.12, 0.17, "14 tests")
     '≥ 0.12 alone, ≥ 0.17 among 14 tests'
-    >>> detectable({"mde": 0.3, "detectable": float("nan")}, "14 tests")
+    >>> detectable(0.3, float("nan"), "14 tests")
     '≥ 0.30 alone, nothing among 14 tests'
     """
-    alone, among = (float(record[name]) for name in ("mde", "detectable"))
     if not alone > 0:
         return written(alone)
     if not math.isnan(among) and (not is_above(among, alone) or written(among) == written(alone)):
@@ -297,129 +429,59 @@ def detectable(record: Mapping[Any, Any], over: str) -> str:
     return f"≥ {written(alone)} alone, {f'≥ {written(among)}' if among > 0 else 'nothing'} among {over}"
 
 
-def _effect(metric: Metric) -> str:
-    return f"no distance from {fair(metric.null)}" if metric.quality else "no bias"
-
-
-def _blind(record: Mapping[Any, Any], metric: Metric, doubt: Doubt, size: float | None, over: str) -> str:
-    """Say why an estimate is inconclusive."""
-    null = fair(metric.null)
-    if doubt == "contains":
-        has_interval = not np.isnan([record["ci_low"], record["ci_high"]]).any()
-        return f"significant, but {f'the interval contains {null}' if has_interval else 'there is no interval'}"
-    if doubt == "leaves out":
-        uncorrected = significant(record["p_value"])
-        why = f"the test is not significant after correction for {over}" if uncorrected else "the test does not reject"
-        return f"the interval excludes {null}, but {why}"
-    if doubt == "few":
-        contexts = f"no effect in any of {record['n_contexts']:,.0f} contexts"
-        return f"{contexts}, but up to {percent(share_unseen(record), 2)} of all contexts could have one"
-    if doubt == "missing":
-        dropped = record.get("n_dropped", math.nan)
-        reason_missing = (
-            f"depends on {dropped:,.0f} missing judgements" if dropped > 0 else "depends on missing judgements"
-        )
-        low, high = float(record["bound_low"]), float(record["bound_high"])
-        if np.isnan([low, high]).any():
-            return f"{reason_missing}, whose effect is unbounded"
-        tipping = [clause for clause in reason(record, "").split("; ") if clause.startswith(TIPPING)]
-        return "; ".join(
-            [f"{reason_missing}: with them, the interval could lie anywhere in {bounds_of(low, high)}", *tipping]
-        )
-    if doubt == "reliability":
-        return f"{reason(record, '')}, which a single rating cannot show"
-    if doubt == "powerless":
-        return f"{record['n_contexts']:,.0f} contexts cannot show an effect of any size among {over}"
-    if doubt == "unknown" or metric.null is None or size is None:
-        return reason(record, "no interval")
-    reach = max(metric.null - record["ci_low"], record["ci_high"] - metric.null)
-    if metric.unit == "logits" and reach > _ANY_SIZE:
-        return f"{record['n_contexts']:,.0f} contexts do not bound the size: {_NARROWER}"
-    return f"a shift of up to {written(reach, size)} is possible; ≥ {written(size, reach)} matters"
-
-
-def _hedge(record: Mapping[Any, Any], null: float | None, finding: Finding, size: float | None) -> str:
-    """Say what else could explain a verdict: missing data (by the bounds of the estimate), and its note."""
-    if null is None or finding not in ("above", "below", "none"):
-        return ""
-    low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
-    hedges = []
-    if finding == "none" and size is not None and (is_above(null - size, low) or is_above(high, null + size)):
-        hedges.append("missing data could hide a shift that matters")
-    return "; ".join(filter(None, [*hedges, reason(record, "")]))
-
-
-Finding = Literal["above", "below", "none", "blind", "untested"]
-#: Why a finding is inconclusive: the test is significant but the interval contains the null, or the reverse; there is
-#: no interval; the interval contains shifts that matter; no context has an effect, but there are too few contexts; too
-#: few contexts for the number of tests; the result depends on missing judgements, or on human scores' reliability.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
-#: Share of contexts that may have an unseen effect, for a metric without bounds that does not vary.
-RARE = 0.1
-
-
-def decide(record: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Finding, Doubt]:
-    """Return the finding for an estimate and, if inconclusive, the reason."""
-    if record.get("method") == BY_CONSTRUCTION:
+def _decided(row: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Kind, Doubt]:
+    """Return the kind of finding and, if inconclusive, the reason."""
+    if "by_construction" in notes_of(row):
         return "none", ""
-    if np.isnan(record["q_value"]) or null is None:
+    if np.isnan(row["q_value"]) or null is None:
         return "untested", ""
-    side = side_of(record, null)
-    if significant(record["q_value"]):
-        return _significant(record, null, side)
+    side = side_of(row, null)
+    if significant(row["q_value"]):
+        return _significant(row, null, side)
     if side:
-        return "blind", "leaves out"
-    low, high = record["ci_low"], record["ci_high"]
-    if np.isnan([low, high]).any():
-        return "blind", "unknown"
-    if is_never(record, size):
-        return ("none", "") if share_unseen(record) < RARE else ("blind", "few")
+        return "open", "leaves out"
+    if np.isnan([row["ci_low"], row["ci_high"]]).any():
+        return "open", "unknown"
+    if _is_never(row, size):
+        return ("none", "") if _share_unseen(row) < RARE else ("open", "few")
     if size is None:
-        if record["detectable"] > 0:
+        if row["detectable"] > 0:
             return "none", ""
-        return "blind", "powerless" if record["mde"] > 0 else "unknown"
-    if excludes(record, null, size):
+        return "open", "powerless" if row["mde"] > 0 else "unknown"
+    if _excludes(row, null, size):
         return "none", ""
-    return "blind", "reliability" if _needs_reliability(record) else "wide"
+    return "open", "reliability" if depends_on_reliability(row) else "wide"
 
 
-def _significant(
-    record: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None
-) -> tuple[Finding, Doubt]:
+def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None) -> tuple[Kind, Doubt]:
     """Return the finding for a significant estimate, unless its interval, missing data or human error leave it open."""
     if side is None:
-        return "blind", "contains"
-    if decided_by_missing(record, null, side):
-        return "blind", "missing"
-    return ("blind", "reliability") if _needs_reliability(record) else (side, "")
+        return "open", "contains"
+    if decided_by_missing(row, null, side):
+        return "open", "missing"
+    return ("open", "reliability") if depends_on_reliability(row) else (side, "")
 
 
-def _needs_reliability(record: Mapping[Any, Any]) -> bool:
-    """Return whether a finding depends on the unknown reliability of human scores."""
-    return is_above(needed_reliability(reason(record, "")), LEAST_RELIABILITY)
-
-
-def excludes(record: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
+def _excludes(row: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
     """Return whether the interval excludes every shift that matters."""
     if null is None or size is None:
         return False
-    return is_above(record["ci_low"], null - size) and is_above(null + size, record["ci_high"])
+    return is_above(row["ci_low"], null - size) and is_above(null + size, row["ci_high"])
 
 
-def is_never(record: Mapping[Any, Any], size: float | None) -> bool:
+def _is_never(row: Mapping[Any, Any], size: float | None) -> bool:
     """Return whether no context shows an effect and no interval bounds its size."""
-    unvarying = str(record.get("method", "")).startswith(WITHOUT_SPREAD)
-    return unvarying and (size is None or record["ci_low"] == record["ci_high"])
+    return "no_variation" in notes_of(row) and (size is None or row["ci_low"] == row["ci_high"])
 
 
-def share_unseen(record: Mapping[Any, Any]) -> float:
+def _share_unseen(row: Mapping[Any, Any]) -> float:
     """Return the largest share of contexts that may have an effect although none was observed."""
-    return unseen_share(max(int(record["n_contexts"]), 1), record["ci_level"])
+    return unseen_share(max(int(row["n_contexts"]), 1), row["ci_level"])
 
 
-def reason(record: Mapping[Any, Any], otherwise: str) -> str:
+def _note(row: Mapping[Any, Any], otherwise: str = "") -> str:
     """Return the note of an estimate, or a default if it has none."""
-    note = record.get("note")
+    note = row.get("note")
     return note if isinstance(note, str) and note else otherwise
 
 

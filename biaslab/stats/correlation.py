@@ -474,8 +474,7 @@ def _of_ranked_systems(
     """Estimate with a percentile interval and no test, because system ranks are discontinuous in the data."""
     method = "percentile" if resampling.method == "studentised" else resampling.method
     estimate = cluster_statistic(statistic, contexts, replace(resampling, method=method), None, bounds)
-    note = "not a smooth statistic: no test, and the coverage of the interval is not established"
-    return replace(estimate, note="; ".join(filter(None, [estimate.note, note])))
+    return estimate.noted("not a smooth statistic: no test, and the coverage of the interval is not established")
 
 
 def _clustered(frame: pd.DataFrame, context: str, resampling: Resampling) -> pd.DataFrame:

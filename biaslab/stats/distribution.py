@@ -299,7 +299,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     fair = (np.abs(np.concatenate(flipped)).sum(axis=1) / (2 * total)).mean()
     low, high = max(value - reach, 0.0), min(value + reach, 1 - 1 / _DIGITS)
     method = "cluster bootstrap (total variation, conservative)"
-    return Estimate(value, nan, low, high, nan, nan, contexts, method, f"expected for a fair judge: {fair:.3f}")
+    return Estimate(value, nan, low, high, nan, nan, contexts, method, (f"expected for a fair judge: {fair:.3f}",))
 
 
 def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArray[np.int_]]:
@@ -455,9 +455,9 @@ class _Scores:
         weights = draw_weights(len(sums), self.resampling.n, self.resampling.seed)
         drawn = np.concatenate([distance(chunk @ sums) for chunk in weights])
         low, high = percentile(drawn, self.resampling.level)  # the jackknife is inconsistent for percentiles
-        method, note = "cluster bootstrap (percentile)", "the coverage of the interval is not established"
+        method, notes = "cluster bootstrap (percentile)", ("the coverage of the interval is not established",)
         se = float(drawn.std(ddof=1)) or nan
-        return Estimate(value, se, min(low, value), max(high, value), nan, nan, contexts, method, note)
+        return Estimate(value, se, min(low, value), max(high, value), nan, nan, contexts, method, notes)
 
     def ties(self) -> Estimate:
         """Return the share of pairs within a context with equal scores."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,13 +25,88 @@ ROUNDING_OF_SQUARES = 1e-12
 ALPHA = 0.05
 #: Note if only the value was requested.
 VALUES_ONLY = "no interval: only values were requested"
-#: Method of the interval if the contexts do not vary: none, or exact.
-EXACT = "clopper-pearson over contexts"
-WITHOUT_SPREAD = ("none", EXACT)
+#: Number of contexts below which two-sided sign-flip tests cannot reach p < .05.
+FEWEST = 6
 _NAN = math.nan
-#: Method of the interval of a value that is certain by construction.
-BY_CONSTRUCTION = "by construction"
 _DECIMALS, _BITS = 10, 1e-14  # decimals of a short decimal; maximum relative distance of a float from it
+
+
+NoteCode = Literal[
+    "by_construction", "depends_on_condition", "depends_on_reliability", "depends_on_shared_error", "few_contexts",
+    "few_differ", "no_variation", "tipping_point", "unbounded",
+]  # fmt: skip
+#: The words of each note, with its values. That a value is certain by construction is said by its method.
+NOTE_WORDS: Mapping[NoteCode, str] = {
+    "by_construction": "",
+    "depends_on_condition": "missing judgements depend on {condition} (p = {p_value:.2g})",
+    "depends_on_reliability": "holds if single human ratings have a reliability above {reliability:.2f}",
+    "depends_on_shared_error": (
+        "holds if error shared by annotators is less than {percent} % of the variance they agree on"
+    ),
+    "few_contexts": "fewer than {fewest} contexts: no test can reach p < .05",
+    "few_differ": "few contexts differ: a test needs {needed} that do, to one side",
+    "no_variation": "no variation between contexts",
+    "tipping_point": "tipping point: missing scores {points:.2g} points off their predicted values",
+    "unbounded": "nothing bounds the effect of what is missing",
+}
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is known about an estimate besides its numbers: a code and its values, which verdicts depend on.
+
+    Attributes
+    ----------
+    code : str
+        One of `NOTE_WORDS`.
+    values : mapping of str to number or str
+        Values that the words of the code name; ``no_variation`` has ``bounded``, whether the interval allows for
+        contexts that were not observed.
+
+    Examples
+    --------
+    >>> str(Note("few_differ", {"needed": 4}))
+    'few contexts differ: a test needs 4 that do, to one side'
+    """
+
+    code: NoteCode
+    values: Mapping[str, float | str] = field(default_factory=dict, hash=False)
+
+    def __getitem__(self, name: str) -> float | str:
+        return self.values[name]
+
+    def __str__(self) -> str:
+        return NOTE_WORDS[self.code].format(**self.values)
+
+
+#: A note, or words for people, on which nothing depends.
+Remark = Note | str
+
+
+def notes_as_json(remarks: Iterable[Remark]) -> str:
+    """Return the notes among remarks as JSON, for the column ``notes`` of an estimates frame; empty without notes.
+
+    Examples
+    --------
+    >>> notes_as_json(["one sample", Note("few_differ", {"needed": 4}), Note("unbounded")])
+    '[["few_differ", {"needed": 4}], ["unbounded", {}]]'
+    """
+    notes = [(each.code, each.values) for each in remarks if isinstance(each, Note)]
+    return json.dumps(notes, sort_keys=True) if notes else ""
+
+
+def notes_of(row: Mapping[Any, Any]) -> dict[str, Note]:
+    """Return the notes of a row of an estimates frame, by code.
+
+    Examples
+    --------
+    >>> notes_of({"notes": '[["few_differ", {"needed": 4}]]'})["few_differ"]["needed"]
+    4
+    >>> notes_of({"estimate": 0.5})
+    {}
+    """
+    text = row.get("notes")
+    return {code: Note(code, values) for code, values in json.loads(text)} if text and isinstance(text, str) else {}
 
 
 @dataclass(frozen=True)
@@ -57,8 +133,8 @@ class Estimate:
         Number of contexts used.
     method : str
         Method of the interval.
-    note : str
-        Why something is NaN, or a caveat.
+    notes : tuple of Note or str
+        Why something is NaN, and caveats.
     bound_low, bound_high : float
         Missing-data bounds: from the lower end of the interval with every missing judgement at its minimum to the
         upper end with every one at its maximum (Horowitz & Manski 2000). Valid whatever the missing values, and
@@ -73,24 +149,45 @@ class Estimate:
     mde: float
     n_contexts: int
     method: str
-    note: str = ""
+    notes: tuple[Remark, ...] = ()
     bound_low: float = _NAN
     bound_high: float = _NAN
 
+    @property
+    def note(self) -> str:
+        """The notes in words."""
+        return "; ".join(filter(None, map(str, self.notes)))
 
-def undefined(reason: str, contexts: int = 0) -> Estimate:
+    def noted(self, *remarks: Remark) -> Self:
+        """Return the estimate with further notes; empty words are left out.
+
+        Examples
+        --------
+        >>> undefined("undefined: no pair").noted("", "ask both orders").note
+        'undefined: no pair; ask both orders'
+        """
+        return replace(self, notes=(*self.notes, *(each for each in remarks if each)))
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns of an estimates frame: all fields, with the notes in words and as JSON."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return values | {"note": self.note, "notes": notes_as_json(self.notes)}
+
+
+def undefined(reason: Remark, contexts: int = 0) -> Estimate:
     """Return an undefined estimate (all NaN) with the reason."""
     return without_interval(_NAN, contexts, reason)
 
 
-def without_interval(value: float, contexts: int, reason: str = "no interval: only one context") -> Estimate:
+def without_interval(value: float, contexts: int, reason: Remark = "no interval: only one context") -> Estimate:
     """Return a value without interval and test, with the reason."""
-    return Estimate(value, _NAN, _NAN, _NAN, _NAN, _NAN, contexts, "none", reason)
+    return Estimate(value, _NAN, _NAN, _NAN, _NAN, _NAN, contexts, "none", (reason,) if reason else ())
 
 
 def by_construction(value: float, contexts: int, reason: str) -> Estimate:
     """Return a value that is certain by construction, with the reason and without a test."""
-    return Estimate(value, 0.0, value, value, _NAN, _NAN, contexts, BY_CONSTRUCTION, reason)
+    notes = (Note("by_construction"), reason)
+    return Estimate(value, 0.0, value, value, _NAN, _NAN, contexts, "by construction", notes)
 
 
 def unvarying(
@@ -118,17 +215,18 @@ def unvarying(
     >>> round(estimate.ci_low, 3), estimate.ci_high, estimate.method
     (0.631, 1.0, 'clopper-pearson over contexts')
     """
-    note = "no variation between contexts"
+    notes = (Note("no_variation", {"bounded": bounds is not None}),)
     if null is not None and is_rounding(value - null, value):
         value, p_value = null, p_value if math.isnan(p_value) else 1.0
     if bounds is None:
         low, high = reaching((value, value), null, p_value, level)
-        return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, WITHOUT_SPREAD[0] + test, note)
+        return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, "none" + test, notes)
     if null is not None and not math.isnan(p_value):
         p_value = _p_of_unseen(value, null, contexts, bounds)
     unseen = unseen_share(contexts, level)
     low, high = value - unseen * (value - bounds[0]), value + unseen * (bounds[1] - value)
-    return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, EXACT + test, note)
+    method = f"clopper-pearson over contexts{test}"
+    return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, method, notes)
 
 
 def unseen_share(contexts: int, level: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from biaslab.core.checks import did_you_mean, require_one_of
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, notes_of
 from biaslab.stats.families import adjust_families, critical_p
 from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
@@ -41,6 +40,7 @@ TRAILING = (
     "method",
     "seed",
     "note",
+    "notes",
 )
 
 
@@ -62,7 +62,7 @@ def estimate_rows(
     """
     counts = {"n_trials": n_trials, "n_dropped": n_dropped}
     settings = {"ci_level": resampling.level, "seed": resampling.seed}
-    return [{"metric": m, **cell, **asdict(estimate), **counts, **settings} for m, estimate in estimates.items()]
+    return [{"metric": m, **cell, **estimate.row(), **counts, **settings} for m, estimate in estimates.items()]
 
 
 def estimates_frame(
@@ -88,7 +88,7 @@ def estimates_frame(
     -------
     pandas.DataFrame
         ``probe, judge, dataset, metric, <conditions>, estimate, se, ci_low, ci_high, ci_level, bound_low,
-        bound_high, p_value, q_value, mde, n_contexts, n_trials, n_dropped, method, seed, note``.
+        bound_high, p_value, q_value, mde, n_contexts, n_trials, n_dropped, method, seed, note, notes``.
     """
     columns = {name: [row.get(name, np.nan) for row in rows] for name in (*LEADING, *conditions, *TRAILING)}
     frame = pd.DataFrame(columns | {"probe": [probe] * len(rows)})
@@ -136,18 +136,19 @@ def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
     """
     tested = estimates["q_value"].notna().to_numpy()
     levels = critical_p(np.where(tested, estimates["p_value"].to_numpy(float), np.nan), _families(estimates))
-    notes = estimates["note"] if "note" in estimates else [""] * len(estimates)
-    rows = zip(estimates["n_contexts"], levels, estimates["mde"], notes, strict=True)
     sizes = [
-        mde * _inflation(max(int(contexts), 1), float(level), str(note)) if level > 0 and mde > 0 else np.nan
-        for contexts, level, mde, note in rows
+        row["mde"] * _inflation(row, float(level)) if level > 0 and row["mde"] > 0 else np.nan
+        for row, level in zip(estimates.to_dict("records"), levels, strict=True)
     ]
     return pd.Series(sizes, estimates.index, float)
 
 
-def _inflation(contexts: int, level: float, note: str) -> float:
+def _inflation(row: Mapping[Any, Any], level: float) -> float:
     """Return the growth of a detectable effect at a lower level, with its own model if few contexts differ."""
-    return float(np.maximum(inflation(contexts, level), rare_inflation(contexts, note, level)))
+    contexts = max(int(row["n_contexts"]), 1)
+    few = notes_of(row).get("few_differ")
+    rare = rare_inflation(contexts, int(few["needed"]), level) if few else 1.0
+    return float(np.maximum(inflation(contexts, level), rare))
 
 
 def _families(estimates: pd.DataFrame) -> list[int]:
@@ -255,7 +256,7 @@ def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> p
     >>> average["attribute"].tolist(), bool(abs(average["estimate"].item() - found["estimate"].mean()) < 1e-12)
     (['average'], True)
     """
-    require_columns(estimates, ("metric", *TRAILING), "estimates")
+    require_columns(estimates, ("metric", *TRAILING[:-1]), "estimates")
     conditions = [each for each in estimates.columns if each not in TRAILING]
     require_one_of("column", column, tuple(conditions))
     if estimates.duplicated(conditions).any():
@@ -277,7 +278,7 @@ def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
     note = f"undefined for {', '.join(map(str, undefined))}" if len(undefined) else ""
     counts = {"n_contexts": group["n_contexts"].min()} | {e: group[e].sum() for e in ("n_trials", "n_dropped")}
     none = dict.fromkeys(("p_value", "q_value", "mde"), np.nan)
-    return means | counts | none | {"method": METHOD.format(len(group)), "note": note}
+    return means | counts | none | {"method": METHOD.format(len(group)), "note": note, "notes": ""}
 
 
 #: Condition columns that hold the mean of a bin; missing in estimates over all items.

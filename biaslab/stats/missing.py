@@ -18,14 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
-from biaslab.stats.estimate import is_above
+from biaslab.stats.estimate import Note, is_above, notes_of
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
-#: Note on estimates with more than 5 % missing and no bounds.
-UNBOUNDED = "nothing bounds the effect of what is missing"
-#: Start of the note on a slope that missing scores could explain, giving how much they would have to differ.
-TIPPING = "tipping point:"
 _ALPHA = 0.05
 
 
@@ -95,7 +91,7 @@ def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> boo
     Parameters
     ----------
     record : mapping
-        A row of an estimates frame: ``bound_low``, ``bound_high`` and ``note``.
+        A row of an estimates frame: ``bound_low``, ``bound_high`` and ``notes``.
     null : float
         Value without an effect.
     side : {"above", "below"}
@@ -108,7 +104,7 @@ def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> boo
     """
     low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
     if math.isnan(low) or math.isnan(high):
-        return UNBOUNDED in str(record.get("note", ""))
+        return "unbounded" in notes_of(record)
     return not (is_above(low, null) if side == "above" else is_above(null, high))
 
 
@@ -148,7 +144,7 @@ def _differing(home: NDArray[Any], lost: NDArray[Any], one: Bools, other: Bools)
     return first.difference(second, Resampling(n=100)).p_value
 
 
-def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, what: str) -> str:
+def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, what: str) -> tuple[Note, ...]:
     """Return a note if more judgements are missing under one condition than another.
 
     Parameters
@@ -160,10 +156,11 @@ def note_missing(context: ArrayLike, missing: ArrayLike, condition: ArrayLike, w
 
     Returns
     -------
-    str
+    tuple of Note
         Empty unless the test rejects at .05.
     """
     if not np.any(missing):
-        return ""
+        return ()
     p_value = missing_by_condition(context, missing, condition)
-    return f"missing judgements depend on {what} (p = {p_value:.2g})" if p_value < _ALPHA else ""
+    values: dict[str, float | str] = {"condition": what, "p_value": float(f"{p_value:.2g}")}
+    return (Note("depends_on_condition", values),) if p_value < _ALPHA else ()

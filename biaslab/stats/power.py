@@ -11,8 +11,7 @@ from scipy.optimize import brentq
 
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
-from biaslab.stats.estimate import ALPHA
-from biaslab.stats.t_inference import FEWEST
+from biaslab.stats.estimate import ALPHA, FEWEST
 
 #: Assumed kurtosis of context contributions, for the sampling variance of a pilot's variance: heavier tails than the
 #: normal's 3.

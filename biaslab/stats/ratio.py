@@ -116,8 +116,7 @@ class Ratio:
         low, high = np.clip(
             (estimate.ci_low - self.margin, estimate.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
         )
-        notes = "; ".join(filter(None, [estimate.note, note]))
-        return replace(estimate, ci_low=float(low), ci_high=float(high), note=notes)
+        return replace(estimate, ci_low=float(low), ci_high=float(high)).noted(note)
 
     def without_each(self, unit: ArrayLike, units: int) -> Floats:
         """Return the ratio over all items, then leaving out each unit, for example each context.
@@ -305,8 +304,10 @@ def _estimate(
     least, most = bounds or (-np.inf, np.inf)
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     low, high, p_value = settled((low, high), method.null, p_value, level)
-    effect, note = effect_or_why_not(error, contexts, _at_null(sums, gradients[0], value, method.null), method.by_signs)
-    return Estimate(value, error, low, high, p_value, effect, contexts, kind + label, note)
+    effect, notes = effect_or_why_not(
+        error, contexts, _at_null(sums, gradients[0], value, method.null), method.by_signs
+    )
+    return Estimate(value, error, low, high, p_value, effect, contexts, kind + label, notes)
 
 
 def _at_null(sums: Floats, gradient: Floats, value: float, null: float | None) -> Floats | None:

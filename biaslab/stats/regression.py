@@ -167,8 +167,8 @@ def coefficient_by_t(value: float, error: float, contexts: int, level: float, me
         return replace(without_interval(value, contexts, reason), method=method)
     low, high = student(value, error, contexts, level)
     p_value = 2 * float(stats.t.sf(abs(value) / error, contexts - 1))
-    effect, note = effect_or_why_not(error, contexts)
-    return Estimate(value, error, low, high, p_value, effect, contexts, method, note)
+    effect, notes = effect_or_why_not(error, contexts)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes)
 
 
 def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floats, Floats, list[str], pd.Series]:
@@ -630,9 +630,9 @@ class Attenuated:
         half = math.sqrt(max(b * b - a * c, 0.0))
         p_value = 2 * float(stats.t.sf(abs(product[0]) / math.sqrt(of_product), contexts - 1))
         error = math.sqrt(max(of_product - 2 * value * shared + value**2 * spread, 0.0)) / reliability[0]
-        effect, note = effect_or_why_not(math.sqrt(of_product) / float(reliability[0]), contexts)
+        effect, notes = effect_or_why_not(math.sqrt(of_product) / float(reliability[0]), contexts)
         low, high = float((b - half) / a), float((b + half) / a)
-        return Estimate(value, float(error), low, high, p_value, effect, contexts, method, note)
+        return Estimate(value, float(error), low, high, p_value, effect, contexts, method, notes)
 
     @staticmethod
     def _covariance(one: Floats, two: Floats) -> float:

@@ -8,9 +8,8 @@ components are the shares of its variance due to each facet (Brennan 2001, *Gene
 from __future__ import annotations
 
 import math
-import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -25,7 +24,16 @@ from biaslab.core.arrays import Bools, Codes, Codes as Integers, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.blocks import number_items
-from biaslab.stats.estimate import ROUNDING_OF_SQUARES, Estimate, Inference, is_rounding, settled, undefined
+from biaslab.stats.estimate import (
+    ROUNDING_OF_SQUARES,
+    Estimate,
+    Inference,
+    is_above,
+    is_rounding,
+    notes_of,
+    settled,
+    undefined,
+)
 from biaslab.stats.resample import (
     Resampling,
     Statistic,
@@ -635,7 +643,7 @@ def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) 
     mean = deviations.sum(axis=0) / total
     seen = float(np.linalg.norm(mean)) / norm
     if contexts < _TWO:
-        return Estimate(seen, *(math.nan,) * 5, contexts, "none", "no interval: only one context")
+        return Estimate(seen, *(math.nan,) * 5, contexts, "none", ("no interval: only one context",))
     left = deviations - counts[:, None] * mean
     noise = float((left**2).sum()) * contexts / (contexts - 1) / (total * norm) ** 2
     order = np.lexsort(np.round(deviations, 12).T)
@@ -662,7 +670,6 @@ def _norms(deviations: Floats, seed: int, scale: float) -> Floats:
 Corrected = Callable[[float], Estimate]
 #: Reliability below which a correction is too noisy: nothing is tested.
 LEAST_RELIABILITY = 0.3
-_HOLDS = "holds if single human ratings have a reliability above"
 
 
 @dataclass(frozen=True)
@@ -779,37 +786,21 @@ def too_unreliable(error: RatingError, shared: float) -> str:
     return "" if fine else f"undefined: annotators agree too little (reliability {reliability:.2f})"
 
 
-def holds_above(reliability: float) -> str:
-    """Return the note for a finding that depends on the unknown reliability of human scores.
+def depends_on_reliability(row: Mapping[Any, Any]) -> bool:
+    """Return whether a finding depends on the unknown reliability of human scores: whether it needs more than .3.
 
     Parameters
     ----------
-    reliability : float
-        The lowest reliability at which the finding holds, 0 to 1.
+    row : mapping
+        A row of an estimates frame.
 
     Examples
     --------
-    >>> holds_above(0.62)
-    'holds if single human ratings have a reliability above 0.62'
+    >>> depends_on_reliability({"notes": '[["depends_on_reliability", {"reliability": 0.62}]]'})
+    True
     """
-    return f"{_HOLDS} {reliability:.2f}"
-
-
-def needed_reliability(note: str) -> float:
-    """Parse from a note the reliability down to which a finding holds; NaN if not stated.
-
-    Parameters
-    ----------
-    note : str
-        Note of an estimate.
-
-    Examples
-    --------
-    >>> needed_reliability(f"12 contexts; {holds_above(0.62)}"), needed_reliability("")
-    (0.62, nan)
-    """
-    match = re.search(r"reliability above (\d\.\d+)", note)
-    return float(match[1]) if match else math.nan
+    note = notes_of(row).get("depends_on_reliability")
+    return note is not None and is_above(float(note["reliability"]), LEAST_RELIABILITY)
 
 
 def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:

@@ -34,6 +34,7 @@ from biaslab.stats.estimate import (
     VALUES_ONLY,
     Estimate,
     Inference,
+    Remark,
     is_rounding,
     settled,
     undefined,
@@ -441,18 +442,18 @@ def cluster_statistic(
         return unvarying(value, contexts, resampling.level, bounds, p_value, null=null)
     on = _Scale.over(bounds if scale == "fisher" else None)
     pseudo = units * on.put(value) - (units - 1) * on.put(left_out)
-    by_t = resampling.method == "studentised"
+    by_t, notes = resampling.method == "studentised", tuple[Remark, ...]()
     if by_t:
-        interval, note = student(float(on.put(value)), float(stats.sem(pseudo)), units, resampling.level), ""
+        interval = student(float(on.put(value)), float(stats.sem(pseudo)), units, resampling.level)
         (low, high), method = map(on.back, interval), f"jackknife t over {unit}" + (", z scale" if on.fisher else "")
     else:
-        (low, high), note = _bootstrapped(statistic, value, left_out, contexts, resampling)
+        (low, high), notes = _bootstrapped(statistic, value, left_out, contexts, resampling)
         method = f"cluster bootstrap ({resampling.method})"
         method += f", acceleration over {unit}" if groups and resampling.method == "bca" else ""
     low, high = (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
     error = float(stats.sem(units * value - (units - 1) * left_out))
     if null is None:
-        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, note)
+        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes)
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
         p_value, method = p_by_t(distance, float(stats.sem(pseudo)), units), f"{method}; t test"
@@ -460,7 +461,7 @@ def cluster_statistic(
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     low, high, p_value = settled((low, high), null, p_value, resampling.level)
     effect, why_not = effect_or_why_not(error, units)
-    return Estimate(value, error, low, high, p_value, effect, contexts, method, note or why_not)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not)
 
 
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
@@ -519,16 +520,17 @@ def cluster_difference(
 
 def _bootstrapped(
     statistic: Statistic, value: float, left_out: Floats, contexts: int, resampling: Resampling
-) -> tuple[tuple[float, float], str]:
-    """Return the percentile or BCa bootstrap interval, and a note."""
+) -> tuple[tuple[float, float], tuple[Remark, ...]]:
+    """Return the percentile or BCa bootstrap interval, and notes."""
     weights = draw_weights(contexts, resampling.n, resampling.seed)
     replicates = np.concatenate([evaluate(statistic, chunk) for chunk in weights])
-    replicates, note = replicates[np.isfinite(replicates)], ""
+    replicates = replicates[np.isfinite(replicates)]
+    notes: tuple[Remark, ...] = ()
     if len(replicates) < (1 - _MISSING_SHARE) * resampling.n:
-        note = f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which are left out"
+        notes = (f"undefined in {resampling.n - len(replicates)} of {resampling.n} resamples, which are left out",)
     if resampling.method == "percentile":
-        return percentile(replicates, resampling.level), note
-    return bca(replicates, value, left_out, resampling.level), note
+        return percentile(replicates, resampling.level), notes
+    return bca(replicates, value, left_out, resampling.level), notes
 
 
 class _LeaveOneOut:

@@ -454,7 +454,7 @@ def expected_agreement_loss(
     clustered, clusters = over_clusters(statistic, complete["context_id"].unique(), resampling)
     estimate = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
     how = f"corrected for sampling noise: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
-    return replace(estimate, note="; ".join(filter(None, [estimate.note, how])))
+    return estimate.noted(how)
 
 
 @dataclass(frozen=True)

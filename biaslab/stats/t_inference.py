@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from functools import cache
 
 import numpy as np
@@ -12,11 +11,8 @@ from scipy import stats
 
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
-from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled
+from biaslab.stats.estimate import ALPHA, FEWEST, Estimate, Note, is_rounding, settled
 
-#: With fewer contexts, two-sided sign-flip tests cannot reach p < .05.
-FEWEST = 6
-_FEW = "few contexts differ: a test needs"
 _POWER = 0.8
 
 
@@ -147,8 +143,8 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
 
 def effect_or_why_not(
     error: float, contexts: int, contributions: ArrayLike | None = None, by_signs: bool = False
-) -> tuple[float, str]:
-    """Return the minimum detectable effect, or NaN, and a note.
+) -> tuple[float, tuple[Note, ...]]:
+    """Return the minimum detectable effect, or NaN, and notes.
 
     Parameters
     ----------
@@ -164,14 +160,14 @@ def effect_or_why_not(
         Whether the test is a sign-flip test with mid-p rather than a t test.
     """
     if contexts < FEWEST:
-        return math.nan, f"fewer than {FEWEST} contexts: no test can reach p < .05"
+        return math.nan, (Note("few_contexts", {"fewest": FEWEST}),)
     known = detectable_effect(error, contexts)
     if contributions is None or math.isnan(known):
-        return known, ""
+        return known, ()
     least, needed = rare_effect(contributions, by_signs)
     if math.isnan(least) or least <= known:
-        return known, ""
-    return least, f"{_FEW} {needed} that do, to one side"
+        return known, ()
+    return least, (Note("few_differ", {"needed": needed}),)
 
 
 def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float, int]:
@@ -210,7 +206,7 @@ def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float
     return share * contexts * float((sizes**2).sum()) / total, needed
 
 
-def rare_inflation(contexts: int, note: str, level: float) -> float:
+def rare_inflation(contexts: int, needed: int, level: float) -> float:
     """Return the factor by which `rare_effect` grows at a level below .05.
 
     At a lower level more contexts have to differ, and therefore a larger share, so that enough do in 80 % of studies.
@@ -219,30 +215,25 @@ def rare_inflation(contexts: int, note: str, level: float) -> float:
     ----------
     contexts : int
         Number of contexts G.
-    note : str
-        Note of an estimate: that of `effect_or_why_not` says how many contexts have to differ at .05, which identifies
-        the test.
+    needed : int
+        How many contexts have to differ at .05, as in the note of `effect_or_why_not`; identifies the test.
     level : float
         Two-sided level of the test, between 0 and 1.
 
     Returns
     -------
     float
-        1 if the note does not mention few differing contexts. NaN if no number of equally differing contexts reaches a
-        p-value that low.
+        NaN if no number of equally differing contexts reaches a p-value that low.
 
     Examples
     --------
     One of 14 metrics on a card, 24 contexts: eight instead of four have to differ.
 
-    >>> round(rare_inflation(24, "few contexts differ: a test needs 4 that do, to one side", 0.05 / 14), 2)
+    >>> round(rare_inflation(24, 4, 0.05 / 14), 2)
     1.82
     """
     require_share("level", level)
-    match = re.search(rf"{_FEW} (\d+)", note)
-    if match is None:
-        return 1.0
-    by_signs = int(match[1]) != _fewest_alike(contexts, False)
+    by_signs = needed != _fewest_alike(contexts, False)
     one, other = (_share_of_rare(contexts, by_signs, alpha) for alpha in (ALPHA, level))
     return other / one
 
@@ -276,5 +267,5 @@ def estimate_by_t(
     p_value = math.nan if null is None else p_by_t(value - null, error, contexts)
     low, high, p_value = settled(student(value, error, contexts, level), null, p_value, level)
     low, high = (float(np.clip(end, *bounds)) for end in (low, high))
-    effect, note = effect_or_why_not(error, contexts)
-    return Estimate(value, error, low, high, p_value, effect, contexts, method, "" if null is None else note)
+    effect, notes = effect_or_why_not(error, contexts)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, () if null is None else notes)

@@ -362,11 +362,12 @@ class Walk:
             names = {**types, **survey.types}
             types = {name: types.get(name, set()) | survey.types.get(name, set()) for name in names}
         frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-        frame.attrs.update(self._attrs())
+        attrs = self._attrs()
+        frame.attrs.update(attrs)
         if target is None:
             return frame
         whole = TrialColumns(types, replies, [str(name) for name in frame.loc[:, :"replicate"]])
-        with writing(target, whole, frame.attrs) as file:
+        with writing(target, whole, attrs) as file:
             file.write((pa.Table.from_pandas(frame[list(whole.names)], preserve_index=False), {}))
         return TrialsFile(target)
 

@@ -17,9 +17,9 @@ from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
-from biaslab.stats.estimate import EXACT, unseen_share
+from biaslab.stats.estimate import FEWEST, notes_of, unseen_share
 from biaslab.stats.power import KURTOSIS, assured_power, assured_shift
-from biaslab.stats.t_inference import FEWEST, detectable_effect
+from biaslab.stats.t_inference import detectable_effect
 from biaslab.study.collect import collect
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ def spread_of(probe: ProbeInterface, trials: pd.DataFrame, metric: str, origin: 
 
 def _unvarying(rows: pd.DataFrame, planned: int, whose: str, metric: str) -> Unvarying:
     """Return the reach of a metric from the exact interval of a pilot without variation."""
-    known = rows[rows["method"].str.startswith(EXACT) & (rows["n_contexts"] >= FEWEST)]
+    notes = [notes_of(row).get("no_variation") for row in rows.to_dict("records")]
+    bounded = np.array([note is not None and bool(note["bounded"]) for note in notes], bool)
+    known = rows[bounded & (rows["n_contexts"] >= FEWEST)]
     if known.empty:
         why = "; ".join(dict.fromkeys(filter(None, rows["note"].astype(str)))) or "no variation between contexts"
         remedy = f"note on {metric}: {why}"

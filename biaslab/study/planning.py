@@ -388,8 +388,9 @@ def count_rounds(
         return first, ""
     words = start + "assume the answers of an unbiased simulated judge" + (" if the store has none" if store else "")
     more = extrapolated_cost(judge, later, store, walked.n_contexts, min(contexts, dataset.n_contexts), contexts)
-    sums = [one + other for one, other in zip(first[:5], more[:5], strict=True)]  # later rounds share no prefix
-    return Cost(*sums, first.counted if first.read or not more.read else more.counted), words
+    counted = first.counted if first.read or not more.read else more.counted
+    requests, stored, read, written, distinct = (a + b for a, b in zip(first[:5], more[:5], strict=True))
+    return Cost(requests, stored, read, written, distinct, counted), words  # later rounds share no prompt prefix
 
 
 class _Foreseen:

@@ -403,7 +403,7 @@ def redirect(code: int, address: str) -> Play:
 
 
 #: What happens to a request: it is retried, it ends the run with an error, or its reply gets a status.
-Outcome = Literal["asked again", "ends the run"] | Status
+FaultOutcome = Literal["asked again", "ends the run"] | Status
 
 
 class FaultKind(NamedTuple):
@@ -424,8 +424,8 @@ class FaultKind(NamedTuple):
     """
 
     about: str
-    text: Outcome
-    distribution: Outcome
+    text: FaultOutcome
+    distribution: FaultOutcome
     words: str
     play: Play
 
@@ -439,7 +439,7 @@ def _ends(about: str, words: str, play: Play) -> FaultKind:
 
 
 def _document(
-    about: str, text: Outcome, distribution: Outcome, words: str, change: Callable[[ReplyBody], object]
+    about: str, text: FaultOutcome, distribution: FaultOutcome, words: str, change: Callable[[ReplyBody], object]
 ) -> FaultKind:
     return FaultKind(about, text, distribution, words, changed(change))
 

@@ -161,7 +161,7 @@ def test_estimates_cover_every_source_in_the_usual_columns():
 def test_estimates_hold_numbers_and_short_words_only():
     """But for what estimators say of their method, and what to know of an estimate, where numbers vary."""
     found = bl.atlas.estimates()
-    texts = found.select_dtypes(include=["str", "object"]).drop(columns=["note", "method", "repository"])
+    texts = found.select_dtypes(include=["str", "object"]).drop(columns=["note", "notes", "method", "repository"])
     longest = {name: found[name].dropna().astype(str).str.len().max() for name in texts}
     assert max(longest.values()) <= 40, longest
     assert found["repository"].str.fullmatch(r"[\w-]+/[\w-]+").all()
@@ -296,7 +296,7 @@ def same_as_table(found, name):
     there = bl.atlas.estimates(source=name).dropna(axis="columns", how="all")
     told = [column for column in there if column != "version"]
     assert set(told) <= set(found)
-    first, second = (frame[told].fillna({"note": "", "method": ""}) for frame in (found, there))
+    first, second = (frame[told].fillna({"note": "", "notes": "", "method": ""}) for frame in (found, there))
     pd.testing.assert_frame_equal(first, second, check_dtype=False, rtol=2e-5, atol=1e-6)
 
 

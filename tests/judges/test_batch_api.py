@@ -48,6 +48,19 @@ def test_every_line_is_a_request_and_the_keys_bring_it_back(tmp_path):
     assert not any(b"hidden-secret" in file.read_bytes() for file in tmp_path.iterdir())
 
 
+def test_batch_omits_declared_fields_and_records_the_temperature(tmp_path):
+    judge = bl.ApiJudge("judge", "http://localhost:1/v1", omit=["temperature", "seed", "system"])
+    exported = export_batch(judge, REQUESTS, tmp_path / "s.jsonl")
+    for line in lines_of(exported.files):
+        assert not {"temperature", "seed"} & line["body"].keys()
+        assert {message["role"] for message in line["body"]["messages"]} == {"user"}
+    results = write(tmp_path / "r.jsonl", results_of(exported.files))
+    with bl.Store(tmp_path / "store") as store:
+        assert import_results(tmp_path / "s.jsonl", [results], store).stored == 9
+        replies = dict(store.wrap(judge).ask(REQUESTS))
+    assert {replies[request].temperature for request in REQUESTS[:8]} == {1.0}
+
+
 def test_files_keep_the_limits(tmp_path):
     requests = [Completion("x" * (100 + n)) for n in range(20)]
     exported = export_batch(JUDGE, requests, tmp_path / "s.jsonl", most_requests=7)

@@ -55,7 +55,7 @@ def test_single_ratings_take_the_worst_case_over_reliability():
     assert row["p_value"] == pytest.approx(curve["p_value"].max())
     assert curve["ci_low"][0] > 0 > row["ci_low"]
     found = verdict(row)
-    assert (found["finding"], found["doubt"]) == ("blind", "reliability")
+    assert (found["finding"], found["doubt"]) == ("open", "reliability")
     assert "which a single rating cannot show" in found["words"]
 
 
@@ -139,7 +139,7 @@ def test_tipping_point_is_where_the_interval_reaches_null():
     off = float(row["note"].split("missing scores ")[1].split(" points")[0])
     assert 0 < off < 4
     found = verdict(row)
-    assert (found["finding"], found["doubt"]) == ("blind", "missing")
+    assert (found["finding"], found["doubt"]) == ("open", "missing")
     assert "tipping point: missing scores" in found["words"]
     few = estimate(OWN, without(own_texts(60, bias=1.0), some_lost(trials, "score", 0.01)), SHIFT)
     assert few["bound_low"] > 0
@@ -153,7 +153,7 @@ def test_unbounded_effect_is_not_a_finding():
     assert row["ci_low"] > 0
     assert math.isnan(row["bound_low"])
     found = verdict(row)
-    assert (found["finding"], found["doubt"]) == ("blind", "missing")
+    assert (found["finding"], found["doubt"]) == ("open", "missing")
     assert "whose effect is unbounded" in found["words"]
 
 

@@ -367,11 +367,11 @@ def test_no_effect_needs_enough_contexts_to_detect_one(make_row):
         for i in range(3)
     ]
     cells = report.findings(pd.DataFrame(rows))
-    assert set(cells["finding"]) == {"blind"}
+    assert set(cells["finding"]) == {"open"}
     assert cells["words"].iloc[0] == "6 contexts cannot show an effect of any size among 3 tests of 3 judges"
     enough = report.findings(pd.DataFrame(rows).assign(n_contexts=60))
     assert enough["words"].iloc[0].startswith("no effect detected; can detect ≥ 0.05 alone, ≥ 0.06 among 3 tests")
-    assert detectable({"mde": float("nan"), "detectable": float("nan")}, "3 tests") == "–"
+    assert detectable(float("nan"), float("nan"), "3 tests") == "–"
 
 
 NULL = 0.5

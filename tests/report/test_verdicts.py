@@ -26,7 +26,8 @@ NAN = float("nan")
 PROBES = available()
 WIDE = {"ci_low": 0.3, "ci_high": 0.6}
 NO_INTERVAL = {"ci_low": NAN, "ci_high": NAN}
-NEVER = {"estimate": 0.5, "ci_low": 0.5, "ci_high": 0.5, "mde": NAN, "method": "none; t test", "n_contexts": 96}
+UNVARYING = '[["no_variation", {"bounded": false}]]'
+NEVER = {"estimate": 0.5, "ci_low": 0.5, "ci_high": 0.5, "mde": NAN, "notes": UNVARYING, "n_contexts": 96}
 
 
 def finding(row, **options):
@@ -45,13 +46,13 @@ def finding(row, **options):
             "candidate shown first, but no bias of ≥ 0.10",
         ),
         ({"p_value": 0.4, "estimate": 0.48}, ("none", False), ": no bias of ≥ 0.10"),
-        ({"p_value": 0.4} | WIDE, ("blind", False), "inconclusive: a shift of up to 0.20 is possible; ≥ 0.10"),
+        ({"p_value": 0.4} | WIDE, ("open", False), "inconclusive: a shift of up to 0.20 is possible; ≥ 0.10"),
         (
             {"p_value": 0.4, "estimate": 0.5, "ci_low": 0.41, "ci_high": 0.604},
-            ("blind", False),
+            ("open", False),
             "a shift of up to 0.104 is possible; ≥ 0.100 matters",
         ),
-        ({"p_value": 0.4, "estimate": 0.5, "ci_low": 0.4, "ci_high": 0.59}, ("blind", False), "up to 0.10 is possible"),
+        ({"p_value": 0.4, "estimate": 0.5, "ci_low": 0.4, "ci_high": 0.59}, ("open", False), "up to 0.10 is possible"),
         (
             {
                 "probe": "verbosity",
@@ -61,19 +62,19 @@ def finding(row, **options):
                 "ci_low": -2,
                 "ci_high": 31,
             },
-            ("blind", False),
+            ("open", False),
             "inconclusive: 30 contexts do not bound the size: use more contexts",
         ),
         (
             {"p_value": 0.4},
-            ("blind", False),
+            ("open", False),
             "inconclusive: the interval excludes 0.5, but the test does not reject",
         ),
         ({"p_value": 0.4, "estimate": 0.5, "mde": NAN}, ("none", False), "no bias of ≥ 0.10"),
         ({"estimate": 0.5 + 0.1 - 1e-15}, ("above", False), "prefers the candidate shown first"),
         ({"p_value": 0.05 - 1e-17, "estimate": 0.48}, ("none", False), "no bias of ≥ 0.10"),
-        ({"p_value": 0.4, "ci_low": NAN, "ci_high": NAN}, ("blind", False), "inconclusive: no interval"),
-        ({"p_value": 1.0, "note": "few"} | NO_INTERVAL, ("blind", False), "inconclusive: few"),
+        ({"p_value": 0.4, "ci_low": NAN, "ci_high": NAN}, ("open", False), "inconclusive: no interval"),
+        ({"p_value": 1.0, "note": "few"} | NO_INTERVAL, ("open", False), "inconclusive: few"),
         (
             {"p_value": 1.0, "metric": "comparative_accuracy"} | NEVER,
             ("none", False),
@@ -81,7 +82,7 @@ def finding(row, **options):
         ),
         (
             {"p_value": 1.0, "metric": "comparative_accuracy"} | NEVER | {"n_contexts": 35},
-            ("blind", False),
+            ("open", False),
             "inconclusive: no effect in any of 35 contexts, but up to 10 % of all contexts could have one",
         ),
         (
@@ -114,13 +115,13 @@ def test_p_values_are_corrected_over_all_rows_with_a_verdict(make_row):
 def test_significance_with_null_in_interval_is_inconclusive(make_row):
     row = make_row(estimate=0.6, ci_low=0.5, ci_high=0.7, p_value=0.01)
     assert finding(row) == (
-        "blind",
+        "open",
         False,
         "coherence: 0.600 [0.500, 0.700], p = 0.010: inconclusive: significant, but the interval contains 0.5",
     )
     assert finding(row | {"ci_low": 0.51})[0] == "above"
     without = finding(row | {"ci_low": NAN, "ci_high": NAN})
-    assert (without[0], without[2].rpartition(": ")[2]) == ("blind", "significant, but there is no interval")
+    assert (without[0], without[2].rpartition(": ")[2]) == ("open", "significant, but there is no interval")
     written = report.card(pd.DataFrame([row])).biases.iloc[0]
     assert (written["status"], written["verdict"]) == ("unclear", "significant, but the interval contains 0.5")
 
@@ -188,7 +189,7 @@ def test_a_verdict_says_what_else_could_explain_it(make_row, changes, hedge):
 def test_finding_that_missing_judgements_decide_is_inconclusive(make_row, changes, decide):
     row = make_row(**{"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "n_dropped": 9} | changes)
     found = report.findings(pd.DataFrame([row])).iloc[0]
-    assert (found["finding"] == "blind") == decide
+    assert (found["finding"] == "open") == decide
     assert ("inconclusive: depends on 9 missing judgements: with them" in found["sentence"]) == decide
     assert report.card(pd.DataFrame([row]), reference=None).biases["status"].iloc[0] == (
         "unclear" if decide else "bias"
@@ -331,7 +332,7 @@ def check(row, metric, alone):
     assert shown is None or row["finding"] == shown
     if row["finding"] == "none":
         assert side(row, null) == 0
-    assert ("inconclusive" in sentence or "not significant" in sentence) == (row["finding"] == "blind")
+    assert ("inconclusive" in sentence or "not significant" in sentence) == (row["finding"] == "open")
     assert not re.search(r"(one|shift) of (0\.0+|–)(?![\d])", sentence)
     assert "nan" not in sentence
     check_written(row, null, alone)

@@ -125,12 +125,12 @@ def test_detectable_effect_of_a_constant_judge_has_its_power(contexts):
 
 def test_rare_model_applies_to_few_differences_only():
     error = 1 / 24
-    stated, note = effect_or_why_not(error, 24, flipped(1, 0, 24) / 24)
+    stated, notes = effect_or_why_not(error, 24, flipped(1, 0, 24) / 24)
     known = effect_or_why_not(error, 24)[0]
     assert stated > 1.7 * known
-    assert note == "few contexts differ: a test needs 4 that do, to one side"
-    assert effect_or_why_not(error, 24, flipped(5, 4, 24) / 24) == (known, "")
-    assert effect_or_why_not(error, 24, np.full(24, 0.3 / 24)) == (known, "")
+    assert [str(note) for note in notes] == ["few contexts differ: a test needs 4 that do, to one side"]
+    assert effect_or_why_not(error, 24, flipped(5, 4, 24) / 24) == (known, ())
+    assert effect_or_why_not(error, 24, np.full(24, 0.3 / 24)) == (known, ())
     assert math.isnan(rare_effect(np.zeros(8))[0])
 
 
@@ -148,10 +148,10 @@ def card_of(contexts, others=13):
     found = Ratio(np.arange(contexts), flipped(1, 0, contexts), np.ones(contexts), 0.0, (-1.0, 1.0), inference="t")
     one = found.estimate(bl.Resampling(n=100))
     fixed = {"judge": "j", "dataset": "d", "attribute": "a", "null": 0.0, "n_contexts": contexts}
-    rows = [{**fixed, "probe": "p0", "metric": "m0", "p_value": one.p_value, "mde": one.mde, "note": one.note}]
+    rows = [{**fixed, "probe": "p0", "metric": "m0", **one.row()}]
     levels = np.linspace(0.3, 0.95, others)
     rows += [
-        {**fixed, "probe": f"p{k}", "metric": f"m{k}", "p_value": level, "mde": 0.1, "note": ""}
+        {**fixed, "probe": f"p{k}", "metric": f"m{k}", "p_value": level, "mde": 0.1, "notes": ""}
         for k, level in enumerate(levels, 1)
     ]
     frame = pd.DataFrame(rows)
@@ -175,14 +175,12 @@ def test_card_detectable_effect_has_80_percent_power(contexts):
 
 def test_the_growth_of_rare_effects_is_that_of_their_test():
     """Ones beside zeros, of which scipy's test needs eight; of signs alone eleven halvings pass .0005."""
-    note = "few contexts differ: a test needs {} that do, to one side"
     needed = next(k for k in range(1, 24) if stats.ttest_1samp(flipped(k, 0, 24), 0.0).pvalue < 0.05 / 14)
     share, alone = (stats.beta.ppf(0.8, k, 25 - k) for k in (needed, 4))
-    assert rare_inflation(24, note.format(4), 0.05 / 14) == pytest.approx(share / alone)
+    assert rare_inflation(24, 4, 0.05 / 14) == pytest.approx(share / alone)
     by_signs = [stats.beta.ppf(0.8, k, 25 - k) for k in (11, 5)]
-    assert rare_inflation(24, note.format(5), 0.0005) == pytest.approx(by_signs[0] / by_signs[1])
-    assert rare_inflation(24, note.format(4), 0.05) == 1
-    assert rare_inflation(24, "", 0.001) == 1
-    assert math.isnan(rare_inflation(6, note.format(4), 0.01))
+    assert rare_inflation(24, 5, 0.0005) == pytest.approx(by_signs[0] / by_signs[1])
+    assert rare_inflation(24, 4, 0.05) == 1
+    assert math.isnan(rare_inflation(6, 4, 0.01))
     with pytest.raises(InputError, match="level"):
-        rare_inflation(24, "", 0.0)
+        rare_inflation(24, 4, 0.0)

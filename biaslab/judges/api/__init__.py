@@ -14,7 +14,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
-from biaslab.core.checks import check_spending, did_you_mean, require_one_of, require_whole
+from biaslab.core.checks import check_spending, did_you_mean, fits, require_one_of, require_whole
 from biaslab.core.errors import (
     InexactLabelsWarning,
     InputError,
@@ -147,6 +147,16 @@ class ApiJudge(BaseJudge):
 
     kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
     thinks = True
+    wire: Wire
+    refusals: Refusals
+    patience: Patience
+    timeout: float
+    redirects: Literal["refuse", "same_host"]
+    attempts: int
+    faults: Counter[str]
+    _endpoints: Endpoints
+    _sender: Sender
+    _models: list[str]
 
     def __init__(
         self,
@@ -179,11 +189,7 @@ class ApiJudge(BaseJudge):
         omitted = tuple(sorted(omit.split(",") if isinstance(omit, str) and omit else omit))
         for name in omitted:
             require_one_of("omit", name, ("temperature", "seed", "stop", "system"))
-        if (
-            isinstance(default_temperature, bool)
-            or not isinstance(default_temperature, Real)
-            or default_temperature < 0
-        ):
+        if not fits(default_temperature, float) or default_temperature < 0:
             raise InputError("default_temperature", default_temperature, "a number of at least 0")
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
@@ -202,7 +208,7 @@ class ApiJudge(BaseJudge):
             f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact, omitted, default_temperature)}"
         )
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
-        self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
+        self.redirects, self.attempts, self.faults = redirects, 0, Counter()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
         may_name = exact and dialect == "chat"  # whether tokens can be named whose probabilities are wanted
         endpoints = []
@@ -210,7 +216,7 @@ class ApiJudge(BaseJudge):
             exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
             endpoints.append(Endpoint(address, ApiKey(api_key, address), exact_labels, max_concurrency))
         self._endpoints = Endpoints(endpoints)
-        self.refusals, self._models = Refusals(model, omitted, default_temperature), list[str]()
+        self.refusals, self._models = Refusals(model, omitted, default_temperature), []
         self._sender = Sender(self.wire, self._endpoints, fingerprint, self.refusals)
         self._tell: Callable[[str], object] = str
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None

@@ -118,8 +118,8 @@ def export_batch(
     names = [base] if len(parts) == 1 else [base.with_stem(f"{base.stem}-{n}") for n in range(1, len(parts) + 1)]
     for name, part in zip(names, parts, strict=True):
         write_whole(name, part)
-    head = {"judge": judge.id, "url": judge.url, "files": [name.name for name in names]}
-    head |= {"temperature": judge.refusals.temperature}
+    head: dict[str, Any] = {"judge": judge.id, "url": judge.url, "files": [name.name for name in names]}
+    head["temperature"] = judge.refusals.temperature
     rows = ({"kind": request.kind, **request_fields(request)} for request in wanted)
     write_whole(keys_of(base), [json.dumps(row) + "\n" for row in (head, *rows)])
     return Exported(tuple(names), len(wanted))

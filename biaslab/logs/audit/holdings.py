@@ -10,8 +10,8 @@ import pandas as pd
 
 from biaslab.core.metrics import find_metric
 from biaslab.probes.base.probe import paired, scored
+from biaslab.stats.estimate import FEWEST
 from biaslab.stats.power import expected_power
-from biaslab.stats.t_inference import FEWEST
 
 _CELL = ["judge", "dataset", "attribute", "template"]
 

@@ -61,8 +61,9 @@ def read_judgements(
         encoding, for files not in UTF-8), ``skipped`` (files of unknown format in an archive or folder),
         ``judgements`` (number read), ``malformed`` and ``problems`` (number of malformed lines; file, line and reason
         of each), ``left_out`` (reason → records that are not judgements, such as failed calls), ``unmatched`` (reason →
-        judgements that the mapping does not match), ``tables`` (name → how a table with common columns was read),
-        ``duplicates``, and ``contradictions``, the duplicates with a different verdict.
+        judgements that the mapping does not match), ``unknown_winners`` (reasons of these whose verdict names neither
+        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``, and
+        ``contradictions``, the duplicates with a different verdict.
 
     Raises
     ------

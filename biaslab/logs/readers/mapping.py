@@ -69,7 +69,6 @@ from biaslab.logs.readers.readings import (
 from biaslab.logs.readers.refusals import map_line
 from biaslab.logs.readers.rows import COLUMNS, SCHEMA, LogSource, Rows, field_names, read_value, trials_of
 
-UNKNOWN_WINNER = "winner names neither candidate"
 _SHOWN = 6  # verdicts shown in a message
 
 #: Columns that must be mapped explicitly, because fields with these names rarely have this meaning.
@@ -185,7 +184,7 @@ def _note_unknown(rows: Rows, expression: Any, words: pd.Series) -> None:
         return
     sides = {word: side_of(word) or "…" for word, _ in known.most_common(_SHOWN)}
     line = map_line({"winner": {"field": parse_expression("winner", expression).fields[0], "values": sides}})
-    rows.log.unmatched[f"{UNKNOWN_WINNER}; give its meaning: {line}"] += known.total()
+    rows.log.unknown_winners[f"winner names neither candidate; give its meaning: {line}"] += known.total()
 
 
 def _require_entries(

@@ -200,11 +200,20 @@ class LogReading:
         """Return the trials' attrs, in plain types so that they can be saved."""
         problems = [tuple(problem) for log in self.logs for problem in log.problems]
         left_out = sum((log.left_out for log in self.logs), Counter[str]())
-        unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
+        unknown = sum((log.unknown_winners for log in self.logs), Counter[str]())
+        unmatched = sum((log.unmatched for log in self.logs), unknown)
         encodings = {log.file: log.encoding for log in self.logs if log.encoding != "utf-8"}
-        return {"files": self.files, "skipped": self.skipped, "malformed": len(problems), "problems": problems,
-                "left_out": dict(left_out), "unmatched": dict(unmatched), "encodings": encodings,
-                "tables": self.tables}  # fmt: skip
+        return {
+            "files": self.files,
+            "skipped": self.skipped,
+            "malformed": len(problems),
+            "problems": problems,
+            "left_out": dict(left_out),
+            "unmatched": dict(unmatched),
+            "unknown_winners": list(unknown),
+            "encodings": encodings,
+            "tables": self.tables,
+        }
 
 
 def _is_whole(mapping: Mapping[str, Any]) -> bool:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from biaslab.core.errors import UnreadableLogError
 from biaslab.core.output import count
-from biaslab.logs.readers.mapping import UNKNOWN_WINNER
 from biaslab.logs.readers.rows import CALL_FAILED, identity_of
 
 _LISTED = 10  # malformed lines shown; all are counted
@@ -179,8 +178,7 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
     replies = replies[replies.str.strip() != ""]
     empty = len(unread) - len(replies)
     lines = [f"{shortened(reply)!r}" for reply in replies.drop_duplicates().head(_SHOWN)]
-    unknown = [reason for reason in trials.attrs.get("unmatched", {}) if reason.startswith(UNKNOWN_WINNER)]
-    if unknown:
+    if unknown := trials.attrs.get("unknown_winners"):
         return [*lines, *unknown]
     if empty:
         lines.append(f"{empty:,} of them have no reply; if it is in another field, use --map reply=FIELD")

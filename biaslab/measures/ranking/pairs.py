@@ -24,7 +24,7 @@ from scipy.special import logit
 from biaslab.core.arrays import Bools, Codes, Floats, Ints
 from biaslab.core.errors import MissingDataWarning, TrialsError
 from biaslab.stats.blocks import has_value, number_items, sum_by_context
-from biaslab.stats.estimate import Estimate, undefined, without_rounding
+from biaslab.stats.estimate import Estimate, Note, undefined, without_rounding
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
@@ -678,7 +678,7 @@ def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
     }
 
 
-def note_missing_pairs(trials: pd.DataFrame) -> str:
+def note_missing_pairs(trials: pd.DataFrame) -> tuple[Note, ...]:
     """Return a note if judgements are missing more often when the better candidate is shown first, or second."""
     better = np.sign(trials["human_gap"].to_numpy(float))
     better[better == 0] = np.nan

@@ -364,7 +364,7 @@ def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
 
     method = "percentile" if resampling.method == "studentised" else resampling.method
     estimate = cluster_statistic(accuracy, sums.shape[1], replace(resampling, method=method), None, (0.0, 1.0))
-    return replace(estimate, note="; ".join(filter(None, [estimate.note, _NOTE])))
+    return estimate.noted(_NOTE)
 
 
 #: The mean score, and the share of each level.

@@ -190,7 +190,7 @@ def answer_alpha(answers: Answers, resampling: Resampling, greedy: bool = False)
     if not greedy:
         return _alpha(answers, resampling)
     alpha, note = _alpha(answers.repeated(), resampling), "1 by construction: greedy answers are equal"
-    return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", note=note) if alpha.estimate == 1 else alpha
+    return replace(alpha, ci_low=1.0, ci_high=1.0, method="none", notes=(note,)) if alpha.estimate == 1 else alpha
 
 
 def _alpha(answers: Answers, resampling: Resampling) -> Estimate:

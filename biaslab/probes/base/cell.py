@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from biaslab.core.metrics import Metric
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.stats.blocks import has_value, whole_blocks
-from biaslab.stats.estimate import Estimate, Inference
+from biaslab.stats.estimate import Estimate, Inference, Note
 from biaslab.stats.frame import MISSING_SHARE, estimate_rows
-from biaslab.stats.missing import UNBOUNDED, note_missing, shift_extremes
+from biaslab.stats.missing import note_missing, shift_extremes
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -196,12 +196,12 @@ class Contrast:
 
     def part(self, metrics: Mapping[str, Estimable], where: Mapping[str, Any] | None = None) -> Part:
         """Return metrics of the contrast, noting if more is missing under one of its conditions."""
-        note = ""
+        notes: tuple[Note, ...] = ()
         if self.counts[1]:
             planned = self.cell.trials[self.cell.trials[self.condition].isin(self.levels)]
             lost, conditions = ~has_value(planned), planned[self.condition]
-            note = note_missing(planned["context_id"], lost, conditions, f"the {self.condition}")
-        return Part(metrics, self.counts, where or {}, note)
+            notes = note_missing(planned["context_id"], lost, conditions, f"the {self.condition}")
+        return Part(metrics, self.counts, where or {}, notes)
 
 
 @dataclass(frozen=True)
@@ -217,21 +217,21 @@ class Part:
         value are used.
     condition : mapping of str to object
         Condition columns in addition to those of the cell.
-    note : str
-        Note on missing data, added to its tests.
+    notes : tuple of Note
+        Notes on missing data, added to its tests.
     """
 
     metrics: Mapping[str, Estimable]
     counts: pd.DataFrame | tuple[int, int]
     condition: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
+    notes: tuple[Note, ...] = ()
 
     def rows(self, cell: Cell) -> list[dict[str, Any]]:
         """Estimate the chosen metrics, one row each."""
         chosen = {name: self.metrics[name] for name in cell.chosen if name in self.metrics}
         counts = self.judgements()
         estimates = {
-            name: _noted(_estimate(metric, cell.resampling, *counts), self.note, *counts)
+            name: _noted(_estimate(metric, cell.resampling, *counts), self.notes, *counts)
             for name, metric in chosen.items()
         }
         return estimate_rows(estimates, {**cell.where, **self.condition}, cell.resampling, *counts)
@@ -292,13 +292,12 @@ def label_mass(trials: pd.DataFrame) -> Ratio:
     return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
 
 
-def _noted(estimate: Estimate, note: str, n_trials: int, n_dropped: int) -> Estimate:
+def _noted(estimate: Estimate, notes: tuple[Note, ...], n_trials: int, n_dropped: int) -> Estimate:
     """Add notes on missing data to a test: dependence on the condition, and lack of bounds."""
     if np.isnan(estimate.p_value) or not n_dropped:
         return estimate
     unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(estimate.bound_low)
-    notes = (estimate.note, note, UNBOUNDED if unbounded else "")
-    return replace(estimate, note="; ".join(filter(None, notes)))
+    return estimate.noted(*notes, *([Note("unbounded")] if unbounded else []))
 
 
 def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:

@@ -21,10 +21,10 @@ from biaslab.measures.scoring.pointwise import Question, ratings_by_item
 from biaslab.probes.base.questions import ScoreProbe, protocol_column
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.correlation import Level, correlation_difference, disattenuated_difference, estimate_correlation
-from biaslab.stats.estimate import Estimate
-from biaslab.stats.missing import TIPPING, completed
+from biaslab.stats.estimate import Estimate, Note
+from biaslab.stats.missing import completed
 from biaslab.stats.regression import demeaned, linear_model, slope_at_equal
-from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, holds_above, rating_error
+from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, rating_error
 from biaslab.stats.resample import Resampling
 
 _ALIKE = 0.05  # p-value below which human scores are associated with the feature
@@ -173,9 +173,9 @@ class FeatureProbe(ScoreProbe):
         options = {"within": within_contexts, "level": self.resampling.level, "clusters": self.resampling.clusters}
         alike = linear_model(rated, f"{self.feature} ~ human", **options)["human"]  # type: ignore[arg-type]
         if not alike.p_value < _ALIKE:
-            return noted(slope, f"{crowded}; {self.feature} is not associated with human scores")
+            return slope.noted(f"{crowded}; {self.feature} is not associated with human scores")
         why_not = f"no test: {crowded}, where scores hardly reflect quality, and human scores depend on the feature"
-        return noted(without_test(slope), why_not)
+        return without_test(slope).noted(why_not)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -266,10 +266,11 @@ class FeatureProbe(ScoreProbe):
         at = corrected or correct(unrated)
         share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(at(percent / 100)))
         if several:
-            hedge = f"holds if error shared by annotators is less than {share} % of the variance they agree on"
+            hedge = Note("depends_on_shared_error", {"percent": share})
         else:
-            hedge = holds_above(max(1 - share / 100, LEAST_RELIABILITY))
-        return noted(estimate, hedge)
+            least = round(max(1 - share / 100, LEAST_RELIABILITY), 2)
+            hedge = Note("depends_on_reliability", {"reliability": least})
+        return estimate.noted(hedge)
 
 
 def kept_columns(trials: pd.DataFrame) -> list[str]:
@@ -314,7 +315,7 @@ def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
     intervals = [(one.ci_low, one.ci_high) for one in each]
     if np.isnan(intervals).any():
         why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
-        return noted(without_test(estimate), why_not)
+        return without_test(estimate).noted(why_not)
     return replace(
         estimate,
         ci_low=min(low for low, _ in intervals),
@@ -336,11 +337,6 @@ def without_test(estimate: Estimate) -> Estimate:
         bound_low=math.nan,
         bound_high=math.nan,
     )
-
-
-def noted(estimate: Estimate, note: str) -> Estimate:
-    """Append a note to an estimate."""
-    return replace(estimate, note="; ".join(filter(None, (estimate.note, note))))
 
 
 _CROWDED = 0.2  # share of scores at an end above which linearity in quality is not assumed
@@ -439,8 +435,7 @@ class MissingScores:
         off = self._tipping_point(estimate, slope, np.where(up, 1.0, -1.0) * math.copysign(1.0, estimate.estimate))
         if off is None:
             return estimate
-        words = f"{TIPPING} missing scores {off * unit:.2g} points off their predicted values"
-        return replace(estimate, note="; ".join(filter(None, (estimate.note, words))))
+        return estimate.noted(Note("tipping_point", {"points": float(f"{off * unit:.2g}")}))
 
     def _weights(self) -> Floats:
         """Return each score's weight in the slope: the feature's residual on human score and covariates."""

@@ -149,13 +149,13 @@ class PairFeatureProbe(FeatureProbe):
         dropped = len(rated) - len(whole)
         why = "their value is missing or, in this probe's own design, that of the other order"
         warn_missing(cell.what, dropped, len(rated), why)
-        note = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
+        notes = note_missing(rated["context_id"], ~has_value(rated), rated["seen_first"], "the order")
         for at, terms in each:
             logit = self._log_odds(whole, terms, cell.resampling)
             bounded = dropped and not cell.resampling.values_only and not is_exact(whole)
             if bounded and not math.isnan(logit.estimate):
                 logit = self._with_bounds(logit, rated, terms, cell.resampling)
-            yield Part({metric: logit}, (len(whole), dropped), at, note)
+            yield Part({metric: logit}, (len(whole), dropped), at, notes)
 
     def _with_bounds(
         self, logit: Estimate, rated: pd.DataFrame, terms: Sequence[str], resampling: Resampling

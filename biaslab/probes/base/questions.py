@@ -37,7 +37,7 @@ from biaslab.prompts.protocols import Protocol
 from biaslab.stats.samples import tempered
 
 if TYPE_CHECKING:
-    from biaslab.prompts.edits.attacks import Defence
+    from biaslab.prompts.edits.attacks import Defence, Turns
 
 VerdictAnswer = Literal["distribution", "text", "verdict"]
 _PAIR_ANSWERS = get_args(VerdictAnswer)
@@ -176,7 +176,7 @@ class PairProbe(Probe):
             whole = "".join(parts)
             prompt = whole.strip()
             about = About(context[0], names, texts, (attribute,), source, labels, edits=edits)
-            defended = prompt
+            defended: str | Turns = prompt
             if defence != "none":
                 from biaslab.prompts.edits.attacks import defend
 
