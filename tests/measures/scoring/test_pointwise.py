@@ -15,7 +15,7 @@ from biaslab import prompts
 from biaslab.core import Choice, Completion, Reply, Score, Trial
 from biaslab.core.errors import InputError
 from biaslab.core.scales import SCALES, find_scale
-from biaslab.measures.scoring import agreement
+from biaslab.measures.scoring import conditional_shares
 from biaslab.measures.scoring.pointwise import (
     AnswerSettings,
     Question,
@@ -185,7 +185,7 @@ def test_a_judge_is_read_as_it_was_planted(graded, item):
 def test_shares_are_those_that_one_counts_and_add_up_to_one():
     rows = [("c", 1, 1, 5), ("c", 3, 2, 5), ("d", 4, 5, 1), ("d", 5, 5, np.nan), ("e", 5, 4.4, 1)]
     scores = pd.DataFrame(rows, columns=["context_id", "x", "y", "z"])
-    found = agreement(scores, ["x", "y", "z"], range(1, 6), "j", "d")
+    found = conditional_shares(scores, ["x", "y", "z"], range(1, 6), "j", "d")
     pairs = found[["after", "attribute", "position"]].drop_duplicates()
     assert list(pairs.itertuples(index=False, name=None)) == [("x", "y", 2), ("x", "z", 3), ("y", "z", 3)]
     one = found[(found["after"] == "x") & (found["attribute"] == "y")].set_index(["metric", "score"])["estimate"]
@@ -201,7 +201,7 @@ def test_conditional_shares_agree_with_the_anchoring_probe():
     trials = bl.collect(probe, bl.SimulatedJudge(data, anchoring=0.4, noise=1.0), data, progress=False)
     joint = trials[trials["arm"] == "joint"]
     wide = joint.pivot_table(index=["context_id", "candidate_id"], columns="attribute", values="value").reset_index()
-    ours = agreement(wide, ["coherence", "fluency"], range(1, 11), "j", data.name)
+    ours = conditional_shares(wide, ["coherence", "fluency"], range(1, 11), "j", data.name)
     theirs = probe.estimate(trials)
     for metric in ("mean_after_low", "mean_after_high", "share_after_low"):
         both = [f.loc[f["metric"] == metric].set_index("score")["estimate"].sort_index() for f in (ours, theirs)]
@@ -210,4 +210,4 @@ def test_conditional_shares_agree_with_the_anchoring_probe():
 
 def test_one_attribute_follows_nothing():
     with pytest.raises(InputError, match="two"):
-        agreement(pd.DataFrame({"context_id": ["c"], "x": [1.0]}), ["x"], [1, 2], "j", "d")
+        conditional_shares(pd.DataFrame({"context_id": ["c"], "x": [1.0]}), ["x"], [1, 2], "j", "d")
