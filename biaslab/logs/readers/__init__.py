@@ -96,7 +96,7 @@ def read_judgements(
     """
     log_mapping = make_mapping(mapping)
     chosen = log_mapping.format if format is None else format
-    if chosen is not None and chosen not in ("inspect", "table"):
+    if not isinstance(chosen, str | None) or chosen not in (None, "inspect", "table"):
         find_format(chosen)
     try:
         return _read(path, chosen, log_mapping, strict)

@@ -384,7 +384,7 @@ def decode(data: bytes) -> DecodedText:
     >>> decode("Café A, Café B: größer, naïve\n".encode("latin-1")).encoding
     'cp1252'
     >>> decode('{"judge": "j"}'.encode("utf-16-le"))
-    Decoded(text='{"judge": "j"}', encoding='utf-16-le')
+    DecodedText(text='{"judge": "j"}', encoding='utf-16-le')
     >>> decode("Первый ответ лучше".encode("cp1251")).encoding is None
     True
     """

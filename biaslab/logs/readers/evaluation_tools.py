@@ -220,7 +220,7 @@ def _unpacked(cell: str) -> _PromptfooTableOutput | None:
     r"""Return the parts of a cell that has all.
 
     >>> _unpacked("[PASS] (0.80, clarity: 0.90)\n\nSo it is.\n\nPass Reason: clear")
-    _Output(text='So it is.', status='PASS', score=0.8, named={'clarity': 0.9}, reason='clear')
+    _PromptfooTableOutput(text='So it is.', status='PASS', score=0.8, named={'clarity': 0.9}, reason='clear')
     """
     match = _PACKED.fullmatch(cell)
     if match is None:

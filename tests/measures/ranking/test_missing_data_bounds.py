@@ -119,7 +119,7 @@ def test_note_reports_missingness_related_to_quality():
     lost = (trials["human_gap"] > 0) & (rng.random(len(trials)) < 0.4)
     refused = trials.assign(value=trials["value"].mask(lost), status=trials["status"].mask(lost, "refused"))
     assert "depend on whether the better candidate is shown first" in estimated(refused)["note"]
-    assert note_missing_pairs(trials) == ""
+    assert note_missing_pairs(trials) == ()
 
 
 @pytest.mark.thorough
