@@ -12,23 +12,10 @@ import pandas as pd
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import MISSING, number
+from biaslab.report import wording
 from biaslab.report.card import card
 from biaslab.report.summary import STATUS, is_bias
 from biaslab.report.verdicts import findings_as_tested
-from biaslab.report.wording import (
-    check_digits,
-    condition_text,
-    conditions,
-    correction,
-    fair,
-    interval,
-    levels,
-    of_metrics,
-    probability,
-    templates,
-    varying,
-    with_intervals,
-)
 from biaslab.stats.frame import corrected_effects, require_columns, without_breakdowns
 
 _MOST = 100  # rows that a notebook shows
@@ -70,7 +57,7 @@ class Overview(RenderedFrame):
             rows = findings_as_tested(estimates.reset_index(drop=True))
         except TrialsError:  # a column needed for verdicts is missing
             return self.plain.to_html(max_rows=_MOST)
-        return templates().get_template("overview.html.j2").render(**_facts(rows, named, digits))
+        return wording.templates().get_template("overview.html.j2").render(**_facts(rows, named, digits))
 
 
 def overview(
@@ -112,20 +99,20 @@ def overview(
     >>> overview(probe.estimate(trials, ["first_position_rate"]).head(1))["estimate"].to_dict()
     {('first_position_rate', 'coherence'): '0.927 [0.926, 0.928]'}
     """
-    estimates = of_metrics(estimates, metric)
+    estimates = wording.of_metrics(estimates, metric)
     whole = without_breakdowns(estimates)
     estimates = estimates if whole.empty else whole
     apart = [] if across is None else [across] if isinstance(across, str) else list(across)
-    named = list(dict.fromkeys([*conditions(estimates), *(name for name in apart if name in estimates)]))
-    differing = {"metric", "attribute", *apart, *varying(estimates, ["judge", "dataset", *named])}
+    named = list(dict.fromkeys([*wording.conditions(estimates), *(name for name in apart if name in estimates)]))
+    differing = {"metric", "attribute", *apart, *wording.varying(estimates, ["judge", "dataset", *named])}
     index = [name for name in ("judge", "dataset", "metric", *named) if name in differing]
-    table = pd.DataFrame({name: estimates[name].map(condition_text) for name in index}, index=estimates.index)
-    check_digits(digits)
-    table["estimate"] = with_intervals(estimates, digits)
+    table = pd.DataFrame({name: estimates[name].map(wording.condition_text) for name in index}, index=estimates.index)
+    wording.check_digits(digits)
+    table["estimate"] = wording.with_intervals(estimates, digits)
     if apart:
         return _spread(table, apart)
     if estimates["q_value"].notna().any():
-        table["q_value"] = estimates["q_value"].map(probability)
+        table["q_value"] = estimates["q_value"].map(wording.probability)
         table["mde"] = [number(value, digits) for value in estimates["mde"]]
         if estimates["q_value"].notna().sum() > 1:
             table["detectable"] = [number(value, digits) for value in corrected_effects(estimates)]
@@ -180,12 +167,12 @@ def _facts(rows: pd.DataFrame, named: list[str], digits: int) -> dict[str, Any]:
     named = [name for name in named if name != "metric"]
     scales = {key: _Scale(part) for key, part in rows.groupby(["probe", "metric"])}
     lines = [
-        _line(row, [condition_text(row[name]) for name in named], scales[row["probe"], row["metric"]], digits)
+        _line(row, [wording.condition_text(row[name]) for name in named], scales[row["probe"], row["metric"]], digits)
         for row in rows.head(_MOST).to_dict("records")
     ]
     has = {name: any(line[name] for line in lines) for name in ("verdict", "q", "note")}
     heads = [name.replace("_", " ") for name in named]
-    facts = {"level": levels(rows), "left_out": len(rows) - len(lines), "width": _BAR}
+    facts = {"level": wording.levels(rows), "left_out": len(rows) - len(lines), "width": _BAR}
     return {"heads": heads, "lines": lines, "has": has, "status": STATUS, **facts}
 
 
@@ -197,10 +184,10 @@ def _line(row: Mapping[Any, Any], names: list[str], scale: _Scale, digits: int) 
         "metric": row["metric"],
         "names": names,
         "estimate": number(row["estimate"], digits),
-        "interval": interval(row["ci_low"], row["ci_high"], digits),
+        "interval": wording.interval(row["ci_low"], row["ci_high"], digits),
         "status": status,
         "verdict": "" if finding == "untested" else f"{'inconclusive: ' * bool(row['doubt'])}{row['words']}",
-        "q": "" if math.isnan(row["q_value"]) else probability(row["q_value"]),
+        "q": "" if math.isnan(row["q_value"]) else wording.probability(row["q_value"]),
         "n": f"{row['n_contexts']:,.0f}",
         "note": row["note"] if isinstance(row["note"], str) else "",
         "raw": {
@@ -272,7 +259,7 @@ class VerdictTable(RenderedFrame):
         return table
 
     def _repr_html_(self) -> str:
-        return templates().get_template("verdict_table.html.j2").render(**self._facts)
+        return wording.templates().get_template("verdict_table.html.j2").render(**self._facts)
 
 
 def verdict_table(estimates: pd.DataFrame, matters: Mapping[str, float] | None = None) -> pd.DataFrame:
@@ -313,7 +300,7 @@ def verdict_table(estimates: pd.DataFrame, matters: Mapping[str, float] | None =
     if not any(is_bias(metric, probe) for metric, probe in zip(estimates["metric"], estimates["probe"], strict=True)):
         return VerdictTable.of(pd.DataFrame(columns=["judge", "probe", "metric", "status"]), "95 %", "0 tests")
     whole = card(estimates, matters=matters, reference=None)
-    return VerdictTable.of(whole.biases, levels(whole.cells), correction(whole.cells))
+    return VerdictTable.of(whole.biases, wording.levels(whole.cells), wording.correction(whole.cells))
 
 
 def _text(cell: dict[Any, Any] | None) -> str:
@@ -325,4 +312,4 @@ def _text(cell: dict[Any, Any] | None) -> str:
 
 def _head(probe: str, metric: str) -> dict[str, str]:
     declared = find_metric(metric, probe)
-    return {"probe": probe.replace("_", " "), "label": declared.label, "null": fair(declared.null)}
+    return {"probe": probe.replace("_", " "), "label": declared.label, "null": wording.fair(declared.null)}

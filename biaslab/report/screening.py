@@ -16,19 +16,8 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.core import errors
 from biaslab.core.checks import require_one_of, require_study, require_whole
-from biaslab.core.errors import (
-    BiaslabError,
-    BudgetExceededError,
-    InputError,
-    JudgeError,
-    MissingDependencyError,
-    ModelLoadError,
-    NearestDesignWarning,
-    ServerError,
-    TrialsError,
-    UnreachableError,
-)
 from biaslab.core.interfaces import Judge, as_judge
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, number
@@ -189,11 +178,13 @@ def screen(
         missing=missing, everything=True, say=say or (_write_line if progress else _ignore), progress=progress
     )
     with _store_path(store) as path, warnings.catch_warnings():
-        warnings.simplefilter("ignore", NearestDesignWarning)  # shown on the card
+        warnings.simplefilter("ignore", errors.NearestDesignWarning)  # shown on the card
         _see_how_it_answers(asked, probes, data, path)
         planned = measure_all(asked, probes, data, path, measured, budget or budget_of(asked))
     if not measured.frames:
-        raise next(iter(measured.ended.values()), BiaslabError(f"nothing could be measured: {measured.missing[-1][2]}"))
+        raise next(
+            iter(measured.ended.values()), errors.BiaslabError(f"nothing could be measured: {measured.missing[-1][2]}")
+        )
     return _screened(measured, planned, reference)
 
 
@@ -245,7 +236,7 @@ def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, st
     server = as_judge(judge)
     if server.prices is None or server.asks:
         return
-    with suppress(InputError, JudgeError), Store(store) as kept:
+    with suppress(errors.InputError, errors.JudgeError), Store(store) as kept:
         designs = chain.from_iterable(probe.design(data) for probe in probes)
         first = next((trial.request for trial in designs if isinstance(trial.request, Choice)), None)
         if first is not None and unanswered(judge, [first], kept):
@@ -285,7 +276,7 @@ def _ignore(line: str) -> None:
 
 
 #: Errors that end one probe but not the others.
-_OF_ONE = (InputError, JudgeError, BudgetExceededError, MissingDependencyError)
+_OF_ONE = (errors.InputError, errors.JudgeError, errors.BudgetExceededError, errors.MissingDependencyError)
 _OF_ALL = frozenset({401, 402, 403, 404, 429})  # status codes that a server keeps returning, whatever the request
 
 
@@ -320,7 +311,7 @@ class Measured:
     frames: list[pd.DataFrame] = field(default_factory=list)
     missing: list[tuple[str, str, str]] = field(default_factory=list)
     otherwise: list[tuple[str, str, str]] = field(default_factory=list)
-    ended: dict[str, BiaslabError] = field(default_factory=dict)
+    ended: dict[str, errors.BiaslabError] = field(default_factory=dict)
     trials: list[pd.DataFrame] = field(default_factory=list)
     everything: bool = False
     say: Callable[[str], object] = print
@@ -337,7 +328,7 @@ class Measured:
             return
         try:
             self.card().save(self.out, picture=False)
-        except TrialsError:
+        except errors.TrialsError:
             return
 
 
@@ -382,7 +373,7 @@ def measure_all(
             measured.frames.append(_measure(probe, judge, data, store, measured, left))
         except _OF_ONE as error:
             why = " ".join(str(error).split())
-            spent = left is not None and isinstance(error, BudgetExceededError)
+            spent = left is not None and isinstance(error, errors.BudgetExceededError)
             if spent or _ends_all(error, answered=len(measured.frames) > before):
                 measured.ended[judge.id] = error
                 measured.missing.append((judge.id, ", ".join(other.name for other in probes[place:]), why))
@@ -413,15 +404,19 @@ class _Left:
         left = {name: limit - spent[name] for name in spent if (limit := getattr(self._budget, name)) is not None}
         over = [name for name, amount in left.items() if amount <= 0]
         if over:
-            raise BudgetExceededError(f"the budget is spent: no {over[0]} are left; run again with a larger budget")
+            raise errors.BudgetExceededError(
+                f"the budget is spent: no {over[0]} are left; run again with a larger budget"
+            )
         return replace(self._budget, **left)
 
 
-def _ends_all(error: BiaslabError, answered: bool) -> bool:
+def _ends_all(error: errors.BiaslabError, answered: bool) -> bool:
     """Return whether all further requests to the judge would fail too."""
-    if isinstance(error, UnreachableError | ModelLoadError):
+    if isinstance(error, errors.UnreachableError | errors.ModelLoadError):
         return True
-    return isinstance(error, ServerError) and (error.status in _OF_ALL or (error.status is None and not answered))
+    return isinstance(error, errors.ServerError) and (
+        error.status in _OF_ALL or (error.status is None and not answered)
+    )
 
 
 def _measure(
@@ -494,7 +489,7 @@ def choose_probes(
     probes = [probe for form in forms for probe in whole[form]]
     asked, answers = {probe.name for probe in probes}, " and ".join(f"{form}s" for form in forms)
     if not probes:
-        raise InputError("judge", judge.id, "a judge that answers pairs or scores, as its `kinds` declares")
+        raise errors.InputError("judge", judge.id, "a judge that answers pairs or scores, as its `kinds` declares")
     missing = [
         (judge.id, probe.name, f"needs {form}s, but the judge is asked for {answers}")
         for form in whole.keys() - {*forms}
@@ -517,7 +512,9 @@ def _by_form(protocol: ProtocolSource | Sequence[ProtocolSource] | None) -> dict
         require_one_of("protocol.form", loaded.form, ("pair", "score"))
         if loaded.form in protocols:
             names = f"{protocols[loaded.form].name} and {loaded.name}"
-            raise InputError("protocol", names, f"one protocol for {loaded.form}s", "screen them one after the other")
+            raise errors.InputError(
+                "protocol", names, f"one protocol for {loaded.form}s", "screen them one after the other"
+            )
         protocols[loaded.form] = loaded
     return protocols
 

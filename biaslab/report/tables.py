@@ -15,21 +15,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, replacing, require_file
-from biaslab.report.wording import (
-    cell,
-    check_digits,
-    condition_text,
-    conditions,
-    correction,
-    interval,
-    levels,
-    probability,
-    span,
-    templates,
-    tex,
-    varying,
-    version,
-)
+from biaslab.report import wording
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
 
 if TYPE_CHECKING:
@@ -121,8 +107,8 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
     Text that a spreadsheet would read as a formula is prefixed with an apostrophe.
     """
     rows = chosen_rows(estimates, metric)
-    check_digits(digits)
-    named = ["judge", "dataset", "metric", *conditions(rows)]
+    wording.check_digits(digits)
+    named = ["judge", "dataset", "metric", *wording.conditions(rows)]
     named = [*probe_column(rows, named), *named]
     table = rows[named]
     table.insert(named.index("metric") + 1, "unit", [metric_of(row).unit for row in rows.to_dict("records")])
@@ -157,7 +143,7 @@ def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) ->
 
 
 def _render(template: str, layout: Layout, **more: Any) -> str:
-    return templates().get_template(template).render(**vars(layout), version=version(), **more)
+    return wording.templates().get_template(template).render(**vars(layout), version=wording.version(), **more)
 
 
 _STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -194,7 +180,7 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
 
 def probe_column(rows: pd.DataFrame, named: list[str]) -> list[str]:
     """Return ``["probe"]`` if rows of several probes agree in the columns `named`; else an empty list."""
-    return varying(rows[rows.duplicated(named, keep=False)], ["probe"])
+    return wording.varying(rows[rows.duplicated(named, keep=False)], ["probe"])
 
 
 def metric_of(row: dict[Any, Any]) -> Metric:
@@ -211,12 +197,12 @@ def lay_out(
     caption: str | None,
 ) -> Layout:
     """Lay out a table: see `biaslab.report.to_latex`."""
-    check_digits(digits)
+    wording.check_digits(digits)
     rows = chosen_rows(estimates, metric)
-    named = [*varying(rows, ["judge", "dataset"]), *varying(rows, conditions(rows))]
+    named = [*wording.varying(rows, ["judge", "dataset"]), *wording.varying(rows, wording.conditions(rows))]
     named = [*probe_column(rows, ["metric", *named]), *named]
     if across is not None and across not in rows:
-        raise TrialsError("across", across, f"one of {', '.join(['judge', 'dataset', *conditions(rows)])}")
+        raise TrialsError("across", across, f"one of {', '.join(['judge', 'dataset', *wording.conditions(rows)])}")
     several = len(rows["metric"].unique()) > 1
     leading = [*(["metric", "unit"] if several else []), *(name for name in named if name != across)]
     records = rows.to_dict("records")
@@ -229,13 +215,13 @@ def lay_out(
         if across is None:
             line = lines.setdefault((*texts, place), {})
             cells = dict(zip(heads, estimate, strict=True))
-            cells |= {"q": probability(record["q_value"])} if with_q else {}
+            cells |= {"q": wording.probability(record["q_value"])} if with_q else {}
             cells |= {"n": str(record["n_contexts"])} if with_n else {}
         else:
             line = lines.setdefault(tuple(texts), {})
-            cells = {condition_text(record[across]): " ".join(estimate)}
+            cells = {wording.condition_text(record[across]): " ".join(estimate)}
         if line.keys() & cells.keys():
-            where = f"{cell(record, [across or ''])}; {', '.join(texts)}"
+            where = f"{wording.cell(record, [across or ''])}; {', '.join(texts)}"
             raise TrialsError(
                 "across", across, "a column that distinguishes all rows", f"two rows share the cell {where}"
             )
@@ -248,14 +234,14 @@ def lay_out(
 
 def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
     words = {"metric": metric_of(record).label, "unit": metric_of(record).unit}
-    return [words[name] if name in words else condition_text(record[name]) for name in columns]
+    return [words[name] if name in words else wording.condition_text(record[name]) for name in columns]
 
 
 def _estimate(record: dict[Any, Any], stars: bool, digits: int) -> tuple[str, str]:
     """Format an estimate, optionally with stars, and its interval."""
     q, p = record.get("q_value", float("nan")), record.get("p_value", float("nan"))
     mark = next((sign for bound, sign in _STARS if (q if q == q else p) < bound), "") if stars else ""
-    return number(record["estimate"], digits) + mark, interval(record["ci_low"], record["ci_high"], digits)
+    return number(record["estimate"], digits) + mark, wording.interval(record["ci_low"], record["ci_high"], digits)
 
 
 def _head(column: str) -> str:
@@ -263,28 +249,28 @@ def _head(column: str) -> str:
 
 
 def _level(rows: pd.DataFrame) -> str:
-    return levels(rows) if "ci_level" in rows else "95 %"
+    return wording.levels(rows) if "ci_level" in rows else "95 %"
 
 
 def _caption(rows: pd.DataFrame, caption: str | None, several: bool, stars: bool) -> str:
     """Return the caption: metric, judge, data, n, level, seed, version, and why values are missing."""
-    alone = [name for name in conditions(rows) if not varying(rows, [name])]
-    what = cell(rows.iloc[0].to_dict(), alone)
+    alone = [name for name in wording.conditions(rows) if not wording.varying(rows, [name])]
+    what = wording.cell(rows.iloc[0].to_dict(), alone)
     first = "Estimates" if several else metric_of(rows.iloc[0].to_dict()).axis
     facts = [
         f"{first}{f': {what}' if what else ''}",
         f"Judge: {_one_or_count(rows['judge'], 'judges')}",
         f"Data: {_one_or_count(rows['dataset'], 'data sets')}",
-        f"n = {span(rows['n_contexts'].dropna())} contexts, {_level(rows)} intervals",
+        f"n = {wording.span(rows['n_contexts'].dropna())} contexts, {_level(rows)} intervals",
     ]
     if "q_value" in rows and rows["q_value"].notna().any():
-        facts.append(f"q: p corrected for the tests in this table, {correction(rows)}")
+        facts.append(f"q: p corrected for the tests in this table, {wording.correction(rows)}")
     if stars:
         facts.append("* q < .05, ** q < .01, *** q < .001 (p if there is no q)")
     notes: list[str] = list(rows.loc[rows["estimate"].isna(), "note"].dropna().unique()) if "note" in rows else []
     facts += [f"–: {note}" for note in notes if note]
     seeds: list[float] = list(rows["seed"].dropna().unique()) if "seed" in rows else []
-    facts.append(f"{''.join(f'Seed {seed:.0f}, ' for seed in seeds)}biaslab {version()}")
+    facts.append(f"{''.join(f'Seed {seed:.0f}, ' for seed in seeds)}biaslab {wording.version()}")
     return ". ".join([*([caption.rstrip(". ")] if caption else []), *facts]) + "."
 
 
@@ -341,19 +327,21 @@ def to_macros(
     \newcommand{\biasPositionRateCoherenceCI}{[0.341, 0.402]}
     \newcommand{\biasPositionRateCoherenceN}{30}
     """
-    check_digits(digits)
+    wording.check_digits(digits)
     if not re.fullmatch(r"[A-Za-z]+", prefix):
         raise InputError("prefix", prefix, "letters A to Z only, as in LaTeX command names")
     rows = chosen_rows(estimates, metric)
     macros: dict[str, str] = {}
     origin: dict[str, str] = {}
     for (_, _), part in rows.groupby(["probe", "metric"], sort=False):
-        columns = varying(part, ["judge", "dataset", *(name for name in conditions(part) if name != "attribute")])
+        columns = wording.varying(
+            part, ["judge", "dataset", *(name for name in wording.conditions(part) if name != "attribute")]
+        )
         columns = [*(["attribute"] if "attribute" in part else []), *columns]
         for record in part.to_dict("records"):
             stem = prefix + macro_name(record, columns)
-            where = f"{record['metric']} ({cell(record, ['judge', 'dataset', *conditions(part)])})"
-            bounds = interval(record["ci_low"], record["ci_high"], digits)
+            where = f"{record['metric']} ({wording.cell(record, ['judge', 'dataset', *wording.conditions(part)])})"
+            bounds = wording.interval(record["ci_low"], record["ci_high"], digits)
             values = {"": number(record["estimate"], digits), "CI": bounds, "N": str(record["n_contexts"])}
             for suffix, text in values.items():
                 name = stem + suffix
@@ -362,7 +350,7 @@ def to_macros(
                     raise TrialsError("macros", name, "one row per name", remedy)
                 macros[name], origin[name] = text, where
     lines = [f"\\newcommand{{\\{name}}}{{{_in_text(text)}}}" for name, text in macros.items()]
-    return "\n".join([f"% biaslab {version()}; one macro per estimate", *lines]) + "\n"
+    return "\n".join([f"% biaslab {wording.version()}; one macro per estimate", *lines]) + "\n"
 
 
 def macro_name(record: dict[Any, Any], columns: Sequence[str]) -> str:
@@ -377,7 +365,7 @@ def macro_name(record: dict[Any, Any], columns: Sequence[str]) -> str:
     _, separator, rest = metric.partition(f"{probe}_")
     parts = [probe, rest if separator else metric]
     for column in columns:
-        text = condition_text(record[column])
+        text = wording.condition_text(record[column])
         parts += [text] if column == "attribute" or not text else [column, text]
     return "".join(map(_letters, parts))
 
@@ -392,4 +380,4 @@ def _letters(text: str) -> str:
 
 def _in_text(text: str) -> str:
     """Format a number for running text, in math mode only if it has a minus sign."""
-    return f"\\ensuremath{{{text.replace('−', '-')}}}" if "−" in text else tex(text)
+    return f"\\ensuremath{{{text.replace('−', '-')}}}" if "−" in text else wording.tex(text)

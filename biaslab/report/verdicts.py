@@ -21,19 +21,7 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import count, percent
-from biaslab.report.wording import (
-    ONE_TEST,
-    cell,
-    conditions,
-    correction,
-    evidence,
-    fair,
-    interval as bounds_of,
-    of_metrics,
-    probability,
-    size as written,
-    varying,
-)
+from biaslab.report import wording
 from biaslab.stats.estimate import is_above, notes_of, side_of, significant, unseen_share
 from biaslab.stats.frame import LEADING, corrected, corrected_effects, require_columns, without_breakdowns
 from biaslab.stats.missing import decided_by_missing
@@ -93,7 +81,7 @@ def verdicts(
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], p <0.001: prefers the candidate shown first'
     """
-    rows = findings(of_metrics(estimates, metric), matters, null, reference)
+    rows = findings(wording.of_metrics(estimates, metric), matters, null, reference)
     return [str(sentence) for sentence in rows["sentence"]]
 
 
@@ -177,12 +165,12 @@ def _classified(
 ) -> pd.DataFrame:
     """Add the columns of `findings` to estimates with q-values."""
     metrics_differ, judges_differ = (len(set(tested[name])) > 1 for name in ("metric", "judge"))
-    over = correction(tested)
+    over = wording.correction(tested)
     names = _telling_apart(tested)
     tested = tested.assign(detectable=corrected_effects(tested))
     rows = []
     for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
-        where = cell(record, names[record["judge"], record["probe"], record["metric"]])
+        where = wording.cell(record, names[record["judge"], record["probe"], record["metric"]])
         found = Finding.of(record, metric, wanted.get(record["metric"], metric.matters), where)
         standing = "" if others is None else _standing(record, found.kind, others)
         parts = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
@@ -209,8 +197,10 @@ def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
     """Return the columns that distinguish the rows of one judge and metric, always including the attribute."""
     names: dict[Any, list[str]] = {}
     for key, part in estimates.groupby(["judge", "probe", "metric"], sort=False):
-        columns = conditions(part)
-        names[key] = ["attribute"] * ("attribute" in columns) + varying(part, [c for c in columns if c != "attribute"])
+        columns = wording.conditions(part)
+        names[key] = ["attribute"] * ("attribute" in columns) + wording.varying(
+            part, [c for c in columns if c != "attribute"]
+        )
     return names
 
 
@@ -324,10 +314,10 @@ class Finding:
         """Return estimate, interval and test in words; a single test, which needs no correction, as p."""
         if math.isnan(self.estimate):
             return ""
-        value, bounds = evidence(self.row, self.metric.null)
-        q = probability(self.row["q_value"])
+        value, bounds = wording.evidence(self.row, self.metric.null)
+        q = wording.probability(self.row["q_value"])
         sign = "" if q.startswith("<") else "= "
-        test = f"p {sign}{q}" if over == ONE_TEST else f"q {sign}{q} over {over}"
+        test = f"p {sign}{q}" if over == wording.ONE_TEST else f"q {sign}{q} over {over}"
         return f"{value} {bounds}{'' if np.isnan(self.row['q_value']) else f', {test}'}: "
 
     def _words(self, over: str) -> str:
@@ -341,11 +331,11 @@ class Finding:
         words = side_words(self.metric, self.kind)
         if self.matters is None or not self.slight:
             return words
-        return f"{words}, but {self._no_effect} of ≥ {written(self.matters)}"
+        return f"{words}, but {self._no_effect} of ≥ {wording.size(self.matters)}"
 
     @property
     def _no_effect(self) -> str:
-        return f"no distance from {fair(self.metric.null)}" if self.metric.quality else "no bias"
+        return f"no distance from {wording.fair(self.metric.null)}" if self.metric.quality else "no bias"
 
     @property
     def _contexts(self) -> str:
@@ -360,19 +350,19 @@ class Finding:
             return f"no effect in any of {self._contexts}: {few}"
         if self.matters is None:
             return f"no effect detected; can detect {detectable(self.mde, self.detectable, over)} (80 % power)"
-        return f"{self._no_effect} of ≥ {written(self.matters)}"
+        return f"{self._no_effect} of ≥ {wording.size(self.matters)}"
 
     def _why_open(self, over: str) -> str:
         """Say why an estimate is inconclusive."""
         null, size = self.metric.null, self.matters
         if self.doubt == "contains":
             has_interval = not np.isnan([self.low, self.high]).any()
-            why = f"the interval contains {fair(null)}" if has_interval else "there is no interval"
+            why = f"the interval contains {wording.fair(null)}" if has_interval else "there is no interval"
             return f"significant, but {why}"
         if self.doubt == "leaves out":
             lost = f"is not significant after correction for {over}"
             why = lost if significant(self.row["p_value"]) else "does not reject"
-            return f"the interval excludes {fair(null)}, but the test {why}"
+            return f"the interval excludes {wording.fair(null)}, but the test {why}"
         if self.doubt == "few":
             unseen = percent(_share_unseen(self.row), 2)
             return f"no effect in any of {self._contexts}, but up to {unseen} of all contexts could have one"
@@ -387,14 +377,14 @@ class Finding:
         reach = max(null - self.low, self.high - null)
         if self.metric.unit == "logits" and reach > _ANY_SIZE:
             return f"{self._contexts} do not bound the size: {_NARROWER}"
-        return f"a shift of up to {written(reach, size)} is possible; ≥ {written(size, reach)} matters"
+        return f"a shift of up to {wording.size(reach, size)} is possible; ≥ {wording.size(size, reach)} matters"
 
     def _why_missing(self) -> str:
         dropped, low, high = (float(self.row.get(name, math.nan)) for name in ("n_dropped", "bound_low", "bound_high"))
         depends = f"depends on {f'{dropped:,.0f} ' if dropped > 0 else ''}missing judgements"
         if np.isnan([low, high]).any():
             return f"{depends}, whose effect is unbounded"
-        words = f"{depends}: with them, the interval could lie anywhere in {bounds_of(low, high)}"
+        words = f"{depends}: with them, the interval could lie anywhere in {wording.interval(low, high)}"
         tipping = notes_of(self.row).get("tipping_point")
         return f"{words}; {tipping}" if tipping else words
 
@@ -409,7 +399,7 @@ def side_words(metric: Metric, side: str) -> str:
     >>> side_words(Metric("charm", "charm", null=0.5, above="charms"), "below")
     'below 0.5'
     """
-    return (metric.above if side == "above" else metric.below) or f"{side} {fair(metric.null)}"
+    return (metric.above if side == "above" else metric.below) or f"{side} {wording.fair(metric.null)}"
 
 
 def detectable(alone: float, among: float, over: str) -> str:
@@ -423,10 +413,10 @@ def detectable(alone: float, among: float, over: str) -> str:
     '≥ 0.30 alone, nothing among 14 tests'
     """
     if not alone > 0:
-        return written(alone)
-    if not math.isnan(among) and (not is_above(among, alone) or written(among) == written(alone)):
-        return f"≥ {written(alone)}"
-    return f"≥ {written(alone)} alone, {f'≥ {written(among)}' if among > 0 else 'nothing'} among {over}"
+        return wording.size(alone)
+    if not math.isnan(among) and (not is_above(among, alone) or wording.size(among) == wording.size(alone)):
+        return f"≥ {wording.size(alone)}"
+    return f"≥ {wording.size(alone)} alone, {f'≥ {wording.size(among)}' if among > 0 else 'nothing'} among {over}"
 
 
 def _decided(row: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Kind, Doubt]:

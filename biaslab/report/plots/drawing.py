@@ -22,22 +22,8 @@ from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, written
+from biaslab.report.plots import style
 from biaslab.report.plots.headline import AXES, HOLLOW, marked, named, remember_rows, row_name
-from biaslab.report.plots.style import (
-    BAND,
-    NULL,
-    OTHERS,
-    PEOPLE,
-    RECORDED,
-    SMALL,
-    dots,
-    family_colour,
-    in_style,
-    note,
-    panels,
-    share_legend,
-    styled,
-)
 from biaslab.report.verdicts import Peers, find_peers, judges_of
 from biaslab.report.wording import conditions, varying, with_interval
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
@@ -51,7 +37,7 @@ _UPRIGHT = 38  # characters per line of a vertical axis' label
 _LABEL_WIDTH = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
 
 
-@styled
+@style.styled
 def intervals(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -118,9 +104,9 @@ def intervals(
     hue = hue if hue and len(hue_order or chosen[hue].unique()) > 1 else None  # nothing to distinguish
     chosen = sorted_judges(chosen) if by == "judge" and ax is None else chosen
     levels = list(dict.fromkeys(chosen[by]))
-    drawn = ax or panels(1, 3.0 + 0.8 * len(levels))[0]
+    drawn = ax or style.panels(1, 3.0 + 0.8 * len(levels))[0]
     for band in range(1, len(levels), 2):
-        drawn.axhspan(band - 0.5, band + 0.5, **BAND)
+        drawn.axhspan(band - 0.5, band + 0.5, **style.BAND)
     places = np.array([levels.index(level) for level in chosen[by]])
     if reference is not None:
         draw_judges(drawn, chosen, places, reference)
@@ -132,11 +118,11 @@ def intervals(
     _finish(drawn, chosen, title, label, null)
     if ax is None:
         fit_text(drawn)
-        share_legend([drawn])
+        style.share_legend([drawn])
     return drawn
 
 
-@styled
+@style.styled
 def against(
     estimates: pd.DataFrame,
     x: str,
@@ -181,7 +167,7 @@ def against(
     places = chosen[x].to_numpy(float)
     if log and not (places > 0).all():
         raise InputError("log", log, f"False, because {x} is {places.min():g}")
-    drawn = ax or panels(1)[0]
+    drawn = ax or style.panels(1)[0]
     width = float(np.ptp(np.log10(places) if log else places)) or 1.0
     draw_marks(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order, log=log)
     remember_rows(drawn, chosen, label, null)
@@ -196,7 +182,7 @@ def against(
         drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     if ax is None:
         fit_text(drawn)
-        share_legend([drawn])
+        style.share_legend([drawn])
     return drawn
 
 
@@ -214,7 +200,7 @@ def caption(rows: pd.DataFrame, title: str | None) -> str:
 def sorted_judges(rows: pd.DataFrame) -> pd.DataFrame:
     """Sort rows by their judges' mean estimates of the first metric, people last."""
     means = rows[rows["metric"] == rows["metric"].iloc[0]].groupby("judge")["estimate"].mean()
-    people = {judge: family_colour(str(judge)) == PEOPLE for judge in rows["judge"]}
+    people = {judge: style.family_colour(str(judge)) == style.PEOPLE for judge in rows["judge"]}
     order = sorted(dict.fromkeys(rows["judge"]), key=lambda judge: (people[judge], means.get(judge, np.inf)))
     return rows.sort_values("judge", key=lambda judges: judges.map(order.index), kind="stable", ignore_index=True)
 
@@ -252,17 +238,17 @@ def _finish(
     nulls, units = {metric.null for metric in metrics}, {metric.unit for metric in metrics}
     null = nulls.pop() if null is None and len(nulls) == 1 else null
     if null is not None:
-        (ax.axhline if vertical else ax.axvline)(null, **NULL)
+        (ax.axhline if vertical else ax.axvline)(null, **style.NULL)
         size, *others = {metric.matters if metric.null == null else None for metric in metrics}
         if size is not None and not others:
-            (ax.axhspan if vertical else ax.axvspan)(null - size, null + size, **SMALL)
+            (ax.axhspan if vertical else ax.axvspan)(null - size, null + size, **style.SMALL)
     text = metrics[0].axis if len(metrics) == 1 else units.pop() if len(units) == 1 else "estimate"
     if vertical:
         ax.set_ylabel(label or textwrap.fill(text, _UPRIGHT))
     else:
         ax.set_xlabel(label or textwrap.fill(text, _LABEL_WIDTH))
     ax.locator_params(axis="y" if vertical else "x", nbins=6)
-    note(ax, caption(rows, title))
+    style.note(ax, caption(rows, title))
 
 
 _JUDGES = frozenset(["judge", "family"])  # conditions that are coloured by model family
@@ -299,17 +285,17 @@ def draw_marks(
         at = places + _within_rows(places, ranks)
     largest = float(rows["estimate"].abs().max())
     digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
-    by_family = hue in _JUDGES and {family_colour(str(each)) for each in values} != {OTHERS}
+    by_family = hue in _JUDGES and {style.family_colour(str(each)) for each in values} != {style.OTHERS}
     for index, value in enumerate(values):
         part = rows[ranks == index]
         if part.empty:
             continue
         label = metrics_of(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
-        own = [(family_colour(str(value)) if by_family else None, part)]
+        own = [(style.family_colour(str(value)) if by_family else None, part)]
         for colour, same in own if vertical or hue is not None else _by_family(part):
             along = same.index[np.argsort(places[same.index])] if vertical else same.index
             drawn = rows.loc[along]
-            container = dots(ax, drawn, at[along], index, label, vertical, (hue, value) in HOLLOW, colour)
+            container = style.dots(ax, drawn, at[along], index, label, vertical, (hue, value) in HOLLOW, colour)
             remember(container[0], drawn, at[along].tolist(), vertical)
             if not vertical:
                 _write_numbers(ax, drawn["estimate"], digits, at[along], container[0].get_color())
@@ -330,8 +316,8 @@ def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
     judges = rows["judge"].astype(str) if "judge" in rows else pd.Series("", index=rows.index)
     colours: dict[Any, list[Any]] = {}
     for place, judge in judges.items():
-        colours.setdefault(family_colour(judge), []).append(place)
-    if len(judges.unique()) == 1 or set(colours) == {OTHERS}:
+        colours.setdefault(style.family_colour(judge), []).append(place)
+    if len(judges.unique()) == 1 or set(colours) == {style.OTHERS}:
         return [(None, rows)]
     return [(colour, rows.loc[places]) for colour, places in colours.items()]
 
@@ -390,7 +376,7 @@ def each_panel(
         height += _LINES if columns > _PAIR else 0.0
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
-    axes = panels(columns, height, not own, width, -(-len(parts) // columns), alike)
+    axes = style.panels(columns, height, not own, width, -(-len(parts) // columns), alike)
     for ax in axes[len(parts) :]:
         ax.remove()
     for ax, place, part in zip(axes, places, parts, strict=False):
@@ -419,7 +405,7 @@ def fit_text(ax: Axes) -> None:
     across: float = ax.figure.get_figwidth()  # type: ignore[union-attr]
     room = across - longest / _ROWS - _LABEL * (1 + len(ax.get_ylabel().splitlines()))
     width = (_LETTERS - longest) // columns if columns > 1 else max(_LEAST, round(_DENSE * room))
-    note(ax, "\n".join(_fill(line, width) for line in ax.get_title(loc="left").splitlines()))
+    style.note(ax, "\n".join(_fill(line, width) for line in ax.get_title(loc="left").splitlines()))
     if columns > _PAIR:
         ax.locator_params(axis="x", nbins=3)
         ax.set_xlabel(textwrap.fill(" ".join(ax.get_xlabel().split()), round(0.8 * _LETTERS / columns)))
@@ -484,7 +470,7 @@ def _labels(groups: list[Peers]) -> dict[str, str]:
     for peers in groups:
         sizes.setdefault(peers.comparison.of, []).append(len(peers.judges))
     spans = {of: f"{min(n)} to {max(n)}" if min(n) < max(n) else f"{n[0]}" for of, n in sizes.items()}
-    return {of: f"{span} {RECORDED} ({of})" for of, span in spans.items()}
+    return {of: f"{span} {style.RECORDED} ({of})" for of, span in spans.items()}
 
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -579,7 +565,7 @@ def tooltip(row: Mapping[str, Any]) -> str:
 
 def svg_of(figure: Figure) -> str:
     """Render a figure as SVG; each remembered mark gets a title, which browsers show as a tooltip."""
-    with _mouse_targets(figure) as texts, in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
+    with _mouse_targets(figure) as texts, style.in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         written = file.getvalue()
     for prefix, uri in _NAMESPACES.items():

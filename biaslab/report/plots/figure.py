@@ -21,6 +21,7 @@ from biaslab.core.files import write_csv
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import replacing
+from biaslab.report.plots import style
 from biaslab.report.plots.drawing import (
     against,
     caption,
@@ -34,19 +35,6 @@ from biaslab.report.plots.drawing import (
     values_of,
 )
 from biaslab.report.plots.headline import headline_of, named, remember_rows, row_name
-from biaslab.report.plots.style import (
-    MARKERS,
-    NULL,
-    PALETTE,
-    PUBLISHED,
-    dots,
-    head,
-    in_style,
-    note,
-    panels,
-    share_legend,
-    styled,
-)
 from biaslab.report.wording import varying, with_interval
 from biaslab.stats.estimate import significant
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
@@ -83,7 +71,7 @@ class DrawnFigures:
             sys.stdout.write(f"{self}\n")
 
 
-@styled
+@style.styled
 def draw(
     estimates: pd.DataFrame,
     metric: str | Sequence[str] | None = None,
@@ -202,7 +190,7 @@ def close(
 ) -> DrawnFigures:
     """Give a figure its legend; with a name ``<study>__<rest>``, write it and the rows that it shows to files."""
     if name is None:
-        share_legend(axes)
+        style.share_legend(axes)
         return DrawnFigures(tuple(axes))
     study, _, rest = name.partition("__")
     return DrawnFigures(tuple(axes), tuple(save(axes, shown, study, rest, out, finding=finding)))
@@ -305,9 +293,9 @@ def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], u
     series = list(values.groupby("label", sort=False))
     offsets = [0.0] * len(series) if upright else [0.3] if len(series) == 1 else np.linspace(-0.34, 0.34, len(series))
     for index, ((label, part), offset) in enumerate(zip(series, offsets, strict=True)):
-        color = PALETTE[index % len(PALETTE)] if 1 < len(order) == len(series) else "0.35"
-        marker = MARKERS[index % len(MARKERS)]
-        _hollow(ax, part.set_index(along)["value"].dropna(), f"{PUBLISHED}{label}", float(offset), marker, color)
+        color = style.PALETTE[index % len(style.PALETTE)] if 1 < len(order) == len(series) else "0.35"
+        marker = style.MARKERS[index % len(style.MARKERS)]
+        _hollow(ax, part.set_index(along)["value"].dropna(), f"{style.PUBLISHED}{label}", float(offset), marker, color)
 
 
 def _hollow(ax: Axes, values: pd.Series, label: str, offset: float, marker: str, color: Any) -> None:
@@ -331,7 +319,7 @@ _WIDE = 30  # characters per line of a row label
 _VERBS = {"keeps a part": "keeps a part of", "cannot be told": "is not shown to keep or lose"}
 
 
-@styled
+@style.styled
 def compared(
     estimates: pd.DataFrame,
     metric: str | None = None,
@@ -383,7 +371,7 @@ def compared(
     )
     shifts = rows["role"] == "difference"
     shown, apart = rows[~shifts].drop_duplicates(["who", "cell"]), rows[shifts]
-    left, right = panels(2, 3.0 + 0.85 * max(len(shown), len(apart)), sharex=False, sharey=False)
+    left, right = style.panels(2, 3.0 + 0.85 * max(len(shown), len(apart)), sharex=False, sharey=False)
     by = ["cell", "who"] if names else ["who"]
     intervals(shown, metric, by=by, hue="metric", ax=left, title=title)
     intervals(apart, f"{metric}_difference", by=by, hue="metric", ax=right, title="difference")
@@ -412,7 +400,7 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONG else f"{name[: _LONG - 1]}…"
 
 
-@styled
+@style.styled
 def inherited(
     estimates: pd.DataFrame,
     unit: str = "SD",
@@ -461,7 +449,7 @@ def inherited(
         labels.append(textwrap.fill(text + (f", {attribute}" if attributes else ""), _WIDE))
     levels = list(dict.fromkeys(labels))
     places = np.array([levels.index(label) for label in labels], float)
-    left, right = panels(2, 3.4 + 1.3 * len(levels), sharex=False)
+    left, right = style.panels(2, 3.4 + 1.3 * len(levels), sharex=False)
     left.get_gridspec().set_width_ratios([1.25, 1])  # type: ignore[union-attr]
     _estimates(left, rows, places, unit)
     shares = (rows["role"] == "share").to_numpy()
@@ -469,7 +457,7 @@ def inherited(
     _shares(right, rows[shares], places[shares])
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
-    note(left, caption(rows, title))
+    style.note(left, caption(rows, title))
     return list(close([left, right], estimates[estimates["unit"] == unit], name, out, finding).axes)
 
 
@@ -477,10 +465,10 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
     roles = [role for role in dict.fromkeys(rows["role"]) if role != "share"]
     for index, (role, offset) in enumerate(zip(roles, np.linspace(-0.2, 0.2, len(roles)), strict=True)):
         mine = (rows["role"] == role).to_numpy()
-        dots(ax, rows[mine], places[mine] + offset, index, role)
+        style.dots(ax, rows[mine], places[mine] + offset, index, role)
     nulls = {find_metric(of, probe).null for of, probe in zip(rows["of"], rows["probe"], strict=True)}
     if len(nulls) == 1:
-        ax.axvline(float(nulls.pop() or 0.0), **NULL)
+        ax.axvline(float(nulls.pop() or 0.0), **style.NULL)
     ax.set_xlabel(f"estimate ({unit})")
 
 
@@ -495,9 +483,9 @@ def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
     for value in (0.0, 1.0):
-        ax.axvline(value, **NULL)
+        ax.axvline(value, **style.NULL)
     defined = rows["estimate"].notna().to_numpy()
-    dots(ax, rows[defined], places[defined], 3)
+    style.dots(ax, rows[defined], places[defined], 3)
     ax.set_xlabel("share of the teacher's bias (0: none, 1: all)")
     ax.margins(x=0.12)
     for place, verdict, low, high in zip(places, rows["verdict"], rows["ci_low"], rows["ci_high"], strict=True):
@@ -518,7 +506,7 @@ _LABELS = {
 }
 
 
-@styled
+@style.styled
 def promises(
     shares: pd.DataFrame,
     hue: str | None = None,
@@ -618,12 +606,12 @@ def save(
         raise InputError("out", str(out), "a folder that exists or can be created", "use another path") from error
     stem = folder / f"{study}__{name}"
     if isinstance(axes, Sequence):
-        share_legend(axes)
+        style.share_legend(axes)
     first = axes[0] if isinstance(axes, Sequence) else axes
     figure: Figure = first.figure  # type: ignore[assignment]
     headline = headline_of(figure, estimates) if finding is None else finding
     if headline:
-        head(figure, headline)
+        style.head(figure, headline)
         estimates = estimates.assign(finding=headline)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*formats, "csv")]
     for path in paths[:-1]:
@@ -638,7 +626,7 @@ def _write(figure: Figure, path: Path) -> None:
             partial.write_text(svg_of(figure), encoding="utf-8")
         return
     changing = "Software" if path.suffix == ".png" else "CreationDate"  # left out for reproducible files
-    with in_style(), io.BytesIO() as file:
+    with style.in_style(), io.BytesIO() as file:
         figure.savefig(file, format=path.suffix[1:], bbox_inches="tight", metadata={changing: None})
         drawn = file.getvalue()
     if path.suffix == ".png" and _shows(path, drawn):
