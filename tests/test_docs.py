@@ -171,6 +171,20 @@ def test_links_and_names_lead_somewhere(page):
         pkgutil.resolve_name(f"biaslab{name}")
 
 
+@pytest.mark.slow
+def test_names_in_docstrings_exist():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+    other = {*groups, "biaslab.toml", "biaslab.minutes", "biaslab.ApiJudge.faults"}  # files, metadata, a field
+    wrong = []
+    for path in sorted((ROOT / "biaslab").rglob("*.py")):
+        for name in {f"biaslab{rest}" for rest in NAME.findall(path.read_text(encoding="utf-8"))} - other:
+            try:
+                pkgutil.resolve_name(name)
+            except (ImportError, AttributeError):
+                wrong.append(f"{path.relative_to(ROOT)}: {name}")
+    assert not wrong
+
+
 def test_every_public_part_has_a_reference():
     parts = {path.parent.name for path in (ROOT / "biaslab").glob("*/__init__.py")}
     written = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").rglob("*.md"))

@@ -92,7 +92,7 @@ class Case:
     before : pandas.DataFrame
         Trials without the remedy, of one judge.
     after : pandas.DataFrame or callable
-        Trials with the remedy, on the same contexts; or a function that computes them (`biaslab.mitigation.applied`).
+        Trials with the remedy, on the same contexts; or a function that computes them.
     where : mapping
         Condition columns of the estimates and their values, if the metric has several rows.
     """

@@ -142,7 +142,7 @@ class Comparative(PairProbe):
         Metric("tokens_per_item", "price", "tokens a candidate"),
         LABEL_MASS,
     )
-    #: Metrics of `biaslab.ranking.subset_agreement`.
+    #: Metrics of `biaslab.ranking.self_consistency`.
     labels = (
         Metric("final_accuracy", "pairs in the order of all candidates", "share", null=0.5),
         Metric("gold_accuracy", "pairs in the order of the reference scores", "share", null=0.5),

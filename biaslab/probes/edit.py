@@ -316,9 +316,9 @@ class Edit(PairProbe, ScoreProbe):
     """Effect of edits: the reward for a change that leaves the quality of a text unchanged.
 
     Texts are judged in three variants: *unedited*, *edited*, and with a meaningless *null edit* of the same size in the
-    same place (`biaslab.edits.null`). Any change may affect a score, so only the *excess* of the edit over its null
-    edit is due to its content. The edits are in `biaslab.edits` (where `Edit` is a single edit; this class is the
-    probe). Further parameters: `biaslab.probes.base.ScoreProbe`, `biaslab.probes.base.PairProbe`.
+    same place. Any change may affect a score, so only the *excess* of the edit over its null edit is due to its
+    content. The edits are in `biaslab.edits`, where `TextEdit` is a single edit. Further parameters:
+    `biaslab.probes.base.ScoreProbe`, `biaslab.probes.base.PairProbe`.
 
     Parameters
     ----------
@@ -370,7 +370,7 @@ class Edit(PairProbe, ScoreProbe):
       above: the edit is rewarded. Primary. For text, the share of verdicts with ties counting ½, so that, unlike
       logits, it means the same in every answer mode.
     - ``logit_excess`` — the same in logits, which do not shrink if the judge is certain. Null 0. For text and shares of
-      samples: the common log odds ratio over pairs (`biaslab.ranking.order_odds`).
+      samples: the common log odds ratio over pairs (`biaslab.measures.ranking.pairs.common_log_odds`).
     - ``win_effect``, ``logit_effect`` — the same relative to the unedited pair, for edit and null edit (column
       ``variant``). Null 0.
     - ``flip_rate``, ``flip_excess`` — how often the winner differs from that without the edit, by ``variant`` (0–1);

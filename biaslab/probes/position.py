@@ -60,11 +60,11 @@ class Position(PairProbe):
 
     - ``first_position_rate`` — share of decisions (ties excluded) won by the candidate shown first. 0–1, null ½; above:
       primacy, below: recency. Primary. P(A) in Liusie et al. (2024), Eq. 8. A distribution decides for its likelier
-      label; each of k samples (`biaslab.judges.Sampled`) is a decision, as with text, so k does not affect the
+      label; each of k samples (`biaslab.Sampled`) is a decision, as with text, so k does not affect the
       estimand, here and below.
     - ``first_position_logit`` — mean over pairs of ½ [logit p_ij + logit p_ji], in logits. Null 0; above: primacy. It
       does not depend on the candidates' quality. From text and shares of samples: half the common log odds ratio of the
-      two orders, Mantel-Haenszel with pairs as strata (`biaslab.ranking.order_odds`).
+      two orders, Mantel-Haenszel with pairs as strata (`biaslab.measures.ranking.pairs.common_log_odds`).
     - ``order_consistency`` — share of pairs with the same winner, or a tie, in both orders. 0–1.
     - ``resampling_consistency`` — its noise floor: how often two samples of one request agree. 0–1. Computed from p;
     for

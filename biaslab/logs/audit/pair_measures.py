@@ -399,7 +399,7 @@ def _entering(metric: str, trials: pd.DataFrame) -> int:
 
 
 def _won(trials: pd.DataFrame) -> pd.Series:
-    """Return `biaslab.ranking.pairs.decisions` as a series: 1 if the candidate shown first won, 0 if the second did."""
+    """Return `decisions` as a series: 1 if the candidate shown first won, 0 if the second did."""
     return pd.Series(pairs.decisions(trials), trials.index)
 
 

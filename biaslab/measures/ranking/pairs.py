@@ -395,9 +395,8 @@ class Verdicts:
     def accuracies(self, single: bool = False) -> tuple[Ratio, ...]:
         """Return, for each way, the share of decisions that agree with humans, among different human scores.
 
-        See `biaslab.ranking.pairs.comparative_accuracy`; each sample of a request is a decision. Exact probabilities
-        count as a decision for the more likely candidate or, with ``single``, as fractional decisions like those of
-        single verdicts.
+        See `comparative_accuracy`; each sample of a request is a decision. Exact probabilities count as a decision for
+        the more likely candidate or, with ``single``, as fractional decisions like those of single verdicts.
         """
         shares = self.shares
         if self.exact and not single:
@@ -544,7 +543,7 @@ def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: 
     Parameters
     ----------
     blocks : pandas.DataFrame
-        As made by `biaslab.ranking.pairs.both_orders`.
+        As made by `both_orders`.
     resampling : Resampling
         Settings of the estimate.
     null : float, optional
@@ -645,7 +644,7 @@ def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
     Parameters
     ----------
     trials : pandas.DataFrame
-        Pair trials of one cell, as for `biaslab.ranking.pairs.both_orders`. All pairs requested in both orders are
+        Pair trials of one cell, as for `both_orders`. All pairs requested in both orders are
         used, even if only one order was answered.
 
     Returns

@@ -188,9 +188,9 @@ class RemediedComparisons:
         ----------
         measure : {"spearman", "comparative_accuracy", "first_position_rate", "order_consistency"}
             Spearman's ρ with human scores within contexts, averaged over the contexts in which both vary (null 0); or
-            a metric of `biaslab.ranking.pairs`, over all comparisons, or over those in both orders. The mean ρ uses
-            Student's t for interval and test, because rank correlations of a few candidates take few values, for which
-            bootstrap and sign-flip tests do not keep their levels.
+            a metric of `biaslab.measures.ranking.pairs`, over all comparisons, or over those in both orders. The mean
+            ρ uses Student's t for interval and test, because rank correlations of a few candidates take few values, for
+            which bootstrap and sign-flip tests do not keep their levels.
 
         Raises
         ------

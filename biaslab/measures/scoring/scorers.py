@@ -187,7 +187,7 @@ def scored(
 class PromptScoring(Scorer):
     """Ask for the score of each candidate with one of two simple templates.
 
-    Further parameters: `biaslab.scoring.scorer.Scorer`.
+    Further parameters: `biaslab.scoring.Scorer`.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ _NAMES = {"none": "rating", "after": "rate_explain", "before": "analyze_rate"}
 class Rating(Scorer):
     """Ask for a rating with definition, aspects and source, one attribute at a time, with or without a rationale.
 
-    Further parameters: `biaslab.scoring.scorer.Scorer`.
+    Further parameters: `biaslab.scoring.Scorer`.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ _CONTEXT = "steps"  # pseudo-context for requests that are not about a candidate
 class GEval(Scorer):
     """Ask for a score with a form that states task, criterion and evaluation steps; use the expected score.
 
-    Further parameters: `biaslab.scoring.scorer.Scorer`.
+    Further parameters: `biaslab.scoring.Scorer`.
 
     Parameters
     ----------
