@@ -106,7 +106,15 @@ def notes_of(row: Mapping[Any, Any]) -> dict[str, Note]:
     {}
     """
     text = row.get("notes")
-    return {code: Note(code, values) for code, values in json.loads(text)} if text and isinstance(text, str) else {}
+    if not text or not isinstance(text, str):
+        return {}
+    try:
+        notes = {code: Note(code, values) for code, values in json.loads(text)}
+        _ = [str(note) for code, note in notes.items() if code in NOTE_WORDS]  # fails if a value is missing
+    except (ValueError, TypeError, KeyError) as error:
+        own = "rename a column of your own"
+        raise TrialsError("notes", text, "notes as JSON, as biaslab writes them", own) from error
+    return notes
 
 
 @dataclass(frozen=True)
