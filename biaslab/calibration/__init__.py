@@ -261,6 +261,9 @@ def _declared(
 ) -> list[tuple[type[ProbeInterface], Metric]]:
     """Return the probes and metrics that declare a calibration, restricted to the named ones."""
     kinds = list(available().values() if probes is None else probes)
+    for kind in kinds:
+        if not isinstance(kind, type):
+            raise InputError("probes", probes, "classes of probes", "write probes=[biaslab.probes.Position]")
     declared = [(kind, metric) for kind in kinds for metric in kind.metrics if metric.calibration is not None]
     known = sorted({metric.name for _, metric in declared})
     wanted = known if metrics is None else list(metrics)

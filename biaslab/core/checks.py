@@ -157,6 +157,8 @@ def did_you_mean(value: object, known: Iterable[object]) -> str:
 
 def check_spending(name: str, amounts: Mapping[str, float], known: Sequence[str]) -> None:
     """Raise `InputError` unless prices or limits are numbers by known names."""
+    if not isinstance(amounts, Mapping):
+        raise InputError(name, amounts, "a dictionary of numbers", f"write {name}={{{known[0]!r}: {amounts}}}")
     for key, value in amounts.items():
         if key not in known:
             raise InputError(name, key, f"names among {', '.join(known)}", did_you_mean(key, known))
@@ -174,6 +176,11 @@ def require_study(probe: object, judge: object, dataset: object) -> None:
     """Raise `InputError` unless these are a design, a judge and a data set."""
     require_probe(probe)
     require_judge(judge)
+    require_dataset(dataset)
+
+
+def require_dataset(dataset: object) -> None:
+    """Raise `InputError` unless this is a data set."""
     if not hasattr(dataset, "candidates"):
         name = dataset if isinstance(dataset, str) else "graded"
         raise InputError("dataset", dataset, "a data set", f"load one: biaslab.load_dataset({name!r})")

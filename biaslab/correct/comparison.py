@@ -109,7 +109,10 @@ def compare(
         raise InputError("reference", reference, f"a value of the column {by!r}", "pass all frames as a list")
     if probe is not None:
         require_probe(probe)
-    frame = found if isinstance(found, pd.DataFrame) else pd.concat(list(found), ignore_index=True)
+    frames = [found] if isinstance(found, pd.DataFrame | str) else list(found)
+    if not frames or not all(isinstance(each, pd.DataFrame) for each in frames):
+        raise InputError("found", found, "a frame of trials or estimates, or a list of such frames")
+    frame = found if isinstance(found, pd.DataFrame) else pd.concat(frames, ignore_index=True)
     values = _values(frame, by)
     first = values[0] if reference is None else reference
     if first not in values:

@@ -98,6 +98,8 @@ def load(
         raise InputError("scale", scale, "the lowest and the highest score, in this order")
     if isinstance(attributes, str):
         raise InputError("attributes", attributes, "a list of names, or name → definition", f"['{attributes}']")
+    if not isinstance(columns, Mapping | None):
+        raise InputError("columns", columns, "role → column", "write columns={'text': 'summary'}")
     names, mapping = tuple(attributes or ()), dict(columns or {})
     table, where = _read(source_table, "data")
     second, source = (None, where) if human is None else _read(human, "human")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.core.checks import require_dataset
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.core.interfaces import BaseJudge, require_kinds
 from biaslab.core.requests import KINDS, Choice, Completion, Request, request_fields
@@ -99,6 +100,7 @@ class RecordedJudge(BaseJudge):
         where: Mapping[str, str] | None = None,
         partial: bool = False,
     ) -> None:
+        require_dataset(dataset)
         trials = log if isinstance(log, pd.DataFrame) else read_judgements(log)
         trials = trials if "opponent_id" in trials else trials.assign(opponent_id=None)
         missing = [name for name in _READ if name not in trials]

@@ -237,9 +237,9 @@ def card(
     whole = without_breakdowns(whole)
     named = list(zip(whole["metric"], whole["probe"], strict=True))
     cells = whole[[is_bias(*pair) for pair in named]].reset_index(drop=True)
-    quality = agreements(whole[[find_metric(*pair).quality for pair in named]])
     if cells.empty:
         raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
+    quality = agreements(whole[[find_metric(*pair).quality for pair in named]])
     cells = findings(cells, matters, reference=reference)
     over = correction(cells)
     rows = [sum_up(part, remedies, over) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]

@@ -16,10 +16,11 @@ from biaslab.report import wording
 from biaslab.report.card import card
 from biaslab.report.summary import STATUS, is_bias
 from biaslab.report.verdicts import findings_as_tested
-from biaslab.stats.frame import corrected_effects, require_columns, without_breakdowns
+from biaslab.stats.frame import LEADING, corrected_effects, require_columns, without_breakdowns
 
 _MOST = 100  # rows that a notebook shows
 _BAR = 160  # pixels of an interval
+_NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "q_value", "mde", "n_contexts", "n_dropped", "note")
 _STATUS = {"above": "bias", "below": "bias", "none": "none", "open": "unclear"}
 
 
@@ -99,6 +100,7 @@ def overview(
     >>> overview(probe.estimate(trials, ["first_position_rate"]).head(1))["estimate"].to_dict()
     {('first_position_rate', 'coherence'): '0.927 [0.926, 0.928]'}
     """
+    require_columns(estimates, _NEEDED, "estimates")
     estimates = wording.of_metrics(estimates, metric)
     whole = without_breakdowns(estimates)
     estimates = estimates if whole.empty else whole
@@ -119,8 +121,9 @@ def overview(
     table["n_contexts"] = estimates["n_contexts"]
     if (estimates["n_dropped"] > 0).any():
         table["n_dropped"] = estimates["n_dropped"]
-    if (estimates["note"] != "").any():
-        table["note"] = estimates["note"]
+    notes = estimates["note"].fillna("")  # empty words in a CSV file are read as missing
+    if (notes != "").any():
+        table["note"] = notes
     return Overview.of(table.set_index(index), estimates, index, digits)
 
 

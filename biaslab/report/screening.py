@@ -180,7 +180,7 @@ def screen(
     with _store_path(store) as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.NearestDesignWarning)  # shown on the card
         _see_how_it_answers(asked, probes, data, path)
-        planned = measure_all(asked, probes, data, path, measured, budget or budget_of(asked))
+        planned = measure_all(asked, probes, data, path, measured, budget_of(asked) if budget is None else budget)
     if not measured.frames:
         raise next(
             iter(measured.ended.values()), errors.BiaslabError(f"nothing could be measured: {measured.missing[-1][2]}")
@@ -228,7 +228,7 @@ def plan_screen(
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, _ = choose_probes(asked, data, protocol, attributes, own, seed)
     with _store_path(store) as path:
-        return foresee_all(probes, asked, data, path, budget or budget_of(asked))
+        return foresee_all(probes, asked, data, path, budget_of(asked) if budget is None else budget)
 
 
 def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> None:

@@ -138,7 +138,7 @@ def findings(
     Schuirmann 1987, *A comparison of the two one-sided tests procedure and the power approach*.
     """
     require_columns(estimates, _NEEDED, "estimates")
-    wanted = _sizes(matters or {}, estimates)
+    wanted = _sizes({} if matters is None else matters, estimates)
     metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
     has_null = np.array([metric.null is not None for metric in metrics], bool)
     tested = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
@@ -181,6 +181,9 @@ def _classified(
 
 def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, float]:
     """Check the smallest distances that matter."""
+    if not isinstance(matters, Mapping):
+        example = next(iter(estimates["metric"]), "first_position_rate")
+        raise InputError("matters", matters, "metric → smallest distance", f"write matters={{{example!r}: {matters}}}")
     for name, least in matters.items():
         if name not in set(estimates["metric"]) or not (isinstance(least, int | float) and 0 < least < math.inf):
             allowed = f"numbers above 0 for metrics among {', '.join(dict.fromkeys(estimates['metric']))}"

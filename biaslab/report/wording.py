@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.output import MISSING, count, number, percent
 from biaslab.stats.estimate import ALPHA, is_above
-from biaslab.stats.frame import LEADING, TRAILING
+from biaslab.stats.frame import LEADING, TRAILING, require_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -152,7 +153,10 @@ def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> p
     """
     if metric is None:
         return estimates
-    return estimates[estimates["metric"].isin([metric] if isinstance(metric, str) else list(metric))]
+    wanted, known = [metric] if isinstance(metric, str) else list(metric), list(dict.fromkeys(estimates["metric"]))
+    for name in wanted:
+        require_one_of("metric", name, known)
+    return estimates[estimates["metric"].isin(wanted)]
 
 
 def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
@@ -165,7 +169,9 @@ def with_intervals(estimates: pd.DataFrame, digits: int = 2) -> list[str]:
     ['0.47 [0.43, 0.51]', '–']
     """
     check_digits(digits)
-    return [with_interval(row, digits) for row in estimates[["estimate", "ci_low", "ci_high"]].to_dict("records")]
+    columns = ["estimate", "ci_low", "ci_high"]
+    require_columns(estimates, columns, "estimates")
+    return [with_interval(row, digits) for row in estimates[columns].to_dict("records")]
 
 
 def probability(value: float) -> str:

@@ -98,6 +98,12 @@ def notes_as_json(remarks: Iterable[Remark]) -> str:
 def notes_of(row: Mapping[Any, Any]) -> dict[str, Note]:
     """Return the notes of a row of an estimates frame, by code.
 
+    Raises
+    ------
+    TrialsError
+        If the column ``notes`` is missing where ``note`` has words, since words are for people and nothing reads them;
+        or if it holds something else.
+
     Examples
     --------
     >>> notes_of({"notes": '[["few_differ", {"needed": 4}]]'})["few_differ"]["needed"]
@@ -105,8 +111,19 @@ def notes_of(row: Mapping[Any, Any]) -> dict[str, Note]:
     >>> notes_of({"estimate": 0.5})
     {}
     """
-    text = row.get("notes")
-    return {code: Note(code, values) for code, values in json.loads(text)} if text and isinstance(text, str) else {}
+    text, words = row.get("notes"), row.get("note")
+    if not isinstance(text, str) and isinstance(words, str) and words.strip():
+        remedy = "keep the column notes of estimates, or estimate again"
+        raise TrialsError("estimates", "without notes", f"estimates with the column notes beside {words!r}", remedy)
+    if not text or not isinstance(text, str):
+        return {}
+    try:
+        notes = {code: Note(code, values) for code, values in json.loads(text)}
+        _ = [str(note) for code, note in notes.items() if code in NOTE_WORDS]  # fails if a value is missing
+    except (ValueError, TypeError, KeyError) as error:
+        own = "rename a column of your own"
+        raise TrialsError("notes", text, "notes as JSON, as biaslab writes them", own) from error
+    return notes
 
 
 @dataclass(frozen=True)

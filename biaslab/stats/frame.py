@@ -112,6 +112,7 @@ def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.Da
     pandas.DataFrame
         A copy; ``q_value`` is NaN for rows without a test.
     """
+    require_columns(estimates, (*FAMILY, "p_value", *(("q_value",) if tested is None else ())), "estimates")
     chosen = estimates["q_value"].notna().to_numpy() if tested is None else np.asarray(tested, bool)
     p_values = np.where(chosen, estimates["p_value"].to_numpy(float), np.nan)
     return estimates.assign(q_value=adjust_families(p_values, _families(estimates)))

@@ -148,6 +148,8 @@ class Ledger:
         source: BaseJudge | None = None,
         announces: bool = False,
     ) -> None:
+        if budget is not None and not isinstance(budget, Budget):
+            raise InputError("budget", budget, "a Budget", f"write biaslab.Budget(requests={budget})")
         self.judge, self.budget = as_judge(judge), budget or Budget()
         self._checked, self._announces = not self.budget.partial, announces
         self._started = time.monotonic()
@@ -516,7 +518,7 @@ def foresee_all(
     BudgetExceededError
         If the budget does not cover them, unless it is partial; the message says how many contexts fit.
     """
-    ledger = Ledger(judge, budget or budget_of(judge), announces=True)
+    ledger = Ledger(judge, budget_of(judge) if budget is None else budget, announces=True)
     planned: set[Request] = set()
     is_open = False
     with open_store(store, create=False) as kept:

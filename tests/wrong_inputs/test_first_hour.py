@@ -217,6 +217,58 @@ CALLS = {
         lambda: bl.Budget(dollars=5),
         *("budget.prices", "None", "dollars per million tokens", "because the budget is in dollars"),
     ),
+    "a number instead of a budget": (
+        lambda: bl.collect(position(), judge(), data(), budget=5, progress=False),
+        *("budget", "5", "a Budget", "write biaslab.Budget(requests=5)"),
+    ),
+    "no budget at all": (
+        lambda: bl.screen(judge(), data(), budget=0),
+        *("budget", "0", "a Budget", "write biaslab.Budget(requests=0)"),
+    ),
+    "a number instead of prices": (
+        lambda: bl.ApiJudge("gpt-4o-mini", prices=3),
+        *("prices", "3", "a dictionary of numbers", "write prices={'input': 3}"),
+    ),
+    "the name of a data set to simulate": (
+        lambda: bl.SimulatedJudge("graded"),
+        *("dataset", "'graded'", "a data set", "load one: biaslab.load_dataset('graded')"),
+    ),
+    "one column instead of roles": (
+        lambda: bl.load_dataset("tabular", path="ratings.csv", columns="text"),
+        *("columns", "'text'", "role → column", "write columns={'text': 'summary'}"),
+    ),
+    "one label instead of verdicts": (
+        lambda: bl.Protocol.from_template("{question} {answer_a} {answer_b}", verdicts="A"),
+        *("verdicts", "'A'", "reply → value", 'write verdicts={"[[A]]": 1, "[[B]]": 0}'),
+    ),
+    "a probe by name to validate": (
+        lambda: bl.validate("position"),
+        *("probes", "'position'", "classes of probes", "write probes=[biaslab.probes.Position]"),
+    ),
+    "one size that matters, without its metric": (
+        lambda: bl.report.verdicts(estimates(), matters=0.1),
+        *("matters", "0.1", "metric → smallest distance", "write matters={'first_position_rate': 0.1}"),
+    ),
+    "a metric of verdicts, misspelt": (
+        lambda: bl.report.verdicts(estimates(), metric="first_positon_rate"),
+        *("metric", "'first_positon_rate'", "one of first_position_rate", "did you mean first_position_rate"),
+    ),
+    "a condition of a figure, misspelt": (
+        lambda: bl.plots.intervals(estimates(), "first_position_rate", by="atribute"),
+        *("by", "'atribute'", "one of probe, judge", "did you mean attribute?"),
+    ),
+    "notes of one's own": (
+        lambda: bl.report.verdicts(estimates().assign(notes="checked")),
+        *("notes", "'checked'", "notes as JSON", "rename a column of your own"),
+    ),
+    "trials instead of estimates": (
+        lambda: bl.report.overview(bl.collect(position(), judge(), data(), progress=False)),
+        *("estimates", "'without metric, estimate", "a frame with the columns probe, judge", "n_contexts"),
+    ),
+    "a path instead of frames": (
+        lambda: bl.compare("trials.csv"),
+        *("found", "'trials.csv'", "a frame of trials or estimates", "a list of such frames"),
+    ),
 }
 
 
@@ -258,7 +310,8 @@ def test_wrong_call_names_value_and_allowed_ones(case):
     with pytest.raises(InputError) as caught:
         call()
     message = str(caught.value)
-    assert message.startswith(f"{name} is {value}, allowed: ")
+    assert message.startswith(f"{name} is {value}")
+    assert ", allowed: " in message
     assert allowed in message
     assert remedy in message
 

@@ -10,6 +10,7 @@ from itertools import islice
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from biaslab.core.checks import require_dataset
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import BaseJudge, require_kinds
 from biaslab.core.output import html_table
@@ -247,6 +248,7 @@ class SimulatedJudge(Planted, BaseJudge):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_dataset(self.dataset)
         if self.self_preference and self.own_system not in self.known.systems.values():
             allowed = ", ".join(sorted(filter(None, set(self.known.systems.values())))) or "none: no candidate has one"
             raise InputError("own_system", self.own_system, f"a system of the data set: {allowed}")

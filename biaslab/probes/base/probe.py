@@ -225,7 +225,7 @@ class Probe(Design, ABC):
 
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         source = opened(trials)
-        columns = (*self.cell, "protocol") if "protocol" in source.columns else self.cell
+        columns = (*self.cell, "protocol") if "protocol" in getattr(source, "columns", ()) else self.cell
         require_columns(source, (*columns, *self.columns), "trials")
         rows: list[dict[str, Any]] = []
         shared: dict[Any, Any] = {}

@@ -336,6 +336,8 @@ def reader_of(
     chosen = [name for name, value in ways.items() if value is not None]
     if len(chosen) > 1:
         raise InputError("reader", " and ".join(chosen), "one of pattern, json, parse")
+    if not isinstance(verdicts, Mapping | None):
+        raise InputError("verdicts", verdicts, "reply → value", 'write verdicts={"[[A]]": 1, "[[B]]": 0}')
     meanings: VerdictValues = tuple((str(label), float(value)) for label, value in (verdicts or {}).items())
     if parse is not None:
         return Function(parse, tuple((examples or verdicts or {}).items()))

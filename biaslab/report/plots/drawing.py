@@ -18,7 +18,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
-from biaslab.core.checks import did_you_mean
+from biaslab.core.checks import did_you_mean, require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, written
@@ -95,6 +95,9 @@ def intervals(
     chosen = _rows(without_breakdowns(estimates), metric)
     named_by = [name for name in ("judge", "dataset") if name in chosen]
     differing = varying(chosen, [*named_by, *conditions(chosen)])
+    for name, column in (("by", by), ("hue", hue)):
+        if isinstance(column, str) and column:
+            require_one_of(name, column, [each for each in chosen if each not in TRAILING])
     if by is not None and not isinstance(by, str):
         require_columns(chosen, by, "estimates")
         chosen, by = chosen.assign(row=_row_names(chosen, by)), "row"
