@@ -13,7 +13,7 @@ from scipy import optimize, stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.measures.ranking import pairs
 from biaslab.stats.correlation import (
     correlation,
@@ -22,7 +22,7 @@ from biaslab.stats.correlation import (
     estimate_correlation,
 )
 from biaslab.stats.distribution import describe_distribution
-from biaslab.stats.estimate import is_above
+from biaslab.stats.estimate import is_above, notes_of
 from biaslab.stats.ratio import Excess, Ratio, RatioTest
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import estimate_alpha
@@ -370,3 +370,10 @@ def test_detectable_effect_refuses_power_and_alpha_above_1():
     with pytest.raises(InputError, match="alpha"):
         detectable_effect(0.1, 12, alpha=5)
     assert np.isnan(detectable_effect(0.1, 1))
+
+
+@pytest.mark.parametrize("notes", [None, math.nan])
+def test_note_without_its_code_is_refused(notes):
+    assert notes_of({"note": "", "notes": notes}) == {}
+    with pytest.raises(TrialsError, match="keep the column notes"):
+        notes_of({"note": "no variation between contexts", "notes": notes})
