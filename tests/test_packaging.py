@@ -289,7 +289,7 @@ place = bl.__file__
 kept = Path(place).parent / "atlas" / "log_perplexities.parquet"
 assert ".whl" not in place and "site" in place, place
 assert main(["atlas", "build", "."]) == 2  # the scripts that build it are in the repository alone
-print(len(list_notebooks()), len(pd.read_parquet(kept)), len(aspects()), len(bl.atlas.trials(source="llmbar")))
+print(len(list_notebooks()), len(pd.read_parquet(kept)), len(aspects_of()), len(bl.atlas.trials(source="llmbar")))
 """
 
 

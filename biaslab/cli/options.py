@@ -43,28 +43,29 @@ class DataOptions:
     scale: str | None = None
     noun: str | None = None
 
-    def name(self, attributes: Sequence[str] | None = None) -> str | None:
+    def name(self, attributes: Sequence[str] | None = None, default: str | None = None) -> str | None:
         """Return the name of the data set with the options for the user's own table, as `load_dataset` expects it.
 
         If the columns name no attribute, the attributes must be given.
         """
+        dataset = self.dataset or default
         options = pairs([each for some in self.columns or () for each in some.split(",")], "columns", "NAME=COLUMN")
         options |= {key: value for key, value in (("scale", self.scale), ("noun", self.noun)) if value is not None}
-        if self.dataset is None:
+        if dataset is None:
             if options:
                 raise InputError("dataset", None, "a data set of type tabular", "add --dataset tabular --path FILE")
             return None
         from biaslab.datasets import join_name, maps_columns
 
-        if attributes and maps_columns(self.dataset):
+        if attributes and maps_columns(dataset):
             options["attributes"] = ",".join(attributes)
-        return join_name(self.dataset, options)
+        return join_name(dataset, options)
 
     def load(self, attributes: Sequence[str] | None, contexts: int | None = None) -> Dataset:
         """Load the data set, by default the bundled one."""
         from biaslab import load_dataset
 
-        return load_dataset(self.name(attributes) or "graded", self.path, limit=contexts)
+        return load_dataset(self.name(attributes, "graded") or "graded", self.path, limit=contexts)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from biaslab.distill import (
     load_evaluators,
     rated_by,
     scores_of,
+    students,
     train,
-    training,
 )
 from biaslab.distill.annotation import Reward
 
@@ -458,11 +458,11 @@ def test_ratings_lie_on_the_scale_of_the_data_set(graded, labelled):
 @pytest.mark.filterwarnings("ignore:.* texts are truncated")
 def test_each_attribute_has_a_student_with_its_inputs(tiny_encoder, graded, labelled):
     shown = QUICK_students | {"inputs": {"coherence": "reference-free", "fluency": "output"}}
-    taught = training(labelled, folds=50, encoder=str(tiny_encoder), **shown)
+    taught = students(labelled, folds=50, encoder=str(tiny_encoder), **shown)
     assert {name: each.needs for name, each in taught.items()} == {"coherence": ("source",), "fluency": ()}
     assert len(taught["fluency"].folds) == graded.n_contexts
     with pytest.raises(InputError, match="inputs for fluency"):
-        training(labelled, inputs={"coherence": "output"}, progress=False)
+        students(labelled, inputs={"coherence": "output"}, progress=False)
 
 
 @pytest.mark.slow
