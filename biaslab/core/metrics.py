@@ -237,6 +237,18 @@ def find_metric(name: str, probe: str | None = None) -> Metric:
     return declared if declared.name == name else difference_of(declared)
 
 
+def is_declared(name: str, probe: str | None) -> bool:
+    """Return whether a probe declares a metric of this name, whether or not it estimated it.
+
+    Examples
+    --------
+    >>> declare_metrics("colour", [Metric("red_rate", "P(red)", "share", null=0.5)])
+    >>> is_declared("red_rate", "colour"), is_declared("read_rate", "colour")
+    (True, False)
+    """
+    return name in _of(probe)
+
+
 def difference_of(metric: Metric) -> Metric:
     """Return the metric for a difference between two judges; see `biaslab.compare`.
 

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
+from biaslab.core.metrics import is_declared
 from biaslab.core.output import MISSING, count, number, percent
 from biaslab.stats.estimate import ALPHA, is_above
 from biaslab.stats.frame import LEADING, TRAILING, require_columns
@@ -145,6 +146,9 @@ def with_interval(row: Mapping[Any, Any], digits: int = 3) -> str:
 def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:
     """Select the estimates of one or more metrics; default: all.
 
+    A metric that a probe of these estimates declares, but did not estimate, selects none of its rows; so that a
+    notebook may ask for what only some of its parameters measure. Another name is refused.
+
     Examples
     --------
     >>> import pandas as pd
@@ -154,8 +158,10 @@ def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> p
     if metric is None:
         return estimates
     wanted, known = [metric] if isinstance(metric, str) else list(metric), list(dict.fromkeys(estimates["metric"]))
+    probes = set(estimates["probe"]) if "probe" in estimates else set()
     for name in wanted:
-        require_one_of("metric", name, known)
+        if not any(is_declared(name, probe) for probe in probes):
+            require_one_of("metric", name, known)
     return estimates[estimates["metric"].isin(wanted)]
 
 

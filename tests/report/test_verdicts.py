@@ -215,6 +215,14 @@ def test_empty_frame_has_no_sentences(make_row):
     assert report.verdicts(pd.DataFrame([make_row()]).head(0)) == []
 
 
+def test_declared_metric_without_rows_has_no_sentences(make_row):
+    rows = pd.DataFrame([make_row()])
+    assert report.verdicts(rows, metric="tie_rate") == []
+    assert report.overview(rows, metric="tie_rate").empty
+    with pytest.raises(InputError, match="did you mean first_position_rate"):
+        report.verdicts(rows, metric="first_positon_rate")
+
+
 @pytest.mark.parametrize("name", sorted(PROBES))
 def test_every_primary_metric_is_declared_with_its_null(name):
     kind = PROBES[name]
