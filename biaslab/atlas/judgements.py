@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab.atlas.estimates_table import require_labels
 from biaslab.atlas.sources import SOURCES, find_source
-from biaslab.core.checks import unknown
+from biaslab.core.checks import pairs, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 from biaslab.logs.recorded import RecordedJudge, rows_where
@@ -298,11 +298,10 @@ def _parts(name: str) -> tuple[str, str, dict[str, str]]:
     """Return judge, source and columns of a name."""
     who, _, conditions = name.removeprefix(PREFIX).partition("?")
     judge, at, source = who.rpartition("@")
-    pairs = [part.partition("=") for part in conditions.split("&") if part]
-    if not (name.startswith(PREFIX) and judge and at and source) or not all(all(pair) for pair in pairs):
-        allowed = "atlas:JUDGE@SOURCE or atlas:JUDGE@SOURCE?column=value&column=value"
-        raise InputError("judge", name, allowed, "such as atlas:gpt-4-0613@mt_bench; see `bl.atlas.judges()`")
-    return judge, source, {column: value for column, _, value in pairs}
+    form = "atlas:JUDGE@SOURCE or atlas:JUDGE@SOURCE?column=value&column=value"
+    if not (name.startswith(PREFIX) and judge and at and source):
+        raise InputError("judge", name, form, "such as atlas:gpt-4-0613@mt_bench; see `bl.atlas.judges()`")
+    return judge, source, pairs(filter(None, conditions.split("&")), "judge", form)
 
 
 def _require_one_way(name: str, rows: pd.DataFrame) -> None:

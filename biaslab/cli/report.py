@@ -177,13 +177,13 @@ def _chosen(frame: pd.DataFrame, where: list[str]) -> pd.DataFrame:
     """Return the rows that satisfy every ``COLUMN=VALUE``."""
     from biaslab.report.wording import condition_text
 
-    for condition in where:
-        column, equals, value = condition.partition("=")
-        if not equals or column not in frame:
-            raise InputError("where", condition, f"COLUMN=VALUE, the column one of {', '.join(frame.columns)}")
+    form = f"COLUMN=VALUE, the column one of {', '.join(frame.columns)}"
+    for column, value in pairs(where, "where", form).items():
+        if column not in frame:
+            raise InputError("where", f"{column}={value}", form)
         known = frame[column].map(condition_text)
         if value not in set(known):
-            raise InputError("where", condition, f"a value among {', '.join(dict.fromkeys(known))}")
+            raise InputError("where", f"{column}={value}", f"a value among {', '.join(dict.fromkeys(known))}")
         frame = frame[known == value]
     return frame
 

@@ -221,7 +221,7 @@ def require_extra(extra: str, what: str) -> None:
 
 
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
-_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _EXAMPLES = {bool: "true", int: "3", float: "0.5"}
 _NO = object()  # sentinel: the text is not a value of the type
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "none", str: "a text"}
@@ -378,7 +378,7 @@ def pairs(options: Iterable[str] | None, option: str, form: str) -> dict[str, st
 def _kinds(hint: Any) -> list[Any]:
     """Return the members of a union, most restrictive first."""
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    order = [Literal, NoneType, bool, int, float]
+    order = [Literal, NoneType, int, float, bool]
     ranks = {id(kind): next((i for i, k in enumerate(order) if k in (kind, get_origin(kind))), 9) for kind in members}
     return sorted(members, key=lambda kind: (kind is str, ranks[id(kind)]))
 

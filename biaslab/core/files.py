@@ -13,7 +13,6 @@ import gzip
 import io
 import json
 import lzma
-import math
 import os
 import re
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from biaslab.core.checks import read
 from biaslab.core.errors import InputError
 from biaslab.core.output import replacing
 
@@ -211,10 +211,7 @@ class Allowance:
 def _limit_in_environment() -> int | None:
     """Return the size limit set in the environment, in bytes."""
     setting = os.environ.get(LIMIT, "").strip()
-    try:
-        gigabytes = float(setting) if setting else math.nan
-    except ValueError:
-        gigabytes = -1.0
-    if gigabytes <= 0 or math.isinf(gigabytes):
+    gigabytes: float | None = read(LIMIT, setting, float) if setting else None
+    if gigabytes is not None and gigabytes <= 0:
         raise InputError(LIMIT, setting, "a number of GB above 0")
-    return None if math.isnan(gigabytes) else int(gigabytes * _GB)
+    return None if gigabytes is None else int(gigabytes * _GB)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from biaslab.core.checks import read
 from biaslab.core.errors import InputError
 
 #: Environment variable: grace period after a signal, in seconds.
@@ -165,11 +166,8 @@ def grace() -> float:
         If ``BIASLAB_GRACE`` is not a non-negative number.
     """
     setting = os.environ.get(GRACE, "").strip()
-    try:
-        seconds = float(setting) if setting else _SECONDS
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
+    seconds: float = read(GRACE, setting, float) if setting else _SECONDS
+    if seconds < 0:
         raise InputError(GRACE, setting, "a number of seconds, such as 25")
     return seconds
 

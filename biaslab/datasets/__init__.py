@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, get_type_hints
 from urllib.parse import quote, unquote
 
-from biaslab.core.checks import did_you_mean, is_there, read, require_one_of
+from biaslab.core.checks import did_you_mean, is_there, pairs, read, require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
 
@@ -127,13 +127,9 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     ('tabular', {'text': 'summary', 'scale': '1-10'})
     """
     plain, _, asked = name.partition("?")
-    options: dict[str, str] = {}
-    for part in filter(None, asked.split("&")):
-        key, equals, value = part.partition("=")
-        if not (key and equals and value):
-            raise InputError("dataset", part, "name=value after the question mark", "such as tabular?noun=summary")
-        options[unquote(key)] = unquote(value)
-    return plain, options
+    form = "name=value after the question mark, such as tabular?noun=summary"
+    options = pairs(filter(None, asked.split("&")), "dataset", form)
+    return plain, {unquote(name): unquote(value) for name, value in options.items()}
 
 
 def join_name(name: str, options: Mapping[str, str]) -> str:

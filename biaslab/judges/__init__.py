@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from biaslab.core.checks import did_you_mean, is_there, is_whole
+from biaslab.core.checks import did_you_mean, is_there, is_whole, pairs, read
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Judge
 from biaslab.core.project import SETTINGS, named_tables
@@ -206,35 +205,18 @@ def _planted_defaults() -> dict[str, float | bool | str]:
 def _planted(text: str) -> dict[str, Any]:
     """Parse planted values from a name; ``edits.NAME=POINTS`` are the points that an edit adds."""
     defaults = _planted_defaults()
+    flags = ", ".join(name for name, default in defaults.items() if isinstance(default, bool))
+    allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}, edits.EDIT"
     values: dict[str, Any] = {}
-    for setting in filter(None, text.split(",")):
-        key, _, value = setting.partition("=")
-        edit = key.removeprefix("edits.") if key.startswith("edits.") else ""
-        read = _read_as(0.0, value) if edit else _read_as(defaults[key], value) if key in defaults else None
-        if read is None:
-            flags = ", ".join(name for name, default in defaults.items() if isinstance(default, bool))
-            allowed = f"name=number (true or false for {flags}), the name one of {', '.join(defaults)}, edits.EDIT"
-            raise InputError("judge", setting, allowed, did_you_mean(key, defaults) if key not in defaults else "")
-        if edit:
-            values.setdefault("edits", {})[edit] = read
+    for key, value in pairs(filter(None, text.split(",")), "judge", allowed).items():
+        kind, _, edit = key.partition(".")
+        if kind == "edits" and edit:
+            values.setdefault("edits", {})[edit] = read(key, value, float)
+        elif key in defaults:
+            values[key] = read(key, value, type(defaults[key]))
         else:
-            values[key] = read
+            raise InputError("judge", f"{key}={value}", allowed, did_you_mean(key, defaults))
     return values
-
-
-def _read_as(default: float | bool | str, value: str) -> float | bool | str | None:
-    """Parse a value of the type of a default; None if the default is None."""
-    if isinstance(default, str):
-        return value or None
-    if isinstance(default, bool):
-        return {"true": True, "1": True, "false": False, "0": False}.get(value.lower())
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    if not math.isfinite(number) or (isinstance(default, int) and not number.is_integer()):
-        return None
-    return int(number) if isinstance(default, int) else number
 
 
 _TAKEN = ("smollm2-135m", "simulated")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_dataset
+from biaslab.core.checks import pairs, require_dataset
 from biaslab.core.errors import InputError, JudgeError, TrialsError
 from biaslab.core.interfaces import BaseJudge, require_kinds
 from biaslab.core.requests import KINDS, Choice, Completion, Request, request_fields
@@ -433,11 +433,4 @@ def log_named(name: str) -> tuple[str, dict[str, str]]:
     ('log.jsonl', {'configuration': 'rts'})
     """
     file, *parts = name.removeprefix("recorded:").split(",")
-    return file, dict(_pair(part) for part in parts)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals and value):
-        raise InputError("judge", text, "column=value, such as configuration=rts")
-    return name, value
+    return file, pairs(parts, "judge", "column=value, such as configuration=rts")

@@ -216,19 +216,12 @@ def test_by_name(graded):
     assert bl.load_judge("simulated", graded).position == 0
     judge = bl.load_judge("simulated:selective=true,self_preference=1,own_system=clean,heaping=2", graded)
     assert (judge.selective, judge.own_system, judge.heaping) == (True, "clean", 2.0)
-    bad = (
-        "charm=1",
-        "position=much",
-        "position",
-        "selective=2",
-        "seed=0.5",
-        "noise=nan",
-        "log_perplexity=1",
-        "dataset=1",
-    )
-    for name in bad:
-        with pytest.raises(InputError, match="name=number"):
+    for name in ("charm=1", "position", "log_perplexity=1", "dataset=1", "position=1,position=2"):
+        with pytest.raises(InputError, match="judge is"):
             bl.load_judge(f"simulated:{name}", graded)
+    for name, value in (("position", "much"), ("selective", "2"), ("seed", "0.5"), ("noise", "nan"), ("edits.x", "")):
+        with pytest.raises(InputError, match=f"{name} is {value!r}"):
+            bl.load_judge(f"simulated:{name}={value}", graded)
     with pytest.raises(InputError, match="dataset"):
         bl.load_judge("simulated")
 

@@ -20,8 +20,6 @@ values, or both.
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +29,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Bools
+from biaslab.core.checks import read
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.readings import compiled, first_group, human_ratings
 from biaslab.logs.readers.rows import (
@@ -41,6 +40,7 @@ from biaslab.logs.readers.rows import (
     field_names,
     is_no_value,
     keyed,
+    parse_literal,
     read_value,
     strings,
     word_counts,
@@ -342,13 +342,8 @@ def _converted(texts: list[Any], kind: FieldKind) -> pd.Series:
 def _constant(name: str, text: str) -> Any:
     if (name, text) == ("replicate", COUNTED):
         return 0
-    kind = KINDS.get(name)
-    if kind not in ("number", "flag"):
-        return text
-    value = read_value(text, kind)
-    if value is None:
-        raise InputError(f"mapping[{name!r}]", text, "a number" if kind == "number" else "true or false")
-    return value
+    kind = {"number": float, "flag": bool}.get(KINDS.get(name, "text"))
+    return text if kind is None else read(f"mapping[{name!r}]", text, kind)
 
 
 def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
@@ -385,7 +380,6 @@ def _text(item: Any) -> str:
 _ASKING = frozenset(["user", "human", "system", "developer", "tool", "prompter"])
 _WHO, _WHAT = ("role", "from", "speaker"), ("content", "value", "text")
 _OPENINGS = ("[{", '["', "['")
-_NOT_WRITTEN = (ValueError, SyntaxError, RecursionError, MemoryError)
 
 
 def answered(value: Any) -> Any:
@@ -413,12 +407,7 @@ def _written_list(text: str) -> Any:
     text = text.strip()
     if not text.startswith(_OPENINGS) or not text.endswith("]"):
         return None
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except _NOT_WRITTEN:
-            continue
-    return None
+    return parse_literal(text)
 
 
 def _of(message: dict[str, Any], names: tuple[str, ...]) -> Any:

@@ -295,14 +295,19 @@ def items_in(value: Any, textual: bool = False) -> list[tuple[Any, Any]] | None:
 
 def _from_text(text: str) -> Any:
     if text[:1] in ("[", "{"):
-        for read in (json.loads, ast.literal_eval):
-            try:
-                return read(text)
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
-                continue
-        return None
+        return parse_literal(text)
     between = next((sign for sign in (";", "|", ",") if sign in text), None)
     return [part.strip() for part in text.split(between)] if between and text else [text] if text else []
+
+
+def parse_literal(text: str) -> Any:
+    """Return the value that a text writes as JSON or in Python; None if it is neither."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return None
 
 
 def plain(text: str | None) -> str | None:
@@ -364,7 +369,11 @@ def _flag(value: Any) -> Any:
 
 
 class Conversion(NamedTuple):
-    """Conversion to one type: description for messages, converter, placeholder and dtype."""
+    """Conversion of a cell of a log to one type: description for messages, converter, placeholder and dtype.
+
+    Options are parsed by `biaslab.core.checks.read`. Cells have other rules: null and NaN are missing values, JSON has
+    already typed most of them, and a malformed one is counted as a refused record instead of raising an error.
+    """
 
     allowed: str
     read: Callable[[Any], Any]

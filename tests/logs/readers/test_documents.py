@@ -187,7 +187,7 @@ def test_a_large_log_may_become_as_large_as_logs_do():
 @pytest.mark.parametrize("value", ["-1", "0", "much", "inf"])
 def test_the_limit_is_a_number(value, monkeypatch):
     monkeypatch.setenv(LIMIT, value)
-    with pytest.raises(InputError, match=f"{LIMIT} is '{value}', allowed: a number of GB above 0"):
+    with pytest.raises(InputError, match=f"{LIMIT} is '{value}', allowed: a number"):
         Allowance("log.gz", 1)
 
 
