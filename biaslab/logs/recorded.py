@@ -23,7 +23,7 @@ from biaslab.core.trials import Reply
 from biaslab.datasets._files import text_key
 from biaslab.judges.simulated.knowledge import Knowledge, ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.documents import documents, read_rows
+from biaslab.logs.readers.documents import iter_documents, read_rows
 from biaslab.logs.readers.general_formats import STORE_EXPORT_FIELDS
 from biaslab.logs.readers.rows import Log
 
@@ -368,7 +368,7 @@ class ExportedJudge(BaseJudge):
 
 def is_export(path: str | Path) -> bool:
     """Return whether a file is an export of a store."""
-    document = next(documents(path), None)
+    document = next(iter_documents(path), None)
     rows = next(read_rows(document, Log("")), None) if document else None
     return rows is not None and set(rows.records[0]) >= STORE_EXPORT_FIELDS
 
@@ -376,7 +376,7 @@ def is_export(path: str | Path) -> bool:
 def _replies(path: str | Path) -> dict[str, dict[str, Reply]]:
     """Return the replies by judge and request key, skipping damaged records."""
     replies: dict[str, dict[str, Reply]] = {}
-    for document in documents(path):
+    for document in iter_documents(path):
         for rows in read_rows(document, Log(document.name)):
             for record in rows.records:
                 entry = _entry(record)

@@ -15,7 +15,7 @@ import pandas as pd
 from biaslab.core.schema import Dataset
 from biaslab.datasets import load_dataset
 from biaslab.datasets._files import read_json, read_jsonl, read_list, text_key
-from biaslab.logs.readers.documents import documents
+from biaslab.logs.readers.documents import iter_documents
 from biaslab.logs.readers.score_studies import TASK
 
 RECORDED = Path("recorded")
@@ -36,7 +36,7 @@ NULL = ("example", "null_model")
 def llmbar(folder: Path) -> pd.DataFrame:
     """Return the outputs of LLMBar and of the sets that its authors processed, numbered as its reader does."""
     rows: list[tuple[str, str, str]] = []
-    for document in documents(folder / LLMBAR):
+    for document in iter_documents(folder / LLMBAR):
         *_, subset, file = ["", *document.name.split("/")]
         if file == "dataset.json":
             numbers: dict[str, dict[str, int]] = {}

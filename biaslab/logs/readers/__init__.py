@@ -10,7 +10,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.detection import available, find_format
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, documents, is_pattern, to_pandas
+from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, is_pattern, iter_documents, to_pandas
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
 from biaslab.logs.readers.reading import LogReading, UnclearError, explain, lines_of
 
@@ -133,7 +133,7 @@ def _read(
 def _of_files(reading: LogReading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
     """Return the trials of the files at a path; tables in folders are read by their column names only if `alone`."""
     parts: list[pd.DataFrame] = []
-    for document in documents(path):
+    for document in iter_documents(path):
         reading.alone = alone or document.name == Path(path).name
         parts += reading.of(document)
     return parts

@@ -39,7 +39,7 @@ class LogDocument(NamedTuple):
     remedy: str = ""
 
 
-def documents(path: str | Path) -> Iterator[LogDocument]:
+def iter_documents(path: str | Path) -> Iterator[LogDocument]:
     """Yield the unpacked files at a path: one file, or those of an archive, folder or pattern, sorted by name.
 
     Raises

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.documents import documents, read_frame, read_rows
+from biaslab.logs.readers.documents import iter_documents, read_frame, read_rows
 from biaslab.logs.readers.expressions import LISTS, parse_expression
 from biaslab.logs.readers.layouts import by_item, is_nested
 from biaslab.logs.readers.mapping import NAMES
@@ -221,7 +221,7 @@ def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
 def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
     """Return the records of a file by the value of a field, which must be unique."""
     records: dict[str, dict[str, Any]] = {}
-    for document in documents(path):
+    for document in iter_documents(path):
         for rows in read_rows(document, Log(document.name)):
             rows = by_item(rows) if is_nested(rows.records) else rows
             for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
