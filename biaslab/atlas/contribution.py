@@ -142,12 +142,7 @@ def add(
     source_facts = AtlasSource(source, title or source, repository, licence, "", False, (), "", "")
     rows = estimate_source(trials, source_facts, resampling=resampling)
     if rows.empty:
-        raise InputError(
-            "log",
-            f"{len(trials)} judgements",
-            "a log from which a metric can be estimated",
-            "see `biaslab doctor`",
-        )
+        raise InputError.plain(f"no metric can be estimated from the {len(trials)} judgements; see `biaslab doctor`")
     existing = all_estimates()
     _require_new_estimates(rows, [existing[existing["source"] != source], *(one.estimates for one in others)])
     origin = {"name": source, "title": title or source, "repository": repository, "licence": licence}
@@ -230,12 +225,7 @@ def _digest(trials: pd.DataFrame) -> str:
 def _require_new_judgements(digest: str, others: list[Contribution]) -> None:
     same = next((one for one in others if one.log["digest"] == digest), None)
     if same is not None:
-        raise InputError(
-            "log",
-            same.source["name"],
-            "judgements that are new to the atlas",
-            "they were already added under this name",
-        )
+        raise InputError.plain(f"these judgements are already in the atlas, under the name {same.source['name']}")
 
 
 def _require_own_verdicts(trials: pd.DataFrame) -> None:
@@ -247,12 +237,12 @@ def _require_own_verdicts(trials: pd.DataFrame) -> None:
         if len(valid) > 1 and len(pairs) == len(valid) and (valid["value"] == _TIE).all():
             number = f"all {len(valid)} judgements of {judge} are ties"
             remedy = "failed calls are often saved as ties; select the other judges with --judge"
-            raise InputError("log", number, "judgements that name a winner at least once", remedy)
+            raise InputError.plain(f"{number}; {remedy}")
         digest = _digest(part)
         if digest in digests:
             number = f"all {len(part)} judgements of {judge} equal those of {digests[digest]}"
             remedy = f"one file may have two names; select one: --judge {judge}=NAME"
-            raise InputError("log", number, "judges with different judgements", remedy)
+            raise InputError.plain(f"{number}; {remedy}")
         digests[digest] = str(judge)
 
 
@@ -265,7 +255,7 @@ def _require_new_estimates(rows: pd.DataFrame, tables: list[pd.DataFrame]) -> No
         if len(matches) and matches.max() >= max(_FEWEST_EQUAL, _SHARE_EQUAL * len(rounded)):
             name, who = matches.sort_values().index[-1]
             number = f"{matches.max()} of {len(rounded)} estimates equal those of {who} from {name}"
-            raise InputError("log", number, "a log that is new to the atlas")
+            raise InputError.plain(f"the log is not new to the atlas: {number}")
 
 
 def _about(name: str, family: str, released: str, reasons: bool | None) -> dict[str, Any]:

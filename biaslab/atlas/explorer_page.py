@@ -113,7 +113,7 @@ def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] 
     rows = all_estimates(breakdowns=False, folder=folder) if estimates is None else estimates
     require_columns(rows, _NEEDED, "estimates")
     if rows.empty:
-        raise InputError("estimates", "no rows", "at least one row of atlas.estimates()")
+        raise InputError.plain("estimates has no rows, expected: at least one row of atlas.estimates()")
     added = () if folder is None else tuple(contributions(folder))
     return Explorer(rows.reset_index(drop=True), added)
 

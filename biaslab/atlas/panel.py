@@ -59,7 +59,7 @@ def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
     for name, value in where.items():
         kept &= estimates[name].isna() if value is None else estimates[name].isin(_several(value))
     if not kept.any():
-        raise TrialsError("estimates", where, "a frame with such rows, as `biaslab.atlas.estimates` gives them")
+        raise TrialsError.plain(f"estimates has no rows with {where}; pass `biaslab.atlas.estimates()`")
     rows = estimates[kept]
     kind = rows["judge"].str.fullmatch(PEOPLE).map({True: "person", False: "model"})
     return rows.assign(data=rows["dataset"].map(title), kind=kind)

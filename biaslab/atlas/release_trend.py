@@ -140,7 +140,7 @@ def trend(
     """
     metrics = sorted(set(estimates["metric"])) if "metric" in estimates else []
     if len(metrics) > 1:
-        raise InputError("estimates", metrics, "rows of one metric", "select one: atlas.estimates(metric=…)")
+        raise InputError.plain(f"estimates has several metrics ({', '.join(metrics)}); use atlas.estimates(metric=…)")
     rows = estimates.assign(asked=forms(estimates)) if {*_ASKED} <= {*estimates} else estimates
     return regressed(with_dates(rows, folder), null)
 
@@ -158,7 +158,9 @@ def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
         terms["scores"] = (rows["asked"] == SCORES).to_numpy(float)
     design = np.column_stack(list(terms.values())) if len(rows) else np.empty((0, len(terms)))
     if len(rows) - len(terms) < FEWEST:
-        raise InputError("estimates", f"{len(rows)} of dated judges", f"at least {len(terms) + FEWEST}, with intervals")
+        raise InputError.plain(
+            f"estimates has {len(rows)} rows of dated judges, at least {len(terms) + FEWEST} are needed"
+        )
     fit = _Fit(design, outcome, errors**2)
     latest = np.where(np.isin(list(terms), ["reasons", "scores"]), 0.0, design.max(axis=0))
     facts = {**fit.predict(latest), "n": len(rows), "judges": rows["judge"].nunique()}

@@ -108,7 +108,7 @@ def _beside(rows: pd.DataFrame, ours: pd.DataFrame, conditions: dict[str, str]) 
     joined = keys.merge(ours[whole], on=list(keys), how="left", suffixes=("", " "))
     if len(joined) != len(rows) or joined["estimate"].isna().all():
         where = f"{rows['paper'].iloc[0]}, {rows['metric'].iloc[0]}: {len(rows)} numbers, {len(joined)} estimates"
-        raise TrialsError("estimates", where, "one estimate per printed number", "rebuild the atlas's estimates")
+        raise TrialsError.plain(f"estimates do not match the printed numbers ({where}); rebuild the atlas's")
     place = rows[["paper", "table", "row", "column", "printed"]].reset_index(drop=True)
     unit = np.array([_UNITS.get(name, 1.0) for name in rows["unit"]])
     digits = np.array([len(text.partition(".")[2]) for text in place["printed"]])
@@ -211,7 +211,7 @@ def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:
     shown = replications() if rows is None else rows
     require_columns(shown, _NEEDED, "replications")
     if shown.empty:
-        raise InputError("rows", "no rows", "at least one row of atlas.replications()")
+        raise InputError.plain("rows is empty, expected: at least one row of atlas.replications()")
     return ReplicationPage(shown.reset_index(drop=True))
 
 

@@ -222,7 +222,7 @@ def one_each(estimates: pd.DataFrame, trials: pd.DataFrame, metric: str, probe: 
     if several and "answer" in estimates:
         estimates = estimates[estimates["answer"] == "single"]
     if len(estimates) != trials["dataset"].nunique() or estimates["dataset"].duplicated().any():
-        raise InputError("parameters", probe, f"parameters that leave one value of {metric}, not {len(estimates)}")
+        raise InputError.plain(f"{probe.name} gives {len(estimates)} values of {metric}, not one per data set")
     return estimates
 
 

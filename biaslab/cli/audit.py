@@ -166,13 +166,13 @@ def _require_once(files: list[Path]) -> None:
 
 def _require_readable(file: Path, trials: pd.DataFrame) -> None:
     """Exit if more than half of a log could not be read, showing examples and how to read them."""
-    from biaslab.logs.readers.summary import explain_unread, require_readable
+    from biaslab.logs.readers.summary import describe_unread, explain_unread, require_readable
 
     try:
         require_readable(trials)
     except UnreadableLogError as error:
-        lines = "".join(f"\n  {line}" for line in explain_unread(trials))
-        typer.echo(f"biaslab: no finding: more than half of {file} could not be read: {error.value}{lines}", err=True)
+        lines = "\n  ".join([describe_unread(trials), *explain_unread(trials)])
+        typer.echo(f"biaslab: no finding: more than half of {file} could not be read: {lines}", err=True)
         raise typer.Exit(UNREAD) from error
 
 

@@ -53,7 +53,7 @@ class DataOptions:
         options |= {key: value for key, value in (("scale", self.scale), ("noun", self.noun)) if value is not None}
         if dataset is None:
             if options:
-                raise InputError("dataset", None, "a data set of type tabular", "add --dataset tabular --path FILE")
+                raise InputError.plain("these options need a data set; add --dataset tabular --path FILE")
             return None
         from biaslab.datasets import join_name, maps_columns
 
@@ -91,7 +91,7 @@ class PriceOptions:
         prices = {"input": self.price_in, "output": self.price_out, "cached": self.price_cached}
         known = {kind: price for kind, price in prices.items() if price is not None}
         if known and "input" not in known:
-            raise InputError("price-in", None, "dollars per million input tokens, if another price is given")
+            raise InputError.plain("price-in is required if another price is given")
         return known or None
 
 

@@ -277,6 +277,8 @@ def plan(
     answer
         How the judge answers: exact, text or sampled:k; default: the probe's.
     """
+    if name == "correct":
+        raise InputError("probe", name, "a probe from `biaslab list`", "labels are planned with biaslab plan-labels")
     from biaslab import load_judge
     from biaslab.study import planning
     from biaslab.study.spending import measure as measure_speed
@@ -327,9 +329,7 @@ def plan_labels(
     """
     require_table(out)
     if effect is None and budget is None:
-        raise InputError(
-            "effect", None, "a shift to detect, or a budget of contexts to label", "add --effect .05 or --budget 40"
-        )
+        raise InputError.plain("effect or budget is required, such as --effect .05 or --budget 40")
     from biaslab.correct import choose_contexts, plan_labels
     from biaslab.logs.readers import read_judgements
 

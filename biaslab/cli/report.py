@@ -281,7 +281,7 @@ def _limits(options: Sequence[str] | None, file: Path | None) -> dict[str, Limit
         **pairs(options, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2"),
     }
     if not written:
-        raise InputError("limit", None, "at least one METRIC=LOW:HIGH", "such as --limit first_position_rate=.4:.6")
+        raise InputError.plain("a limit is required, such as --limit first_position_rate=.4:.6")
     return {metric: Limit.read(metric, text) for metric, text in written.items()}
 
 

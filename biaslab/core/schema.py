@@ -158,9 +158,7 @@ def count_words(text: str) -> int:
 def _columns(frame: pd.DataFrame, wanted: tuple[str, ...], which: str) -> pd.DataFrame:
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
-        raise DatasetError(
-            f"{which} column", missing, f"the columns {', '.join(wanted)}", "map or add the missing columns"
-        )
+        raise DatasetError.plain(f"{which} lacks the columns {', '.join(missing)}; map or add them")
     return frame[list(wanted)].reset_index(drop=True)
 
 
@@ -184,7 +182,7 @@ def _check_candidates(frame: pd.DataFrame) -> None:
         if column in ("context_id", "candidate_id", "text"):
             _refuse(frame[column].str.strip() == "", frame, "candidates", column, "a non-blank string")
     if frame.empty:
-        raise DatasetError("candidates", "empty", "at least one row")
+        raise DatasetError.plain("candidates has no rows, expected: at least one row")
     repeated = frame.duplicated(["context_id", "candidate_id"])
     _refuse(repeated, frame, "candidates", "candidate_id", "one row per context and candidate")
     first_text = frame.groupby("context_id")["context"].transform("first")

@@ -197,7 +197,7 @@ class _Pair:
         both = [key for key in cells[0] if key in cells[1]]
         if not both:
             differing = where_apart(cells, columns, [str(name) for name in self.names])
-            raise TrialsError("conditions", differing, "at least one common cell", "ask both under the same conditions")
+            raise TrialsError.plain(f"there is no common cell: {differing}; ask both under the same conditions")
         return [{key: rows[key] for key in both} for rows in cells]
 
     def _rows(self, key: CellKey, pair: Sequence[Mapping[Any, Any]], difference: Any) -> Iterator[dict[str, Any]]:
@@ -254,9 +254,9 @@ def _of_probes(frame: pd.DataFrame, probe: Probe | None) -> Iterator[tuple[pd.Da
     for name in [probe.name] if probe is not None else dict.fromkeys(frame["probe"]):
         if name == "recorded":
             remedy = "such as biaslab.probes.Position()"
-            raise InputError("probe", None, "a probe to estimate recorded judgements", remedy)
+            raise InputError.plain(f"probe is missing, expected: a probe to estimate recorded judgements; {remedy}")
         wanted = probe or find_probe(str(name))()
         accepted = wanted.accepts(frame if probe is not None else frame[frame["probe"] == name])
         if accepted.trials.empty:
-            raise TrialsError("found", name, f"trials that the probe {name} can estimate: {accepted.note}")
+            raise TrialsError.plain(f"found has no trials that the probe {name} can estimate: {accepted.note}")
         yield accepted.trials, accepted.probe or wanted

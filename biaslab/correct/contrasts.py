@@ -111,8 +111,7 @@ def _of_two(cell: LabelledCell, estimand: Estimand, systems: Sequence[str]) -> I
         else:
             yield LabelledContrast("win_rate", one, two, items if cell.pairs else _won(items), 0.5, (0.0, 1.0))
     if not any_pair:
-        reason = f"no context has two of {', '.join(map(str, systems))}"
-        raise TrialsError("judged", reason, "two systems judged on the same contexts")
+        raise TrialsError.plain(f"no context of judged has two of {', '.join(map(str, systems))}")
 
 
 def _of_pair(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:

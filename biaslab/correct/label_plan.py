@@ -162,7 +162,7 @@ def plan_labels(
     known = [plan for plan in planned if plan is not None]
     if not known:
         allowed = f"varying labels in at least {FEWEST_LABELLED} contexts"
-        raise InputError("labels", "a pilot with fewer", allowed, "label a few more contexts")
+        raise InputError.plain(f"the pilot is too small, expected: {allowed}; label a few more contexts")
     return max(known, key=lambda plan: plan.deviation)
 
 
@@ -354,7 +354,7 @@ def draw_labels(
     truth = correct(judged, labels, corrections=["human"])
     truth = truth[truth["estimate"].notna()]
     if truth.empty:
-        raise TrialsError("labels", "no estimate from all of them", "labels of at least five contexts")
+        raise TrialsError.plain("labels are too few for an estimate; label at least five contexts")
     known = truth.set_index(cell)["estimate"].rename("truth")
     contexts = _labelled(judged, labels)
     rng = np.random.default_rng(seed)

@@ -60,8 +60,9 @@ class HumanLabels:
         """
         if labels is None:
             if not {"human", "human_gap"} & set(judged.columns):
-                remedy = "pass a table, a file or a data set"
-                raise InputError("labels", None, "judgements with a column human or human_gap", remedy)
+                raise InputError.plain(
+                    "judgements have no column human or human_gap; pass labels: a table, a file or a data set"
+                )
             return cls(None)
         if isinstance(labels, str | Path):
             file = Path(labels)
@@ -135,7 +136,7 @@ class HumanLabels:
             table = table[table["attribute"].astype(str) == attribute]
         if "opponent_id" in table:
             if not paired:
-                raise TrialsError("labels", "preferences between pairs", "scores of candidates, like the judgements")
+                raise TrialsError.plain("labels are preferences between pairs, but judgements are scores")
             return _of_pairs(table, items)
         means = table.groupby(["context_id", "candidate_id"], sort=False)["score"].mean()
         first, second = (_looked_up(means, items, name) for name in ("candidate_id", "opponent_id"))
@@ -156,7 +157,7 @@ class HumanLabels:
             differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
         if differ:
             ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
-            raise TrialsError("labels", ranges, "scores on the judge's scale", "convert one to the other's scale")
+            raise TrialsError.plain(f"labels are {ranges}; convert one to the other's scale")
         return own or self.scale
 
 
@@ -267,7 +268,7 @@ def read_cells(
     require_columns(frame, (*CELL, "context_id", "candidate_id", "value", *by), "judged")
     frame = frame if "status" in frame else frame.assign(status="ok")
     if frame.empty:
-        raise TrialsError("judged", "empty", "at least one judgement")
+        raise TrialsError.plain("judged has no rows, expected: at least one judgement")
     parsed = HumanLabels.read(labels, frame)
     _require_judged(labelled, frame)
     cells = []
@@ -376,10 +377,10 @@ def _require_labels(items: pd.DataFrame, labels: HumanLabels, judge: str) -> Non
     rated = items.loc[items["human"].notna(), "context_id"].unique()
     if not len(rated):
         mine = f"{judge} judged contexts such as {', '.join(items['context_id'].unique()[:2])}"
-        raise TrialsError("labels", f"{labels.examples}; {mine}", "labels of items that were judged", labels.remedy)
+        raise TrialsError.plain(f"labels match no judgement: {labels.examples}; {mine}; {labels.remedy}")
     if len(rated) == 1:
-        rated_part = f"all in one context, {rated[0]}, of {items['context_id'].nunique()} that {judge} judged"
-        raise TrialsError("labels", rated_part, "labels in several contexts", "label a random part of the contexts")
+        contexts = items["context_id"].nunique()
+        raise TrialsError.plain(f"labels cover 1 of {contexts} contexts that {judge} judged; label a random part")
 
 
 def _require_one_condition(judgements: pd.DataFrame, by: Sequence[str]) -> None:

@@ -143,7 +143,7 @@ def remedies(cases: Sequence[Case], resampling: Resampling | None = None) -> pd.
     Efron & Tibshirani 1993, *An Introduction to the Bootstrap*, ch. 11 (jackknife).
     """
     if not cases:
-        raise InputError("cases", [], "at least one remedy to measure")
+        raise InputError.plain("cases is empty, expected: at least one remedy to measure")
     resampling = replace(resampling or Resampling(), method="studentised")
     rows = [row for case in cases for row in _measured(case, resampling)]
     return pd.DataFrame(rows)
@@ -184,7 +184,7 @@ def _measured(case: Case, resampling: Resampling) -> Iterator[dict[str, Any]]:
     for name, trials in frames.items():
         require_columns(trials, _COLUMNS, name)
         if len(judges := set(trials["judge"])) != 1:
-            raise InputError(name, sorted(judges), "trials of one judge", "measure each judge separately")
+            raise InputError.plain(f"{name} has trials of several judges: {', '.join(sorted(judges))}; measure each")
     known = set.intersection(*(set(trials["attribute"]) for trials in frames.values()))
     for attribute in [name for name in dict.fromkeys(case.before["attribute"]) if name in known]:
         both = _Both.of(case, attribute)
@@ -211,7 +211,7 @@ class _Both:
         shared = before["context_id"] if after is None else before["context_id"][_among(before, after)]
         contexts = np.asarray(shared.unique(), object)
         if not len(contexts):
-            raise InputError("after", "other contexts", "trials of contexts that are also in before")
+            raise InputError.plain("after shares no context with before, expected: trials of the same contexts")
         after = None if after is None else texts_as_objects(after)
         return cls(case, quickly(case.probe), texts_as_objects(before), after, contexts)
 
@@ -419,8 +419,7 @@ def _without_prior(read: pd.DataFrame, price: float, trials: pd.DataFrame) -> pd
     for (judge, attribute), cell in each_cell(trials, ("judge", "attribute")):
         own = read[(read["judge"] == judge) & (read["attribute"] == attribute)]
         if own.empty:
-            allowed = f"readable judgements of {judge} on {attribute}"
-            raise InputError("empty", "none", allowed, "ask the same judge about the same attribute without content")
+            raise InputError.plain(f"empty has no readable judgement of {judge} on {attribute}")
         p, tied = cell["value"].to_numpy(float), (cell["status"] == "tie").to_numpy()
         parts.append(_with_probabilities(cell, np.where(tied, p, content_free(own).weigh(p)), tied))
     corrected = pd.concat(parts, ignore_index=True)
@@ -603,7 +602,7 @@ def _rescaled(cell: pd.DataFrame, method: ScaleMethod, folds: int) -> pd.DataFra
     labelled = cell.loc[known, "context_id"].nunique()
     if labelled < 2:
         problem = "all labels in one context" if labelled else "no labels"
-        raise TrialsError("human", problem, "human scores of at least two contexts")
+        raise TrialsError.plain(f"human has {problem}; label at least two contexts")
     value, human = cell["value"].to_numpy(float), cell["human"].to_numpy(float)
     moved = value.copy()
     fitted = _isotonic if method == "isotonic" else _ordinal
@@ -772,9 +771,7 @@ def _shares(weights: Any, contexts: pd.Series, size: int) -> Floats:
     if isinstance(weights, Mapping):
         absent = sorted(set(contexts.astype(str)) - set(weights))
         if absent:
-            raise InputError(
-                "weights", f"none for {len(absent)} contexts, such as {absent[0]}", "weights for every context"
-            )
+            raise InputError.plain(f"weights lack {len(absent)} contexts, such as {absent[0]}")
         known = {name: shares_of(weights[name], size) for name in contexts.astype(str).unique()}
         return np.array([known[name] for name in contexts.astype(str)])
     return np.full((1, size), 1 / size) if weights is None else np.array([shares_of(weights, size)])
@@ -830,7 +827,7 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
     labelled = base.loc[known, "context_id"].nunique()
     if labelled < 2:
         problem = "all labels in one context" if labelled else "no labels in common"
-        raise TrialsError("human", problem, "labels in at least two contexts that all members judged")
+        raise TrialsError.plain(f"human has {problem}; label at least two contexts that all members judged")
     learned: dict[str, tuple[float, ...]] = {}
     for others, fold_rows in held_out(base["context_id"], known, folds):
         weights = _stacked(base[others], values[others])
@@ -881,13 +878,13 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
         require_columns(each, _NEEDS, "members")
     names = [str(each["judge"].iloc[0]) if len(set(each["judge"])) == 1 else "" for each in members]
     if len(set(names)) < len(names) or not all(names):
-        raise InputError("members", names, "trials of different judges, each frame of one")
+        raise InputError.plain("members must be frames of one judge each, all different")
     sampled = [
         name for name, each in zip(names, members, strict=True) if "samples" in each and each["samples"].notna().any()
     ]
     if sampled:
         remedy = "ask them as biaslab.Panel, which pools samples"
-        raise TrialsError("samples", f"shares of samples from {', '.join(sampled)}", "exact or single answers", remedy)
+        raise TrialsError.plain(f"values of {', '.join(sampled)} are shares of samples; {remedy}")
     shared = [column for column in members[0] if column not in _SAID and all(column in each for each in members)]
     codes = pd.concat([each[shared] for each in members]).groupby(shared, dropna=False, sort=False).ngroup()
     parts = np.split(codes.to_numpy(), np.cumsum([len(each) for each in members])[:-1])
@@ -897,7 +894,7 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
         common = common[common.isin(other)]
     if not len(common):
         allowed = f"the same design and data set for {' and '.join(names)}"
-        raise TrialsError("members", "no judgements in common", allowed)
+        raise TrialsError.plain(f"members have no judgements in common, expected: {allowed}")
     return [
         each.take(index.get_indexer(common)).reset_index(drop=True) for each, index in zip(members, keyed, strict=True)
     ]

@@ -31,7 +31,7 @@ SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 def need_path(path: str | Path | None, remedy: str) -> Path:
     """Return the path, or raise `InputError` with the remedy if it is None, missing or a folder."""
     if path is None:
-        raise InputError("path", None, "the file of this data set, which is not bundled", remedy)
+        raise InputError.plain(f"path is missing, expected: the file of this data set, which is not bundled; {remedy}")
     file = Path(path)
     if not (is_there(file) and file.is_file()):
         raise InputError("path", str(path), "an existing file", remedy)
@@ -46,9 +46,9 @@ def read_text(path: Path) -> str:
             data = Allowance(str(path), len(data)).read(gzip.GzipFile(fileobj=io.BytesIO(data)))
         return data.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError) as error:
-        raise DatasetError(str(path), str(error), "a complete gzip file", "download it again") from error
+        raise DatasetError.plain(f"{path} is not a complete gzip file ({error}); download it again") from error
     except UnicodeDecodeError as error:
-        raise DatasetError(f"{path}, byte {error.start}", str(error), "UTF-8 text", "save it as UTF-8") from error
+        raise DatasetError.plain(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
 
 
 def read_json(path: Path) -> Any:
@@ -56,7 +56,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise DatasetError(f"{path}, line {error.lineno}", error.msg, "one JSON document") from error
+        raise DatasetError.plain(f"{path}, line {error.lineno} is not valid JSON ({error.msg})") from error
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -73,12 +73,12 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
             try:
                 record = json.loads(line)
             except json.JSONDecodeError as error:
-                raise DatasetError(f"{path}, line {number}", error.msg, "one JSON object per line") from error
+                raise DatasetError.plain(f"{path}, line {number} is not valid JSON ({error.msg})") from error
             if not isinstance(record, dict):
                 raise DatasetError(f"{path}, line {number}", record, "one JSON object per line")
             records.append(record)
     if not records:
-        raise DatasetError(str(path), "empty", "at least one JSON object")
+        raise DatasetError.plain(f"{path} is empty, expected: at least one JSON object")
     return records
 
 
@@ -181,7 +181,7 @@ def read_table(path: Path) -> pd.DataFrame:
         records = read_jsonl(path) if kind in (".jsonl", ".ndjson") else read_list(path)
         table = pd.DataFrame.from_records(records, index=range(1, len(records) + 1))
     if table.empty:
-        raise DatasetError(str(path), "empty", "at least one data row")
+        raise DatasetError.plain(f"{path} is empty, expected: at least one data row")
     return table
 
 
@@ -190,7 +190,7 @@ def read_columns(path: Path, columns: Sequence[str], remedy: str) -> pd.DataFram
     table = read_table(path)
     missing = [name for name in columns if name not in table]
     if missing:
-        raise DatasetError(f"{path}, header", missing, f"the columns {', '.join(columns)}", remedy)
+        raise DatasetError.plain(f"{path}, header lacks the columns {', '.join(missing)}; {remedy}")
     return table
 
 
@@ -198,7 +198,7 @@ def read_list(path: Path, remedy: str = "") -> list[dict[str, Any]]:
     """Return the objects of a JSON file that contains one list of objects."""
     document = read_json(path)
     if not isinstance(document, list):
-        raise DatasetError(str(path), type(document).__name__, "a JSON list of objects, one per row", remedy)
+        raise DatasetError.plain(f"{path} is not a JSON list of objects, one per row; {remedy}".removesuffix("; "))
     for row, record in enumerate(document, start=1):
         if not isinstance(record, dict):
             raise DatasetError(f"{path}, row {row}", record, "a JSON object")
@@ -211,7 +211,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_parquet(path)
     except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DatasetError(str(path), str(error), "a Parquet file") from error
+        raise DatasetError.plain(f"{path} cannot be read ({error}), expected: a Parquet file") from error
     return table.set_axis(range(1, len(table) + 1), axis=0)
 
 
@@ -270,7 +270,7 @@ def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
     if data.columns.nlevels > 1:
         raise InputError(f"{where}, columns", list(data.columns), "a single level of columns", "flatten their names")
     if data.empty:
-        raise DatasetError(where, "empty", "at least one row and one column")
+        raise DatasetError.plain(f"{where} is empty, expected: at least one row and one column")
     _require_different(list(data.columns), where)
     return data.astype(object).set_axis(range(1, len(data) + 1), axis=0)
 
@@ -278,7 +278,7 @@ def from_frame(data: pd.DataFrame, where: str) -> pd.DataFrame:
 def _require_different(names: list[str], where: str) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1}, key=str)
     if repeated:
-        raise DatasetError(f"{where}, header", repeated, "unique column names")
+        raise DatasetError.plain(f"{where}, header repeats the columns {', '.join(map(str, repeated))}")
 
 
 def _read_separated(path: Path, text: str, separator: str) -> pd.DataFrame:
@@ -288,7 +288,9 @@ def _read_separated(path: Path, text: str, separator: str) -> pd.DataFrame:
         header, *rows = list(reader) or [[]]
     except csv.Error as error:
         allowed = f'fields separated by {separator!r} and quoted by pairs of "'
-        raise DatasetError(f"{path}, line {reader.line_num}", str(error), allowed) from error
+        raise DatasetError.plain(
+            f"{path}, line {reader.line_num} cannot be read ({error}), expected: {allowed}"
+        ) from error
     names = [name.strip() for name in header]
     _require_different(names, str(path))
     filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}

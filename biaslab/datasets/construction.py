@@ -252,7 +252,7 @@ def read_built(name: str, attributes: Mapping[str, str], folder: Path | None, **
     built = read_csv(_file(folder or FOLDER, f"{name}_built.csv"), keep_default_na=False)
     missing = [column for column in ("context_id", *attributes) if column not in built.columns]
     if missing:
-        raise DatasetError(f"{name}_built.csv column", missing, f"the columns context_id, {', '.join(attributes)}")
+        raise DatasetError.plain(f"{name}_built.csv lacks the columns {', '.join(missing)}")
     sources = {source["context_id"]: source for source in read_sources(name, folder)}
     unknown = ~built["context_id"].isin(list(sources))
     if unknown.any():
@@ -308,11 +308,11 @@ def substitute(draft: Draft, source: WrittenOriginal, which: str, count: int) ->
     present = {piece.origin for piece in draft}
     chosen = [(place, old, new) for place, old, new in source[which] if place in present][:count]
     if len(chosen) < count:
-        raise DatasetError(f"{source['context_id']} {which}", len(chosen), f"{count} in the remaining sentences")
+        raise DatasetError.plain(f"{source['context_id']} {which}: {len(chosen)} can be applied, not {count}")
     for place, old, new in chosen:
         pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
         if not all(pattern.search(piece.text) for piece in draft if piece.origin == place):
-            raise DatasetError(f"{source['context_id']} {which}", old, f"words of sentence {place}")
+            raise DatasetError.plain(f"{source['context_id']} {which}: sentence {place} lacks {old!r}")
         draft = tuple(
             replace(piece, text=pattern.sub(new, piece.text, count=1)) if piece.origin == place else piece
             for piece in draft

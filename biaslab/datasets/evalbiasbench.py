@@ -54,14 +54,14 @@ def load(path: str | Path | None = None, kinds: Sequence[str] | None = None) -> 
     file = need_path(path, REMEDY)
     document = read_json(file)
     if not isinstance(document, dict) or not document:
-        raise DatasetError(str(file), type(document).__name__, "an object with one list per kind of bias", REMEDY)
+        raise DatasetError.plain(f"{file} is not an object with one list per kind of bias; {REMEDY}")
     named = {kind_of(key): records for key, records in document.items()}
     if kinds is not None:
         require_some_of("kinds", kinds, list(named))
     candidates, human = [], []
     for kind in named if kinds is None else kinds:
         if not isinstance(named[kind], list):
-            raise DatasetError(f"{file}, {kind}", type(named[kind]).__name__, "a list of records", REMEDY)
+            raise DatasetError.plain(f"{file}, {kind} is not a list of records; {REMEDY}")
         for row, record in enumerate(named[kind], start=1):
             place = f"{file}, {kind}, row {row}"
             if not isinstance(record, dict):

@@ -119,5 +119,5 @@ def _fetch(name: str, config: str | None, split: str, revision: str | None) -> I
     except (OSError, ValueError, RuntimeError) as error:
         asked = f"{name}, config {config!r}, split {split!r}, revision {revision!r}"
         remedy = "check name and connection, or download the files and load them as 'summeval', 'rose' or 'tabular'"
-        raise InputError("name", asked, f"a data set available on the Hub ({error})", remedy) from error
+        raise InputError.plain(f"the Hub has no {asked} ({error}); {remedy}") from error
     return records

@@ -85,7 +85,7 @@ def from_records(records: Iterable[FileRecord], attributes: Sequence[str] = ("ac
         place = f"{where}, row {row}"
         key = record.get("example_id") or record.get("count_id")
         if key is None:
-            raise DatasetError(f"{place}, column 'example_id'", None, "an identifier")
+            raise DatasetError.plain(f"{place}, column 'example_id' is missing, expected: an identifier")
         source, reference = take(record, "source", str, place), take(record, "reference", str, place)
         texts = dict(take(record, "system_outputs", dict, place))
         annotations = take(record, "annotations", dict, place)
@@ -96,7 +96,7 @@ def from_records(records: Iterable[FileRecord], attributes: Sequence[str] = ("ac
                 candidates.append((str(key), source, system, system, text, reference))
                 human += [(str(key), system, *rating) for rating in _ratings(annotations, system, names, place)]
     if not human:
-        raise DatasetError(f"{where}, column 'annotations'", "no ratings", f"ratings of {', '.join(names)}", REMEDY)
+        raise DatasetError.plain(f"{where}, column 'annotations' has no ratings of {', '.join(names)}; {REMEDY}")
     return from_rows("rose", candidates, human, definitions, scale, "summary", PROVENANCE)
 
 

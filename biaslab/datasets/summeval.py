@@ -97,7 +97,7 @@ def from_hub_records(records: Iterable[FileRecord], where: str = "mteb/summeval"
         scores = {attribute: take(record, attribute, list, place) for attribute in ATTRIBUTES}
         for attribute, values in scores.items():
             if len(values) != len(summaries):
-                raise DatasetError(f"{place}, column {attribute!r}", len(values), f"{len(summaries)} scores")
+                raise DatasetError.plain(f"{place} has {len(values)} scores of {attribute}, not {len(summaries)}")
         for position, summary in enumerate(summaries):
             candidates.append((key, text, str(position), "", summary, references))
             human += [(key, str(position), a, "expert_mean", scores[a][position]) for a in ATTRIBUTES]
@@ -118,7 +118,7 @@ def _from_annotations(records: list[dict[str, Any]], annotators: Annotators, whe
     for row, record in enumerate(records, start=1):
         place = f"{where}, row {row}"
         if "text" not in record:
-            raise DatasetError(f"{place}, column 'text'", "missing", "the article", "pair the file first: " + REMEDY)
+            raise DatasetError.plain(f"{place} has no column 'text' with the article; pair the file first: {REMEDY}")
         key, system = take(record, "id", str, place), take(record, "model_id", str, place)
         article, summary = take(record, "text", str, place), take(record, "decoded", str, place)
         candidates.append((key, article, system, system, summary, take(record, "references", list, place)))
@@ -137,7 +137,7 @@ def _ratings(record: FileRecord, annotators: Annotators, place: str) -> Iterator
 
 def _from_means(document: Any, where: str) -> Dataset:
     if not isinstance(document, Mapping):
-        raise DatasetError(where, type(document).__name__, "SummEval records or a dictionary by article", REMEDY)
+        raise DatasetError.plain(f"{where} has neither SummEval records nor a dictionary by article; {REMEDY}")
     candidates, human = [], []
     for key, record in document.items():
         place = f"{where}, article {key!r}"

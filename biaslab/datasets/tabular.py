@@ -115,7 +115,7 @@ def load(
         items = _of_candidates(map_columns(second, mapping, names, source, tuple(table.columns)), candidates, source)
     ratings, rated = read_scores(items, names, scale, source)
     if second is not None and ratings.empty:
-        raise DatasetError(source, "no scores", f"scores of {', '.join(names)}", "map their columns")
+        raise DatasetError.plain(f"{source} has no scores, expected: scores of {', '.join(names)}; map their columns")
     listed = attributes if isinstance(attributes, Mapping) else {a: f"the {a} of the {noun}" for a in rated}
     return Dataset(
         name or Path(where).name.split(".")[0],
@@ -139,7 +139,7 @@ def _read(source: str | Path | pd.DataFrame | None, name: str) -> tuple[pd.DataF
 def _with_texts(table: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the table with text, context, reference and system as strings; missing columns are empty."""
     if "text" not in table:
-        raise DatasetError(f"{where}, column 'text'", "missing", "a column with the candidates' texts", REMEDY)
+        raise DatasetError.plain(f"{where} has no column 'text' with the candidates' texts; {REMEDY}")
     table = table.copy()
     for column in ("text", "context", "reference"):
         if column not in table:
@@ -158,7 +158,7 @@ def _texts(table: pd.DataFrame, name: str, where: str) -> pd.Series:
     """Return a column as texts; missing values are empty."""
     if name not in table or name in CANDIDATE_COLUMNS:
         having = ", ".join(str(column) for column in table.columns if column not in CANDIDATE_COLUMNS)
-        raise DatasetError(f"{where}, column {name!r}", "missing", f"another column of the file: {having}")
+        raise DatasetError.plain(f"{where}, column {name!r} is missing, expected: another column of the file: {having}")
     return table[name].map(lambda value: "" if is_missing(value) else str(value)).astype(object)
 
 
@@ -169,7 +169,7 @@ def _with_ids(table: pd.DataFrame, where: str, one_row: bool) -> pd.DataFrame:
     elif (table["context"] != "").all():
         table["context_id"] = table["context"].map(text_key)
     else:
-        raise DatasetError(f"{where}, column 'context_id'", "missing", "context_id, or a context in every row", REMEDY)
+        raise DatasetError.plain(f"{where} has neither a column 'context_id' nor a context in every row; {REMEDY}")
     if "candidate_id" in table:
         table["candidate_id"] = to_ids(table["candidate_id"], where)
     elif (table["system"] != "").all():
@@ -206,7 +206,9 @@ def _of_candidates(table: pd.DataFrame, candidates: pd.DataFrame, source: str) -
         table = table.assign(candidate_id=table["system"])
     for column in KEY:
         if column not in table:
-            raise DatasetError(f"{source}, column {column!r}", "missing", "context_id and candidate_id (or system)")
+            raise DatasetError.plain(
+                f"{source} has no column {column!r}; context_id and candidate_id (or system) are needed"
+            )
         table = table.assign(**{column: to_ids(table[column], source)})
     unknown = ~pd.MultiIndex.from_frame(table[KEY]).isin(pd.MultiIndex.from_frame(candidates[KEY]))
     if unknown.any():
@@ -243,7 +245,7 @@ def map_columns(
             chosen[key] = table[column]
         elif key in columns and column not in elsewhere:
             having = ", ".join(str(name) for name in table.columns)
-            raise DatasetError(f"{where}, column {column!r}", "missing", f"a column of the file: {having}")
+            raise DatasetError.plain(f"{where}, column {column!r} is missing, expected: a column of the file: {having}")
     return pd.DataFrame(chosen, index=table.index)
 
 
@@ -297,7 +299,7 @@ def _long(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, 
     if "attribute" not in items:
         if len(attributes) != 1:
             allowed = "a column with the attribute, or exactly one attribute in 'attributes'"
-            raise DatasetError(f"{where}, column 'attribute'", "missing", allowed)
+            raise DatasetError.plain(f"{where}, column 'attribute' is missing, expected: {allowed}")
         items = items.assign(attribute=attributes[0])
     items = items.assign(attribute=to_ids(items["attribute"], where))
     present = tuple(dict.fromkeys(items["attribute"]))
@@ -316,7 +318,7 @@ def _wide(items: pd.DataFrame, attributes: tuple[str, ...], scale: tuple[float, 
     if len(absent) == len(attributes):
         return items.iloc[:0].assign(attribute="", score=math.nan)
     if absent:
-        raise DatasetError(f"{where}, column {absent[0]!r}", "missing", "one column per attribute", "map it")
+        raise DatasetError.plain(f"{where} has no column {absent[0]!r} for this attribute; map it")
     return pd.concat([items.assign(attribute=a, score=_numbers(items[a], scale, where)) for a in attributes])
 
 

@@ -78,7 +78,7 @@ def load(
         lacking = "texts" if texts is None else "triples"
         where = "submissions/rdf2text/en" if texts is None else "data/en/test/rdf-to-text-…-with-refs-en.xml"
         remedy = f"clone github.com/WebNLG/challenge-2020 and pass {where}, or use webnlg.read_ratings(path)"
-        raise InputError(lacking, None, "a path: the ratings contain no texts or triples", remedy)
+        raise InputError.plain(f"{lacking} is missing, and the ratings contain none, expected: a path; {remedy}")
     chosen = _choose(ratings, Path(texts), systems)
     samples = sorted(ratings["context_id"].unique(), key=int)
     entries = _read_entries(Path(triples), samples)
@@ -87,7 +87,7 @@ def load(
         file, needed = Path(texts) / system / "primary.en", int(samples[-1])
         lines = file.read_text(encoding="utf-8").split("\n")
         if len(lines) < needed:
-            raise DatasetError(str(file), f"{len(lines)} lines", f"at least {needed}, one text per sample")
+            raise DatasetError.plain(f"{file} has {len(lines)} lines, expected: at least {needed}, one text per sample")
         for sample in samples:
             meaning, reference = entries[sample]
             rows.append((sample, meaning, system, system, lines[int(sample) - 1].strip(), reference))
@@ -134,7 +134,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     for system, name, content in _rating_files(Path(path)):
         rows += _parse_ratings(system, name, content)
     if not rows:
-        raise DatasetError(str(path), "no ratings", "<system>/primary.json, at least one", REMEDY)
+        raise DatasetError.plain(f"{path} holds no ratings, expected: <system>/primary.json, at least one; {REMEDY}")
     rows.sort(key=lambda row: (int(row[0]), *row[1:4]))
     return pd.DataFrame(rows, columns=list(HUMAN_COLUMNS))
 
@@ -160,7 +160,7 @@ def _parse_ratings(system: str, name: str, content: bytes) -> Iterator[tuple[str
     try:
         document: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(content)
     except ValueError as error:
-        raise DatasetError(name, str(error), "one JSON document") from error
+        raise DatasetError.plain(f"{name} is not valid ({error}), expected: one JSON document") from error
     for sample, workers in document.items():
         if not sample.isdecimal():
             raise DatasetError(name, sample, "numeric sample ids")
@@ -183,7 +183,7 @@ def _choose(ratings: pd.DataFrame, texts: Path, systems: Sequence[str] | None) -
     lacking = [system for system in chosen if system not in having]
     if lacking:
         remedy = f"complete the folder, or use only its systems: systems={sorted(having)}"
-        raise DatasetError(f"texts {texts}", f"no primary.en of {lacking}", "<system>/primary.en", remedy)
+        raise DatasetError.plain(f"{texts} lacks primary.en of {', '.join(lacking)}; {remedy}")
     return chosen
 
 
@@ -194,7 +194,7 @@ def _read_entries(file: Path, samples: Sequence[str]) -> dict[str, tuple[str, st
     try:
         root = ElementTree.parse(file).getroot()  # noqa: S314 - expat bounds entity expansion; a file of the user's own
     except ElementTree.ParseError as error:
-        raise DatasetError(str(file), str(error), "the XML file of the test set") from error
+        raise DatasetError.plain(f"{file} is not valid ({error}), expected: the XML file of the test set") from error
     entries = {}
     for entry in root.iter("entry"):
         triples = [triple.text or "" for triple in entry.iterfind("modifiedtripleset/mtriple")]
@@ -203,5 +203,5 @@ def _read_entries(file: Path, samples: Sequence[str]) -> dict[str, tuple[str, st
         entries[entry.get("eid", "").removeprefix("Id")] = ("\n".join(triples), reference)
     lacking = [sample for sample in samples if not entries.get(sample, ("", ""))[0]]
     if lacking:
-        raise DatasetError(str(file), f"no triples of Id{lacking[0]}", "an <entry> for each rated sample")
+        raise DatasetError.plain(f"{file} has no triples of Id{lacking[0]}, expected: an <entry> for each rated sample")
     return entries

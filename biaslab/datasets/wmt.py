@@ -67,7 +67,7 @@ def load(
         table = _only(table, column, wanted)
     pairs = list(dict.fromkeys(map(str, table["lp"])))
     if len(pairs) > 1:
-        raise InputError("pair", None, f"one of {', '.join(pairs)}", f"such as pair={pairs[0]!r}")
+        raise InputError.plain(f"pair is missing, expected: one of {', '.join(pairs)}; such as pair={pairs[0]!r}")
     table["score"] = [read_number(value, f"{file}, row {row}, column 'score'") for row, value in table["score"].items()]
     table["key"] = [text_key(*map(str, texts)) for texts in zip(table["src"], table["ref"], strict=True)]
     first = table.groupby(["key", "system", "mt"], sort=False)

@@ -190,8 +190,8 @@ class Stars(Design):
         blank = dataset.candidates["reference"].str.strip() == ""
         if self.reference and blank.any():
             row = dataset.candidates.loc[blank].iloc[0]
-            place = f"context {row['context_id']!r}, candidate {row['candidate_id']!r} has none"
-            raise InputError("reference", place, "a reference for every candidate, or reference=False")
+            place = f"context {row['context_id']!r}, candidate {row['candidate_id']!r} has no"
+            raise InputError.plain(f"{place} reference; give each one, or set reference=False")
         for item in items(dataset):
             shown = {
                 "source": item.context if self.source else "",
@@ -329,7 +329,7 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     scored = _scored(trials, dataset, scale)
     judges = sorted(set(scored["judge"]))
     if len(judges) > 1:
-        raise TrialsError("trials", f"scores of {', '.join(judges)}", "scores of one judge", "select one first")
+        raise TrialsError.plain(f"trials has scores of several judges: {', '.join(judges)}; select one first")
     require_one_condition(scored, _KEYS)
     keys = [*ITEM, "attribute"]
     labels = usable(scored).groupby(keys, sort=False)["label"].mean().reset_index()
@@ -338,7 +338,7 @@ def examples(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None = None)
     unknown = labelled["_merge"] != "both"
     if unknown.any():
         candidate = " / ".join(map(str, labelled.loc[unknown, keys].iloc[0]))
-        raise TrialsError("trials", candidate, "candidates of the data set")
+        raise TrialsError.plain(f"trials has scores of {candidate}, expected: candidates of the data set")
     rated = dataset.human.groupby(keys, sort=False)["score"].mean().rename("human")
     return labelled.join(rated, on=keys)[list(EXAMPLES)]
 
@@ -422,5 +422,5 @@ def _scored(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None) -> pd.D
     else:
         labels = [scale.unit(value) for value in mine["value"]]
     if mine.empty:
-        raise TrialsError("trials", "no scores of this data set", f"scores of candidates of {dataset.name}")
+        raise TrialsError.plain(f"trials has no scores of candidates of {dataset.name}")
     return mine.assign(label=labels)

@@ -57,7 +57,7 @@ class Evaluators:
 
     def __init__(self, folds: Sequence[Evaluator], held_out: Mapping[str, Sequence[int]]) -> None:
         if len({(e.attribute, e.settings.inputs) for e in folds}) != 1:
-            raise InputError("folds", len(folds), "evaluators of one attribute and with the same inputs")
+            raise InputError.plain("folds must be evaluators of one attribute and with the same inputs")
         self.folds = list(folds)
         self.held_out = {mark: tuple(numbers) for mark, numbers in held_out.items()}
 
@@ -169,7 +169,7 @@ class WeightedEvaluators:
         self, evaluators: Mapping[str, Evaluator | Evaluators], weights: Mapping[str, float] | None = None
     ) -> None:
         if not evaluators:
-            raise InputError("evaluators", "none", "at least one")
+            raise InputError.plain("evaluators is empty, expected: at least one")
         weights = dict.fromkeys(evaluators, 1.0) if weights is None else dict(weights)
         total = sum(weights.values())
         fits = set(weights) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in weights.values())
@@ -270,9 +270,9 @@ class EvaluatorJudge(BaseJudge):
             several = list(evaluators)
             evaluators = {each.attribute: each for each in several}
             if len(evaluators) < len(several):
-                raise InputError("evaluators", [each.attribute for each in several], "one for each attribute")
+                raise InputError.plain("evaluators share an attribute, expected: one for each attribute")
         if not evaluators:
-            raise InputError("evaluators", "none", "at least one")
+            raise InputError.plain("evaluators is empty, expected: at least one")
         self.evaluators: dict[str, AnyEvaluator] = dict(evaluators)
         inside = ",".join(f"{attribute}={each.id}" for attribute, each in sorted(self.evaluators.items()))
         self.id = f"{name}/{inside}"

@@ -146,9 +146,7 @@ def bias_inheritance(
     keys = [key for key in cells[0] if all(key in other for other in cells[1:])]
     if not keys:
         difference = where_apart(cells, columns, ROLES)
-        raise TrialsError(
-            "conditions", difference, "at least one common cell", "ask all judges under the same conditions"
-        )
+        raise TrialsError.plain(f"there is no common cell: {difference}; ask all under the same conditions")
     estimate = partial(quickly(probe).estimate, metrics=list(wanted))
     drawn = without_each(estimate, trials, columns, keys, f"{probe.name} without" if progress else "")
     rows: list[dict[str, Any]] = []
@@ -182,7 +180,7 @@ def _common(trials: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
         require_columns(frame, ("judge", "dataset", "context_id"), f"{role}'s trials")
         judges = sorted(set(frame["judge"]))
         if len(judges) != 1:
-            raise TrialsError(f"{role}'s trials", judges, "trials of one judge", "select one judge's rows")
+            raise TrialsError.plain(f"{role}'s trials have {len(judges)} judges; select the rows of one")
     return on_common_contexts(dict(zip(ROLES, trials, strict=False)))
 
 

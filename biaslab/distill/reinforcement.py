@@ -123,10 +123,10 @@ def reinforce(
     blank = trained.loc[trained["reference"].str.strip() == "", "context_id"]
     if settings.balance < 1 and len(blank):
         where = blank.iloc[0]
-        raise InputError("sources", f"context {where!r} without a reference", "references", "or set balance to 1")
+        raise InputError.plain(f"sources has no reference for context {where!r}; add it, or set balance to 1")
     both = set() if others is None else set(trained["context"]) & set(others["context"])
     if both:
-        raise InputError("held_out", f"{len(both)} training sources", "other sources")
+        raise InputError.plain(f"held_out has {len(both)} of the training sources")
     policy = load_policy(model, prompt, "float32", device)
     run = RiskRun(policy, trained, others, _as_function(reward, attribute), settings, str(getattr(reward, "id", "")))
     bar = {"desc": "minimum-risk training" if settings.objective == "mrt" else "REINFORCE", "unit": "step"}
@@ -466,7 +466,7 @@ class RiskRun(TrainingRun):
             arguments = zip(*((text, task.context, task.reference) for text, task in shown), strict=True)
             values[[bool(text) for text, _ in rows]] = np.asarray(self.reward(*arguments), float)
         if not np.isfinite(values).all():
-            raise InputError("reward", "a non-finite value", "a finite number for each text")
+            raise InputError.plain("reward must return a finite number for each text")
         return list(np.split(values, np.cumsum([len(outputs) for outputs in drawn])[:-1]))
 
     def _backward(

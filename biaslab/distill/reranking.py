@@ -121,7 +121,7 @@ def evaluate(
     """
     named = judges if isinstance(judges, Mapping) else {"": judges}
     if not named:
-        raise InputError("judges", "none", "at least one judge or scores frame")
+        raise InputError.plain("judges is empty, expected: at least one judge or scores frame")
     index = pd.MultiIndex.from_frame(candidates.candidates[list(ITEM)])
     columns: dict[str, Floats] = {}
     for name, judge in named.items():
@@ -132,7 +132,7 @@ def evaluate(
             if np.isnan(values).any():
                 where = ", ".join(map(str, index[int(np.isnan(values).argmax())]))
                 problem = f"no score of {where} by {label or 'the judge'}"
-                raise InputError("judges", problem, "a score of every candidate")
+                raise InputError.plain(f"there is {problem}; every candidate needs one")
             columns[label] = values
     return pd.DataFrame(columns, index=index)
 
@@ -192,12 +192,12 @@ def tune_weights(
     """
     table = evaluate(candidates, judges, attributes=attributes, reference=reference, store=store, progress=progress)
     if table.shape[1] < 2:
-        raise InputError("judges", f"{table.shape[1]} score", "at least two scores to weight")
+        raise InputError.plain("judges give only one score, so there is nothing to weight")
     if not isinstance(objective, pd.DataFrame):
         objective = scores(collect(Reward(reference=True), objective, candidates, store, progress))
     goal = evaluate(candidates, objective, progress=progress)
     if goal.shape[1] != 1:
-        raise InputError("objective", list(goal.columns), "one score per candidate", "choose one attribute")
+        raise InputError.plain(f"objective has several scores ({', '.join(map(str, goal))}); choose an attribute")
     values, goals = _blocks(table, goal.iloc[:, 0].to_numpy(float))
     weights, reached = search_weights(values, goals, seed)
     tuned = pd.Series(weights, index=table.columns, name="weight")
@@ -219,8 +219,7 @@ def _parts(frame: pd.DataFrame, name: str) -> Iterator[tuple[str, pd.DataFrame]]
     require_columns(frame, SCORES, "judges")
     scorers = frame[["scorer", "judge"]].drop_duplicates()
     if len(scorers) > 1:
-        remedy = "pass one frame each, by name"
-        raise InputError("judges", f"a frame of {len(scorers)} scorers", "scores of one scorer and judge", remedy)
+        raise InputError.plain(f"a frame of judges has {len(scorers)} scorers; pass one frame each, by name")
     groups = frame.groupby("attribute", sort=False)
     for attribute, group in groups:
         yield name if len(groups) == 1 else ": ".join(filter(None, (name, str(attribute)))), group

@@ -139,13 +139,13 @@ def source_frame(sources: Dataset | pd.DataFrame) -> pd.DataFrame:
     frame = sources.candidates if isinstance(sources, Dataset) else sources
     missing = [name for name in ("context_id", "context") if name not in frame]
     if missing:
-        raise InputError("sources", f"without {', '.join(missing)}", "a Dataset, or a frame with context_id, context")
+        raise InputError.plain(f"sources lack the columns {', '.join(missing)}; a Dataset has them")
     frame = frame.assign(reference=frame.get("reference", ""))
     frame = frame[["context_id", "context", "reference"]].drop_duplicates("context_id").reset_index(drop=True)
     blank = frame["context"].str.strip() == ""
     if blank.any() or frame.empty:
-        problem = f"context {frame.loc[blank, 'context_id'].iloc[0]!r} is blank" if len(frame) else "empty"
-        raise InputError("sources", problem, "a text for each source")
+        problem = f"source {frame.loc[blank, 'context_id'].iloc[0]!r} is blank" if len(frame) else "sources is empty"
+        raise InputError.plain(problem)
     return frame
 
 

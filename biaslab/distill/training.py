@@ -261,7 +261,7 @@ class Learning(TrainingRun):
         self._texts = [frame[name].tolist() for name in columns]
         for name, values in zip(columns, self._texts, strict=True):
             if any(not value.strip() for value in values):
-                raise InputError(name, "", f'a {name} for each example, or inputs other than "{settings.inputs}"')
+                raise InputError.plain(f'some examples have no {name}; choose inputs other than "{settings.inputs}"')
         self._labels = torch.tensor(frame["label"].to_numpy(np.float32), device=evaluator.encoder.device)
         self._train, self._validation = _split(frame, settings)
         evaluator.start_at(self._targets(self._train).mean(0))
@@ -381,7 +381,7 @@ def _split(frame: pd.DataFrame, settings: Settings) -> tuple[Ints, Ints]:
     size = max(round(settings.validation * len(contexts)), 1) if settings.validation else 0
     if size >= len(contexts):
         allowed = "at least two contexts, or validation=0"
-        raise InputError("examples", f"{len(contexts)} contexts", allowed, "annotate more sources")
+        raise InputError.plain(f"examples has {len(contexts)} contexts, expected: {allowed}; annotate more sources")
     drawn = np.random.default_rng(settings.seed).permutation(contexts)[:size]
     out = names.isin(drawn).to_numpy()
     return np.flatnonzero(~out), np.flatnonzero(out)
@@ -488,7 +488,7 @@ def scores_of(
             require_columns(examples, [given], "examples")
             values[at] = rows[given]
         elif attribute not in given:
-            raise InputError("given", sorted(given), f"an evaluator of {attribute}")
+            raise InputError.plain(f"given has no evaluator of {attribute}")
         else:
             values[at] = given[str(attribute)].score(*(rows[name].tolist() for name in ("text", "source", "reference")))
     whose = {"scorer": scorer, "judge": judge, "dataset": dataset.name}

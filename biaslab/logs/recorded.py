@@ -105,7 +105,7 @@ class RecordedJudge(BaseJudge):
         trials = trials if "opponent_id" in trials else trials.assign(opponent_id=None)
         missing = [name for name in _READ if name not in trials]
         if missing:
-            raise TrialsError("log", f"without {', '.join(missing)}", f"a frame with {', '.join(_READ)}")
+            raise TrialsError.plain(f"log lacks {', '.join(missing)}, expected: a frame with {', '.join(_READ)}")
         trials = _chosen(trials, where or {})
         self.partial, self._questions = partial, Questions(Knowledge(dataset), rated=False)
         self._contexts = _contexts(trials, dataset)
@@ -216,7 +216,7 @@ def rows_where(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
 def _chosen(trials: pd.DataFrame, where: Mapping[str, str]) -> pd.DataFrame:
     trials = rows_where(trials, where)
     if "label" in trials and trials["label"].notna().any():
-        raise InputError("log", "one row per label", "one row per judgement", "collect it with answer='text'")
+        raise InputError.plain("log has several rows per judgement, one per label; collect it with answer='text'")
     about = [name for name in _ABOUT if name in trials] + ["replicate"] + [n for n in ("scale", "order") if n in trials]
     repeated = trials[trials.duplicated(about, keep=False)]
     distinct = repeated.groupby(about, dropna=False)[["value", "status"]].nunique(dropna=False).max(axis=1)

@@ -304,7 +304,7 @@ def _filled(name: str, variables: Mapping[str, Any]) -> str:
     try:
         return _template(name).render({"adjective": adjective, **_ABSENT, **variables})
     except jinja2.UndefinedError as error:
-        raise InputError(f"template {name}", str(error), "all variables listed in its comment") from error
+        raise InputError.plain(f"template {name} needs all variables in its comment: {error}") from error
 
 
 def prepare(name: str, texts: tuple[str, ...], **variables: Any) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def whole_blocks(
     planned, at = trials[at >= 0], at[at >= 0]
     missing = [level for place, level in enumerate(wanted) if not (at == place).any()]
     if missing:
-        raise InputError(condition, missing, "conditions with judgements", "collect these conditions too")
+        raise InputError.plain(f"no judgements with {condition} {', '.join(map(str, missing))}; collect them too")
     item, first = number_items(planned)
     value, readable = planned["value"].to_numpy(float), has_value(planned)
     means = _means(item[readable], at[readable], value[readable], (len(first), len(wanted)))

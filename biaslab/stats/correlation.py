@@ -16,9 +16,10 @@ from scipy import stats
 
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, Inference, is_rounding, undefined, without_interval
+from biaslab.stats.frame import require_columns
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import Corrected, rating_error, too_unreliable
 from biaslab.stats.resample import (
@@ -130,13 +131,11 @@ def check_options(level: str, method: str) -> None:
 
 def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFrame:
     """Return the rows in which no score is missing; raise if a column is missing or a score is infinite."""
-    missing = [column for column in (*scores, *keys) if column not in frame.columns]
-    if missing:
-        raise TrialsError("frame column", missing, f"the columns {', '.join((*scores, *keys))}")
+    require_columns(frame, (*scores, *keys), "frame")
     scored = frame[frame[scores].notna().all(axis=1)]
     for column in scores:
         if np.isinf(scored[column].to_numpy(float)).any():
-            raise InputError(f"column {column!r}", math.inf, "finite numbers, or NaN if missing")
+            raise InputError.plain(f"column {column!r} has an infinite number; write NaN if it is missing")
     return scored
 
 

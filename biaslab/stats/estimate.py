@@ -114,7 +114,7 @@ def notes_of(row: Mapping[Any, Any]) -> dict[str, Note]:
     text, words = row.get("notes"), row.get("note")
     if not isinstance(text, str) and isinstance(words, str) and words.strip():
         remedy = "keep the column notes of estimates, or estimate again"
-        raise TrialsError("notes", text, f"the codes of the note {words!r}, as biaslab writes them", remedy)
+        raise TrialsError.plain(f"the note {words!r} has no code in the column notes; {remedy}")
     if not text or not isinstance(text, str):
         return {}
     try:

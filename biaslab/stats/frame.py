@@ -135,6 +135,7 @@ def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
         In the unit of the metric; equal to ``mde`` for a single test. NaN without a test or ``mde``, and if too few
         contexts can reach a sufficiently small p-value, whatever the effect.
     """
+    require_columns(estimates, (*FAMILY, "p_value", "q_value"), "estimates")
     tested = estimates["q_value"].notna().to_numpy()
     levels = critical_p(np.where(tested, estimates["p_value"].to_numpy(float), np.nan), _families(estimates))
     sizes = [
@@ -189,7 +190,7 @@ def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
         )
     missing = [column for column in wanted if column not in frame.columns]
     if missing:
-        raise TrialsError(what, f"without {', '.join(missing)}", f"a frame with the columns {', '.join(wanted)}")
+        raise TrialsError.plain(f"{what} lacks the columns {', '.join(map(str, missing))}")
 
 
 def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
@@ -261,7 +262,7 @@ def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> p
     conditions = [each for each in estimates.columns if each not in TRAILING]
     require_one_of("column", column, tuple(conditions))
     if estimates.duplicated(conditions).any():
-        raise InputError("estimates", "two rows of the same cell", "rows that differ in a condition")
+        raise InputError.plain("estimates has two rows of the same cell, expected: rows that differ in a condition")
     keys = [each for each in conditions if each != column]
     rows = []
     for _, group in estimates.groupby(keys, sort=False, dropna=False):

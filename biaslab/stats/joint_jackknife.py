@@ -134,9 +134,7 @@ def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.Data
     if len(common) < _FEWEST:
         of_each = "; ".join(f"{len(own)} of {name}" for name, own in zip(frames, names, strict=True))
         described = f"{len(common)} in common ({of_each})"
-        raise TrialsError(
-            "context_id", described, "at least two common contexts", "compare judgements of the same data"
-        )
+        raise TrialsError.plain(f"at least two common contexts are needed, not {described}")
     kept = [frame[frame["context_id"].isin(common)] for frame in frames.values()]
     return kept, len(set.union(*names)) - len(common)
 

@@ -262,7 +262,7 @@ class Ratio:
         """Return numerators and denominators of the contexts with a non-zero denominator, and their names."""
         sums, names = sum_by_context(self.context, self.numerator, self.denominator)
         if not np.isfinite(sums).all():
-            raise InputError("numerator, denominator", np.inf, "finite numbers, or NaN if missing")
+            raise InputError.plain("a number is infinite; write NaN if it is missing")
         entering = sums[:, 1] > 0
         sums, names = sums[entering], names[entering]
         return (sums / sums[:, 1:] if resampling.weights == "contexts" else sums), names

@@ -17,6 +17,7 @@ from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
+from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import (
     Corrected,
     RatingError,
@@ -173,8 +174,7 @@ def coefficient_by_t(value: float, error: float, contexts: int, level: float, me
 
 def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floats, Floats, list[str], pd.Series]:
     """Return outcome, variables, their names, and each row's context; without rows in which one of them is missing."""
-    if context not in frame.columns:
-        raise TrialsError("frame columns", list(frame.columns), f"the context column {context!r}")
+    require_columns(frame, (context,), "frame")
     outcome, _, terms = formula.partition("~")
     names = [name.strip() for name in (outcome, *terms.split("+"))]
     if not set(names) <= set(frame.columns):
@@ -186,7 +186,7 @@ def _read_formula(frame: pd.DataFrame, formula: str, context: str) -> tuple[Floa
             raise InputError("formula", formula, f"columns of numbers; {name} holds {rows[name].dtype}")
     y, x = rows[names[0]].to_numpy(float), rows[list(dict.fromkeys(names[1:]))].to_numpy(float)
     if not (np.isfinite(y).all() and np.isfinite(x).all()):
-        raise InputError("frame", math.inf, "finite numbers, or NaN if missing")
+        raise InputError.plain("frame has an infinite number; write NaN if it is missing")
     x = np.column_stack([np.ones(len(x)), x])
     return y, x, ["Intercept", *dict.fromkeys(names[1:])], rows[context].reset_index(drop=True)
 
@@ -498,9 +498,7 @@ def log_odds_at_equal(
     try:
         error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
     except ValueError as fault:
-        raise TrialsError(
-            "sides", str(fault), "both sides of each row: context_id, human and, if known, ratings"
-        ) from fault
+        raise TrialsError.plain(f"sides must have context_id, human and, if known, ratings: {fault}") from fault
 
     def at(shared: float) -> Estimate:
         if why_not := too_unreliable(error, shared):

@@ -34,6 +34,7 @@ from biaslab.stats.estimate import (
     settled,
     undefined,
 )
+from biaslab.stats.frame import require_columns
 from biaslab.stats.resample import (
     Resampling,
     Statistic,
@@ -76,6 +77,7 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha(frame), 4)
     0.9412
     """
+    require_columns(scores, (annotator, score), "scores")
     keys = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
     if _pairable(scores, level, keys, annotator, score, keys[0]).why_undefined:
         return math.nan
@@ -200,8 +202,7 @@ def alpha_difference(
 
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:
-    if context not in scores.columns:
-        raise TrialsError("scores columns", list(scores.columns), f"the context column {context!r}")
+    require_columns(scores, (context,), "scores")
     named = [c for c in scores.columns if c not in (annotator, score)] if units is None else list(units)
     return list(dict.fromkeys([context, *named]))
 
@@ -211,19 +212,16 @@ def _pairable(
 ) -> _Rated:
     """Return the ratings of units that have at least two."""
     require_one_of("level", level, get_args(Measurement))
-    wanted = (*units, annotator, score)
-    missing = [column for column in wanted if column not in scores.columns]
-    if missing:
-        raise TrialsError("scores columns", missing, f"the columns {', '.join(map(repr, wanted))}")
+    require_columns(scores, (*units, annotator, score), "scores")
     scored = scores[scores[score].notna()]
     values = scored[score].to_numpy(float)
     if np.isinf(values).any():
-        raise InputError(f"score column {score!r}", math.inf, "finite numbers, or NaN if missing")
+        raise InputError.plain(f"column {score!r} has an infinite number; write NaN if it is missing")
     unit, who = number_items(scored, units)[0], number_items(scored, [annotator])[0]
     rating = unit * (who.max(initial=0) + 1) + who
     if len(np.unique(rating)) < len(rating):
         first = scored[pd.Series(rating).duplicated().to_numpy()].iloc[0][[*units, annotator]].to_dict()
-        raise TrialsError("scores", first, "one score per unit and annotator", "pass the columns of the unit")
+        raise TrialsError.plain(f"scores has several scores of {first}; pass the columns of the unit")
     kept = np.bincount(unit)[unit] > 1
     where, firsts = number_items(scored, [context])
     names = pd.Index(scored[context].iloc[firsts])
@@ -414,7 +412,7 @@ class Crossed:
         if self.scores.ndim != _TWO or len(self.context) != len(self.scores):
             raise InputError("scores", self.scores.shape, "one row per item, one column per condition")
         if not np.isfinite(self.scores).all():
-            raise InputError("scores", "NaN", "items scored under every condition")
+            raise InputError.plain("scores holds NaN, expected: items scored under every condition")
 
     @property
     def contexts(self) -> int:
@@ -924,7 +922,7 @@ def read_ratings(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
     annotator = np.array([name for _, who in parsed for name in who], object)[at]
     sums = np.bincount(item, score, len(frame))
     if (np.abs(sums - counts * human)[counts > 0] > _ROUNDED * np.abs(sums).max(initial=1.0)).any():
-        raise TrialsError("column 'ratings'", "ratings whose mean is not the human score", "all ratings of the item")
+        raise TrialsError.plain("the mean of some ratings is not the human score; column 'ratings' needs all")
     return pd.DataFrame({"item": item, "annotator": annotator, "score": score})
 
 
@@ -933,7 +931,5 @@ def _parse(ratings: str, annotators: str) -> tuple[list[str], list[str]]:
     scores = ratings.split()
     names = annotators.split() or [str(position) for position in range(len(scores))]
     if len(names) != len(scores):
-        raise TrialsError(
-            "column 'annotators'", "a different number of annotators than ratings", "one annotator per rating"
-        )
+        raise TrialsError.plain("column 'annotators' does not name one annotator per rating")
     return scores, names

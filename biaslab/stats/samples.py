@@ -639,7 +639,7 @@ def thought_variance(
         raise InputError("logprobs", levels.shape, "the shape (items, thoughts, labels), with at least two thoughts")
     top = levels.max(axis=2, keepdims=True)
     if not np.isfinite(top).all():
-        raise InputError("logprobs", "a thought without any probability", "thoughts with a label that has probability")
+        raise InputError.plain("logprobs has a thought in which no label has probability")
     worth = np.eye(levels.shape[2])[0] if values is None else np.asarray(values, float)
     if worth.shape != levels.shape[2:]:
         raise InputError("values", values, f"one number for each of {levels.shape[2]} labels")

@@ -109,7 +109,7 @@ class TrialsFile:
         wanted = list(self.columns if columns is None else columns)
         missing = [name for name in wanted if name not in self.columns]
         if missing:
-            raise TrialsError("columns", missing, f"some of {', '.join(self.columns)}")
+            raise TrialsError.plain(f"there is no column {', '.join(missing)}; there are {', '.join(self.columns)}")
         repeated = [name for name in self._text if name != "key"] if categorical else []
         with self._opened(repeated) as file:
             frame: pd.DataFrame = file.read(wanted).to_pandas(split_blocks=True, self_destruct=True)

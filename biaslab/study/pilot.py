@@ -190,7 +190,7 @@ def _unvarying(rows: pd.DataFrame, planned: int, whose: str, metric: str) -> Unv
     if known.empty:
         why = "; ".join(dict.fromkeys(filter(None, rows["note"].astype(str)))) or "no variation between contexts"
         remedy = f"note on {metric}: {why}"
-        raise InputError("pilot", whose, "trials of at least 6 contexts with variation between them", remedy)
+        raise InputError.plain(f"{whose} needs at least 6 contexts with variation between them; {remedy}")
     entering = known["n_contexts"].to_numpy(float)
     unseen = np.array([unseen_share(int(n), level) for n, level in zip(entering, known["ci_level"], strict=True)])
     reach = np.maximum(known["ci_high"] - known["estimate"], known["estimate"] - known["ci_low"]) / unseen

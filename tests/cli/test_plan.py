@@ -24,6 +24,11 @@ def said(*words):
     return done.output
 
 
+def test_plan_correct_points_to_plan_labels(capsys):
+    assert main(["plan", "correct"]) == 2
+    assert "biaslab plan-labels" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_it_prints_what_the_package_plans():
     data = bl.load_dataset("graded")

@@ -38,7 +38,7 @@ def test_an_item_is_shown_and_verdicts_are_written_and_read_back(mine, tmp_path,
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (MINE.replace("{answer_2}", ""), "without the candidate shown second"),
+        (MINE.replace("{answer_2}", ""), "does not show the candidate shown second"),
         (MINE.replace("{question}", "{rubric}"), "variable is 'rubric'"),
         (MINE.replace("[[2]]", "[[1]]x"), "contain each other"),
     ],

@@ -84,7 +84,7 @@ def test_hub_converts_the_records_it_is_served():
         ("mteb/summeval", None, "test", None),
         ("Salesforce/rose", "xsum", "data", "refs/convert/parquet"),
     ]
-    with pytest.raises(DatasetError, match=r"row 1, column 'fluency' is 1, allowed: 2 scores"):
+    with pytest.raises(DatasetError, match=r"row 1 has 1 scores of fluency, not 2"):
         hub.load(fetch=lambda *_: [hub_record(fluency=[3.0])])
 
 
@@ -104,7 +104,7 @@ def test_any_data_set_of_the_hub_loads_through_columns():
     assert "somebody/summaries" in data.provenance
     own = hub.load(name="mteb/summeval", provenance="mine", **options)  # with columns it is as any other
     assert (asked[1], own.provenance) == (("mteb/summeval", None, "test", None), "mine")
-    with pytest.raises(DatasetError, match=r"column 'sumary' is 'missing', allowed: .* article, by, summary, rating"):
+    with pytest.raises(DatasetError, match=r"column 'sumary' is missing, .* article, by, summary, rating"):
         hub.load(name="somebody/summaries", **options | {"columns": columns | {"text": "sumary"}})
     with pytest.raises(DatasetError, match="row 2, column 'quality' is 4, allowed: a number from 0 to 3"):
         hub.load(name="a/b", scale=(0, 3), **options | {"fetch": lambda *_: [*reversed(fetch())]})

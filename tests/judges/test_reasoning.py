@@ -303,14 +303,14 @@ def test_other_errors_are_not_taken_for_refusals(said):
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (400, "Could not finish the message because max_tokens or model output limit was reached"),
         (404, "The model `seed-oss` does not exist or is unknown"),
     ],
 )
-def test_nothing_is_learnt_from_a_retry_that_fails(status, said):
-    connection, refusals = Answers(said, status), Refusals("judge", (), 1.0)
+def test_failed_retry_leaves_request_fields_unchanged(status, message):
+    connection, refusals = Answers(message, status), Refusals("judge", (), 1.0)
     with pytest.raises(ServerError, match=f"HTTP {status}"):
         asyncio.run(refusals.send(connection, "/chat/completions", BODY))
     assert len(connection.bodies) == 2

@@ -81,7 +81,7 @@ def test_a_log_without_any_test_of_a_bias_says_so(make_row):
 
 
 def test_a_frame_of_something_else_is_refused():
-    with pytest.raises(TrialsError, match="without judge"):
+    with pytest.raises(TrialsError, match="lacks the columns judge"):
         page(pd.DataFrame({"estimate": [1.0]}))
 
 

@@ -58,7 +58,7 @@ def test_missing_trials_raise_a_warning_with_their_count():
 
 
 def test_condition_without_judgements_is_refused():
-    with pytest.raises(InputError, match="'d'"):
+    with pytest.raises(InputError, match="order d"):
         whole_blocks(frame([("ok", 1.0)] * 6), "order", (*LEVELS, "d"), "shift")
 
 

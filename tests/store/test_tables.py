@@ -77,10 +77,10 @@ def test_other_keys_are_kept_as_they_are(trials, tmp_path):
 def test_no_such_file_or_column(file, tmp_path):
     with pytest.raises(InputError, match=r"trials is .*a Parquet file of trials"):
         PROBE.estimate(tmp_path / "none.parquet")
-    with pytest.raises(TrialsError, match="some of probe, judge"):
+    with pytest.raises(TrialsError, match="there are probe, judge"):
         file.to_pandas(["values"])
     file.to_pandas(["judge", "dataset"]).to_parquet(tmp_path / "few.parquet")
-    with pytest.raises(TrialsError, match="without attribute, template"):
+    with pytest.raises(TrialsError, match="lacks the columns attribute, template"):
         PROBE.estimate(tmp_path / "few.parquet")
 
 

@@ -289,8 +289,8 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
     drawn = resampling or Resampling()
     scores = _of_lists(trials) if trials["ratings"].fillna("").ne("").any() else _of_rows(trials)
     if scores["annotator"].nunique() < 2:
-        raise InputError("annotators", scores["annotator"].unique().tolist(), "ratings by at least two people",
-                         "map ratings=FIELD,FIELD,… or, with one rating per row, judge=FIELD")  # fmt: skip
+        remedy = "map ratings=FIELD,FIELD,… or, with one rating per row, judge=FIELD"
+        raise InputError.plain(f"ratings by at least two people are needed; {remedy}")
     rows: list[dict[str, Any]] = []
     for names, cell in scores.groupby(list(_HUMAN_CELL), sort=False):
         where = dict(zip(_HUMAN_CELL, names, strict=True)) | {"judge": "humans"}

@@ -458,6 +458,8 @@ def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
         whole = pa.table(table) if isinstance(table, ArrowTable) else interchange.from_dataframe(table)
         frame: pd.DataFrame = whole.to_pandas()
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
-        allowed = f"a table that Arrow can read ({str(error).partition(chr(10))[0]})"
-        raise InputError("path", type(table).__name__, allowed, "convert it to a pandas.DataFrame") from error
+        why = str(error).partition("\n")[0]
+        raise InputError.plain(
+            f"Arrow cannot read the {type(table).__name__} ({why}); convert it with pandas"
+        ) from error
     return frame

@@ -40,7 +40,7 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     """
     human = dataset.human
     if human.empty:
-        raise InputError("dataset", dataset.name, "a data set with human scores")
+        raise InputError.plain(f"dataset {dataset.name} has no human scores")
     whole = (human["score"] % 1 == 0).all()
     written = human["score"].map("{:g}".format if whole else repr)
     numbers = pd.factorize(human["annotator"])[0].astype(str)

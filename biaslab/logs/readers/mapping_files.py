@@ -81,7 +81,7 @@ def make_mapping(mapping: Mapping[str, Any] | str | Path | TableFunction | None)
     if mapping is not None and not isinstance(mapping, Mapping):
         allowed = "columns of trials with their fields, a TOML file, or a function of a data frame"
         remedy = 'such as {"context_id": "question", "judge": "=me"}'
-        raise InputError("mapping", type(mapping).__name__, allowed, remedy)
+        raise InputError.plain(f"mapping has the type {type(mapping).__name__}, expected: {allowed}; {remedy}")
     return _made(dict(mapping or {}), "mapping")
 
 
@@ -208,7 +208,7 @@ def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
     table = pd.json_normalize(list(chain.from_iterable(rows.records for rows in chunks)))
     result = function(table.set_axis(pd.Index(lines, name=unit)))
     if not isinstance(result, pd.DataFrame):
-        raise InputError("mapping", type(result).__name__, "a function that returns a pandas.DataFrame")
+        raise InputError.plain(f"mapping returned a {type(result).__name__}, not a pandas.DataFrame")
     kept = result.index.isin(lines).all()
     start = 0
     for rows in read_frame(result, log):

@@ -317,21 +317,20 @@ def explain(reading: LogReading, path: object) -> None:
         Always.
     """
     source = str(path) if isinstance(path, str | Path) else "a table"
-    wanted = "a log with at least one judgement"
     if reading.files:
         problem = next(filter(None, map(first_problem, reading.logs)), None)
         reasons = "; ".join({reason: None for log in reading.logs for reason in log.left_out})
         left_out = f"every record was left out{reasons and ': '}{reasons}"
-        raise InputError("path", source, wanted, problem or left_out)
+        raise InputError.plain(f"{source} has no judgement: {problem or left_out}")
     if reading.fields:
-        allowed = "a log of a known format (`biaslab.logs.readers.available`), or a table with a mapping"
-        raise InputError("path", source, allowed, _of_unknown_format(reading))
+        known = "`biaslab.logs.readers.available` lists the known ones"
+        raise InputError.plain(f"{source} has an unknown format ({known}); {_of_unknown_format(reading)}")
     if len(reading.empty) == 1:
-        raise InputError("path", source, wanted, next(iter(reading.empty.values())))
+        raise InputError.plain(f"{source} has no judgement: {next(iter(reading.empty.values()))}")
     if not reading.empty:
-        raise InputError("path", source, wanted, "it contains no file")
+        raise InputError.plain(f"{source} contains no file")
     reasons = "; ".join(f"{name}: {why}" for name, why in list(reading.empty.items())[:_SHOWN])
-    raise InputError("path", source, wanted, f"none of its {len(reading.empty)} files has a record ({reasons})")
+    raise InputError.plain(f"none of the {len(reading.empty)} files of {source} has a record ({reasons})")
 
 
 def lines_of(refusal: Refusal, sample: Rows, mapping: LogMapping) -> str:

@@ -94,7 +94,7 @@ class Log:
         """
         if self.strict:
             where = f"{self.file}, {self.unit} {line}"
-            raise TrialsError(where, reason, "a well-formed line", "omit strict to skip such lines")
+            raise TrialsError.plain(f"{where} is malformed: {reason}; omit strict to skip such lines")
         self.problems.append(Problem(self.file, line, reason))
 
 

@@ -117,9 +117,9 @@ def require_readable(trials: pd.DataFrame) -> None:
     >>> require_readable(pd.DataFrame({"status": ["ok", "unparsable", "unparsable"]}))
     Traceback (most recent call last):
     ...
-    biaslab.core.errors.UnreadableLogError: log is '2 of 3 not read: 2 replies', allowed: a log of which at least half \
-can be read, because the readable rest may be a biased selection; biaslab.logs.readers.summary.explain_unread(trials) \
-suggests how to read them
+    biaslab.core.errors.UnreadableLogError: most of the log was not read (2 of 3 not read: 2 replies), \
+and the readable rest may be a biased selection; biaslab.logs.readers.summary.explain_unread(trials) suggests how to \
+read them
     """
     if unread_share(trials) <= HALF:
         return
@@ -127,8 +127,8 @@ suggests how to read them
     remedy = "biaslab.logs.readers.summary.explain_unread(trials) suggests how to read them"
     if first is not None and not trials["status"].isin(_UNREAD).any():
         remedy = f"repair the file: {first[0]}, line {first[1]}: {first[2]}"
-    allowed = "a log of which at least half can be read, because the readable rest may be a biased selection"
-    raise UnreadableLogError("log", describe_unread(trials), allowed, remedy)
+    why = "the readable rest may be a biased selection"
+    raise UnreadableLogError.plain(f"most of the log was not read ({describe_unread(trials)}), and {why}; {remedy}")
 
 
 def describe_unread(trials: pd.DataFrame) -> str:

@@ -62,7 +62,7 @@ class Comparisons:
         """
         one, two, chance = np.asarray(first, np.intp), np.asarray(second, np.intp), np.asarray(p, float)
         if not (one.shape == two.shape == chance.shape and one.ndim == 1):
-            raise InputError("comparisons", (one.shape, two.shape, chance.shape), "first, second and p of equal length")
+            raise InputError.plain(f"first, second and p differ in shape: {one.shape}, {two.shape}, {chance.shape}")
         places = np.concatenate([one, two])
         if len(places) and not 0 <= places.min() <= places.max() < len(names):
             raise InputError("first and second", (places.min(), places.max()), f"indices from 0 to {len(names) - 1}")
@@ -245,14 +245,14 @@ def read_trials(trials: pd.DataFrame) -> ComparisonTrials:
     """Extract comparisons like `comparisons_of`, and link them to the trials."""
     require_columns(trials, _COLUMNS, "trials")
     if trials["opponent_id"].isna().any():
-        raise TrialsError("trials", "a row without opponent_id", "comparisons of two candidates only")
+        raise TrialsError.plain("trials has a row without opponent_id, which is no comparison")
     contexts, context_names = pd.factorize(trials["context_id"])
     shown = [trials[name].to_numpy(object) for name in ("candidate_id", "opponent_id")]
     codes, names = pd.factorize(np.concatenate(shown))
     keys, place = np.unique(np.tile(contexts, 2) * max(len(names), 1) + codes, return_inverse=True)
     candidates = place.reshape(2, -1)
     if (candidates[0] == candidates[1]).any():
-        raise TrialsError("trials", "a candidate compared with itself", "comparisons of two different candidates")
+        raise TrialsError.plain("trials has a comparison of a candidate with itself")
     status = trials["status"].to_numpy(object)
     value = np.where(status == "tie", 0.5, without_rounding(trials["value"]))
     usable = ((status == "ok") | (status == "tie")) & ~np.isnan(value)

@@ -172,7 +172,7 @@ def fit_remedy(comparisons: Comparisons, debiasing: Debiasing) -> Remedy:
     if debiasing not in _FITS:
         raise InputError("debiasing", debiasing, f"one of {', '.join(_FITS)}")
     if not len(comparisons) and debiasing != "swap-average":
-        raise InputError("comparisons", 0, "at least one, to fit a remedy")
+        raise InputError.plain("there are no comparisons to fit a remedy on")
     return _FITS[debiasing](comparisons)
 
 
@@ -290,10 +290,8 @@ def content_free(trials: pd.DataFrame) -> Reweighting:
     shown = trials[trials["opponent_id"].notna()] if "opponent_id" in trials else trials
     for name in _ONE:
         if name in shown and len(several := shown[name].dropna().unique()) > 1:
-            raise InputError(name, ", ".join(map(str, several)), f"one {name}", "select the rows of one")
+            raise InputError.plain(f"{name} has several values: {', '.join(map(str, several))}; select one")
     estimate = dark_log_odds(shown)
     if math.isnan(estimate.estimate):
-        raise InputError(
-            "trials", estimate.note, "identical pairs with verdicts for both positions", "collect more of them"
-        )
+        raise InputError.plain(f"the remedy cannot be fitted ({estimate.note}); collect more identical pairs")
     return Reweighting(_bounded(-estimate.estimate))

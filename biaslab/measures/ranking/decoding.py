@@ -509,7 +509,7 @@ def rank(trials: pd.DataFrame, decoding: Decoding = "win-ratio", debiasing: Debi
                 columns[name] = read.of_candidates(cell[both[0]], cell[both[1]])
         frames.append(pd.DataFrame(columns))
     if not frames:
-        raise TrialsError("trials", "no rows", "at least one comparison")
+        raise TrialsError.plain("trials has no rows, expected: at least one comparison")
     return pd.concat(frames, ignore_index=True)
 
 
@@ -518,7 +518,7 @@ def human_of(trials: pd.DataFrame, read: ComparisonTrials, human: pd.DataFrame |
     if human is None:
         return read.of_candidates(trials["human"], trials["opponent_human"]).astype(float)
     if attribute not in human:
-        raise InputError("human", list(human.columns), f"a frame with a column {attribute}")
+        raise InputError.plain(f"human lacks the column {attribute}")
     comparisons = read.comparisons
     index = pd.MultiIndex.from_arrays([comparisons.context_id, comparisons.candidate_id])
     return human[attribute].reindex(index).to_numpy(float)
@@ -592,7 +592,7 @@ def fit_conditionals(comparisons: Comparisons) -> Conditionals:
     """
     decided = comparisons.hard().decided()
     if not len(decided):
-        raise InputError("comparisons", 0, "at least one decision")
+        raise InputError.plain("comparisons has only ties, expected: at least one decision")
     floor = 0.5 / len(decided)
     twins = decided.twins
     both = twins >= 0

@@ -131,12 +131,10 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     frame = frame.sort_values(["context_id", "replicate", "list_order", "place"], kind="stable")
     keys = ["context_id", "replicate"]
     if frame.duplicated([*keys, "list_order", "place"]).any():
-        raise TrialsError("trials", "a duplicate position", "one row per context, replicate, order and position")
+        raise TrialsError.plain("trials repeats a position of the same list and replicate")
     size = frame.groupby(keys)["value"].transform("size").to_numpy()
     if (size > orders * k).any() or (frame.groupby([*keys, "list_order"])["place"].transform("size") != k).any():
-        raise TrialsError(
-            "trials", "lists of different lengths", f"lists of {k} candidates", "estimate them separately"
-        )
+        raise TrialsError.plain("trials has lists of different lengths; estimate them separately")
     read = (frame["status"] == "ok") & frame["value"].notna()
     whole = read.groupby([frame[key] for key in keys]).transform("all").to_numpy() & (size == orders * k)
     kept = frame[whole]
@@ -409,7 +407,7 @@ def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty:
         raise InputError("penalty", penalty, "a number above 0")
     blocks = list_blocks(trials, "Plackett-Luce")
     if not len(blocks.context):
-        raise InputError("trials", "no complete list", "lists that were read in all their orders")
+        raise InputError.plain("trials has no list that was read in all its orders")
     keys, names = _number_candidates(trials, blocks.context, blocks.who)
     k = blocks.k
     who, value = keys.reshape(-1, k), blocks.value.reshape(-1, k)
@@ -543,11 +541,7 @@ def _permutation(ranked: Any, n: int) -> list[int]:
     except (TypeError, ValueError):
         places = []
     if sorted(places) != list(range(n)):
-        raise InputError(
-            "ranker",
-            f"a function that returned {ranked!r}",
-            f"a function that returns each index from 0 to {n - 1} once",
-        )
+        raise InputError.plain(f"ranker returned {ranked!r}, expected: each index from 0 to {n - 1} once")
     return places
 
 
@@ -641,11 +635,11 @@ def window_effect(orders: pd.DataFrame) -> pd.DataFrame:
     """
     missing = [name for name in ("context_id", "list", "candidate_id", "place", "rank") if name not in orders]
     if missing:
-        raise InputError("orders", missing, "a frame with context_id, list, candidate_id, place and rank")
+        raise InputError.plain(f"orders lacks the columns {', '.join(missing)}")
     by = orders.groupby(["context_id", "candidate_id"])
     centred = orders.assign(**{name: orders[name] - by[name].transform("mean") for name in ("place", "rank")})
     if not centred["place"].any():
-        raise InputError("orders", "one position per candidate", "candidates that start at several positions")
+        raise InputError.plain("each candidate of orders must start at several positions")
     codes, names = pd.factorize(centred["context_id"])
     rho, spread = np.empty(len(names)), np.empty(len(names))
     for code in range(len(names)):

@@ -226,7 +226,7 @@ def _unordered(trials: pd.DataFrame) -> tuple[Ints, Bools, int]:
     if (ordered[1:] == ordered[:-1]).any():
         repeated = trials.iloc[int(pd.Series(order).duplicated().to_numpy().argmax())]
         row = ", ".join(f"{name} {repeated[name]}" for name in ("context_id", *PAIR[1:4]))
-        raise TrialsError("trials", f"duplicate {row}", "one row per pair, order and replicate")
+        raise TrialsError.plain(f"trials repeats {row}, expected: one row per pair, order and replicate")
     return keys, swapped, most
 
 

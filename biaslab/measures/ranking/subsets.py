@@ -183,7 +183,7 @@ def _replay(
     for k, rows in enumerate(parts):
         size = int(borders[k + 1] - borders[k])
         if size < 2:
-            raise TrialsError("trials", f"context {every.context_id[borders[k]]}", "at least 2 candidates per context")
+            raise TrialsError.plain(f"trials has only one candidate in context {every.context_id[borders[k]]}")
         place = np.full((size, size), -1)
         place[every.first[rows] - borders[k], every.second[rows] - borders[k]] = rows
         own = int(np.random.default_rng([*seed, k]).integers(2**31))

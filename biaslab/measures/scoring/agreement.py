@@ -184,7 +184,7 @@ def agreement_difference(
 def _with_each(datasets: Mapping[str, Dataset], estimate: Callable[[Dataset], pd.DataFrame]) -> pd.DataFrame:
     """Estimate agreement with each of several ratings of the same candidates, one row group per rating."""
     if not datasets:
-        raise InputError("dataset", "none", "at least one data set")
+        raise InputError.plain("dataset is missing, expected: at least one data set")
     parts = [estimate(one).assign(agreement_with=name) for name, one in datasets.items()]
     return pd.concat(parts, ignore_index=True)
 
@@ -220,12 +220,14 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
     for number, scores in enumerate(parts, start=1):
         strangers = set(scores["dataset"]) - {dataset.name}
         if strangers:
-            raise TrialsError("scores of the data set", sorted(strangers), dataset.name)
+            raise TrialsError.plain(f"scores are of {', '.join(sorted(strangers))}, not of {dataset.name}")
         _once_each(scores)
         known = pd.MultiIndex.from_frame(items[list(ITEM)])
         unknown = ~pd.MultiIndex.from_frame(scores[list(ITEM)]).isin(known)
         if unknown.any():
-            raise TrialsError("scores", scores.loc[unknown, list(ITEM)].iloc[0].tolist(), "candidates of the data set")
+            raise TrialsError.plain(
+                f"scores contain {scores.loc[unknown, list(ITEM)].iloc[0].tolist()}, which is not in the data set"
+            )
         column = "score" if number == 1 else f"score_{number}"
         items = items.merge(scores[[*ITEM, "score"]].rename(columns={"score": column}), on=list(ITEM), how="left")
     return items
@@ -236,7 +238,7 @@ def _once_each(scores: pd.DataFrame) -> None:
     twice = scores.duplicated(list(ITEM))
     if twice.any():
         which = scores.loc[twice, list(ITEM)].iloc[0].tolist()
-        raise TrialsError("scores", f"{which} twice", "one score per candidate", "select one condition first")
+        raise TrialsError.plain(f"scores contain {which} twice; select one condition first")
 
 
 def _own_human(scores: pd.DataFrame) -> pd.DataFrame:
@@ -281,7 +283,7 @@ def _only(scores: pd.DataFrame, name: str) -> dict[str, str]:
     require_columns(scores, SCORES[1:], name)
     whose = scores.reindex(columns=["scorer", "judge", "dataset"], fill_value="").drop_duplicates()
     if len(whose) != 1:
-        raise TrialsError(name, f"scores of {len(whose)} scorers", "the scores of one", "select one first")
+        raise TrialsError.plain(f"{name} has scores of {len(whose)} scorers; select one first")
     return {str(key): str(value) for key, value in whose.iloc[0].items()}
 
 
@@ -328,7 +330,7 @@ def system_accuracy(scores: pd.DataFrame, dataset: Dataset, resampling: Resampli
     resampling = resampling or Resampling()
     require_columns(scores, SCORES, "scores")
     if (dataset.candidates["system"].str.strip() == "").any():
-        raise TrialsError("candidates of the data set", "one without a system", "a system for every candidate")
+        raise TrialsError.plain("dataset has a candidate without a system")
     rows: list[dict[str, Any]] = []
     names = list(SCORES[:4])
     for values, group in scores.groupby(names, sort=False):

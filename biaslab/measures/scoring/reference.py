@@ -103,7 +103,7 @@ def compared_with(dataset: Dataset, against: Against | None = None) -> tuple[Aga
     if blank[where].any():
         rows = dataset.candidates.loc[blank[where], ["context_id", "candidate_id"]]
         problem = f"context {rows.iloc[0, 0]!r}, candidate {rows.iloc[0, 1]!r} has no {where}"
-        raise InputError("dataset", problem, f"a {where} for every candidate")
+        raise InputError.plain(f"{problem}; every candidate needs one")
     return where, dataset.candidates[_COLUMNS[where]].tolist()
 
 

@@ -153,7 +153,7 @@ def require_one_condition(trials: pd.DataFrame, keys: Sequence[str]) -> None:
     twice = trials.duplicated([*keys, "replicate"])
     if twice.any():
         duplicate = " ".join(map(str, trials.loc[twice, list(keys)].iloc[0]))
-        raise TrialsError("trials", f"two scores of one replicate ({duplicate})", "one condition", "select one first")
+        raise TrialsError.plain(f"trials has several scores of {duplicate}; select one condition first")
 
 
 def scored(
@@ -496,7 +496,7 @@ def written_steps(trials: pd.DataFrame) -> dict[str, list[str]]:
     require_columns(trials, ("attribute", "status", "reply"), "trials")
     if (unread := trials.loc[trials["status"] != "ok", "attribute"].tolist()) or trials.empty:
         allowed = "a list of at least two steps for each attribute"
-        raise TrialsError("trials", f"no steps for {', '.join(unread) or 'any attribute'}", allowed)
+        raise TrialsError.plain(f"trials has no steps for {', '.join(unread) or 'any attribute'}, expected: {allowed}")
     return {str(name): parse_steps(str(text)) for name, text in zip(trials["attribute"], trials["reply"], strict=True)}
 
 

@@ -86,7 +86,7 @@ class TextEdit:
         """Apply the change to a text, or to a candidate's name; an edit that reads the context waits for `given`."""
         edited = text if self.reads == "context" else self.change(text)
         if not isinstance(edited, str):
-            raise InputError(f"edit {self.name}", edited, "a function from text to text")
+            raise InputError.plain(f"edit {self.name} returned {edited!r}, expected: a function from text to text")
         return edited
 
     def given(self, context: str) -> TextEdit:
@@ -411,7 +411,7 @@ def from_table(
     frame = table if isinstance(table, pd.DataFrame) else _read(Path(table))
     form, by_kind = _kinds(frame)
     if kind is None and len(by_kind) > 1:
-        raise InputError("kind", None, f"one of {', '.join(by_kind)}", "the table contains several edits: choose one")
+        raise InputError.plain(f"the table contains several edits; choose kind among {', '.join(by_kind)}")
     chosen = next(iter(by_kind)) if kind is None else kind
     require_one_of("kind", chosen, tuple(by_kind))
     looked_up = by_kind[chosen]
@@ -445,7 +445,9 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
         if isinstance(text, str) and isinstance(edited, str) and edited.strip():
             by_kind.setdefault(str(kind), {}).setdefault(text, edited)
     if not by_kind:
-        raise InputError("table", sorted(columns), _FORMATS, "with text and edited text in at least one row")
+        raise InputError.plain(
+            f"the table lacks pairs of texts, expected: {_FORMATS}, not {', '.join(sorted(columns))}"
+        )
     return form, by_kind
 
 

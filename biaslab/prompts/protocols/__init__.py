@@ -334,9 +334,7 @@ class Protocol:
             misread = f"{read:g}" if status in ("ok", "tie") else status
             remedy = "give the form of a reply, with {} for the verdict: writes='Rating: [[{}]]'"
             misreading = f"{text!r}, written for {value:g} and read as {misread}"
-            raise InputError(
-                "protocol", misreading, "replies that are read back as the value they were written for", remedy
-            )
+            raise InputError.plain(f"protocol misreads its own reply, {misreading}; {remedy}")
 
     def require_list_round_trip(self) -> None:
         """Raise `InputError` unless replies that are written are parsed correctly."""
@@ -582,7 +580,7 @@ class Protocol:
 
     def _require_one_value(self, other: str) -> None:
         if isinstance(self.reader, Places):
-            raise InputError("protocol", "a list", "a pair or a score", f"a list has one value per position: {other}")
+            raise InputError.plain(f"the protocol shows a list, which has one value per position: {other}")
 
     @property
     def places(self) -> Places:
@@ -594,7 +592,7 @@ class Protocol:
             If the protocol does not show a list.
         """
         if not isinstance(self.reader, Places):
-            raise InputError("protocol", type(self.reader).__name__, "one of the form list", 'choose form="list"')
+            raise InputError.plain('protocol does not show a list, expected: one of the form list; choose form="list"')
         return self.reader
 
     def list_labels(self, k: int) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def _marks(text: str) -> TemplateArguments | None:
 def _scale_of(text: str) -> tuple[int, int]:
     match = _SPAN.search(text)
     if match is None:
-        raise InputError("scale", None, "a scale stated in the text, such as (1-5)", "pass scale='1-5'")
+        raise InputError.plain("scale is not stated in the text, expected: one such as (1-5); pass scale='1-5'")
     return int(match[1]), int(match[2])
 
 
@@ -357,7 +357,7 @@ def _toml(path: Path, text: str) -> TemplateArguments:
         remedy = "make the Protocol in Python, and name it as python:module:object"
         raise InputError(key, arguments[key], "an argument in Python: a file names no code", remedy)
     if "template" not in arguments:
-        raise InputError("template", None, f"a template or template_file in {path.name}")
+        raise InputError.plain(f"template is missing, expected: a template or template_file in {path.name}")
     if isinstance(arguments.get("scale"), list):
         arguments["scale"] = tuple(arguments["scale"])
     return arguments

@@ -712,8 +712,7 @@ class Function(VerdictReader):
         require_verdicts(self.verdicts, "examples")
         for text, value in self.verdicts:
             if self.find(text) != [value]:
-                misread = f"a function that reads {text!r} as {self.find(text)}"
-                raise InputError("parse", misread, f"one that reads it as {value}")
+                raise InputError.plain(f"parse reads {text!r} as {self.find(text)}, expected: {value}")
 
     def find(self, text: str) -> list[float]:
         """Return what the function finds."""

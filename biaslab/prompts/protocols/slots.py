@@ -109,7 +109,7 @@ class SlotText:
         """
         missing = [name for name in self.slots if name not in values]
         if missing:
-            raise InputError("template", f"a slot {missing[0]} without a value", f"values for {', '.join(self.slots)}")
+            raise InputError.plain(f"slot {missing[0]} of the template has no value")
         if self.syntax == "jinja2":
             return _render(self.source, values)
         return "".join(str(values[part]) if i % 2 else part for i, part in enumerate(self._parts))
@@ -150,8 +150,8 @@ def _parse(source: str) -> nodes.Template:
     try:
         return _environment().parse(source)
     except jinja2.TemplateSyntaxError as error:
-        raise InputError(
-            "template", f"line {error.lineno}: {error.message}", "a Jinja2 template", 'or choose syntax="braces"'
+        raise InputError.plain(
+            f'template fails in line {error.lineno}: {error.message}; for one without Jinja2, choose syntax="braces"'
         ) from error
 
 
@@ -164,7 +164,7 @@ def _render(source: str, values: Mapping[str, object]) -> str:
     try:
         return _compiled(source).render(values)
     except (jinja2.UndefinedError, SecurityError, TypeError, ValueError, ArithmeticError) as error:
-        raise InputError("template", f"{type(error).__name__}: {error}", "a Jinja2 template that renders") from error
+        raise InputError.plain(f"template cannot be rendered ({type(error).__name__}: {error})") from error
 
 
 LONGEST_SCALE = 1000
@@ -296,7 +296,7 @@ def require_candidates(form: str, variables: Sequence[tuple[str, str]]) -> None:
             remedy = f'name the slot: variables={{"SLOT": "{source}"}}'
             if form == "list":
                 remedy = "one slot shows all: use {candidates}, or loop over it in Jinja2"
-            raise InputError("template", f"without the {who}", f"a slot for each candidate; {slots}", remedy)
+            raise InputError.plain(f"template does not show the {who} ({slots}); {remedy}")
 
 
 def require_no_verdicts(*arguments: object) -> None:
@@ -349,10 +349,8 @@ def reader_of(
         return LabelReader(meanings)
     if isinstance(scale, str):
         return FreeScore(scale)
-    raise InputError(
-        "verdicts", None, "the meaning of replies: verdicts, a pattern, a JSON path, a function or a scale",
-        'such as verdicts={"[[A]]": 1, "[[B]]": 0}, or scale="1-5"',
-    )  # fmt: skip
+    remedy = 'give verdicts={"[[A]]": 1, "[[B]]": 0}, a pattern, a JSON path, a function or scale="1-5"'
+    raise InputError.plain(f"the meaning of replies is missing; {remedy}")
 
 
 def points_of(form: str, reader: VerdictReader, scale: str | tuple[float, float] | None) -> tuple[float, ...]:
@@ -364,7 +362,7 @@ def points_of(form: str, reader: VerdictReader, scale: str | tuple[float, float]
             raise InputError("verdicts", reader.points, "probabilities that the first wins: 1, 0, and 0.5 for a tie")
         return reader.points
     if form == "pair":
-        raise InputError("verdicts", None, 'the meaning of replies, such as verdicts={"A": 1, "B": 0}')
+        raise InputError.plain('the meaning of replies is missing; give verdicts, such as {"A": 1, "B": 0}')
     if isinstance(scale, str):
         return scale_named(scale).values
     if scale is None:

@@ -146,14 +146,14 @@ def test_bad_members(members):
     cases = [
         ([one], {}, InputError, "at least two judges"),
         (one, {}, InputError, "one frame each"),
-        ([one, one], {}, InputError, "different judges"),
-        ([one, pd.concat([one, two])], {}, InputError, "each frame of one"),
+        ([one, one], {}, InputError, "all different"),
+        ([one, pd.concat([one, two])], {}, InputError, "one judge each"),
         ([one, two.assign(context_id="elsewhere")], {}, TrialsError, "no judgements in common"),
         ([one, two.drop(columns="status")], {}, TrialsError, "status"),
         ([one, two.assign(samples=3.0)], {}, TrialsError, "biaslab.Panel"),
         ([one, two], {"weights": [1.0]}, InputError, "2 numbers"),
         ([one, two], {"weights": [1.0, -1.0]}, InputError, "at least 0"),
-        ([one, two], {"weights": {"0": [1, 1]}}, InputError, "weights for every context"),
+        ([one, two], {"weights": {"0": [1, 1]}}, InputError, "weights lack"),
         ([one, two], {"weights": "best"}, InputError, "learned"),
     ]
     for given, options, error, says in cases:

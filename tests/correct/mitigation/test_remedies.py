@@ -141,7 +141,7 @@ def test_a_prior_without_content_takes_the_position_bias_out(population, leaning
 
 
 def test_a_prior_of_another_judge_or_attribute_is_refused(population, leaning):
-    with pytest.raises(InputError, match="without content"):
+    with pytest.raises(InputError, match="no readable judgement"):
         content_free_prior(nothing(population))(leaning)
 
 
@@ -283,9 +283,9 @@ def test_bad_input(leaning, long):
     with pytest.raises(InputError, match="at least one"):
         remedies([])
     several = pd.concat([leaning, leaning.assign(judge="another")])
-    with pytest.raises(InputError, match="one judge"):
+    with pytest.raises(InputError, match="several judges"):
         measured(POSITION, "first_position_rate", several, order_averaging)
-    with pytest.raises(InputError, match="also in before"):
+    with pytest.raises(InputError, match="shares no context"):
         measured(POSITION, "first_position_rate", leaning, leaning.assign(context_id="elsewhere"))
     with pytest.raises(TrialsError, match="words"):
         length_regression(long.drop(columns="words"))

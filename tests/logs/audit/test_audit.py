@@ -454,9 +454,8 @@ def test_a_path_and_a_plain_table_are_audited_as_a_log_is(tmp_path):
 
 @pytest.mark.parametrize("given", [None, 3, "no.csv", "", [], pd.DataFrame(), pd.DataFrame({"a": [1]}), print])
 def test_audit_refuses_other_types_and_lists_allowed(given):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"path is|a table has"):
         bl.audit(given)
-    assert caught.value.allowed
 
 
 @pytest.mark.parametrize("options", [{"human": "graded"}, {"only": 3}, {"only": ["no"]}, {"resampling": 100}])

@@ -68,10 +68,8 @@ def test_a_malformed_row_of_a_table_is_named_as_a_row():
      PAIRS.set_axis(list("aabcd"), axis=1), PAIRS.T],
 )  # fmt: skip
 def test_read_judgements_refuses_other_types(given):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"path.* is|a table has|Arrow cannot read"):
         bl.read_judgements(given)
-    assert caught.value.allowed
-    assert caught.value.remedy
 
 
 @pytest.mark.parametrize("wrong", [3, [], np.nan, print, pd.DataFrame({"a": [1]})], ids=str)
@@ -95,7 +93,7 @@ def test_wrong_options_are_refused(name, wrong):
 def test_empty_file_error_gives_the_reason(tmp_path, name, text, reason, capsys):
     file = tmp_path / name
     file.write_text(text)
-    with pytest.raises(InputError, match=f"at least one judgement; {reason}") as caught:
+    with pytest.raises(InputError, match=f"no judgement: {reason}") as caught:
         bl.read_judgements(file)
     assert "alpaca_eval" not in str(caught.value)
     assert main(["audit", str(file)]) == 2
@@ -103,12 +101,12 @@ def test_empty_file_error_gives_the_reason(tmp_path, name, text, reason, capsys)
 
 
 def test_empty_folders_say_so(tmp_path):
-    with pytest.raises(InputError, match="at least one judgement; it contains no file"):
+    with pytest.raises(InputError, match="contains no file"):
         bl.read_judgements(tmp_path)
     (tmp_path / "a.csv").write_text("")
     (tmp_path / "b.pdf").write_bytes(b"%PDF-1")
     with pytest.raises(
-        InputError, match=r"none of its 2 files has a record \(a.csv: it is empty; b.pdf: it is not a log"
+        InputError, match=r"none of the 2 files of .* has a record \(a.csv: it is empty; b.pdf: it is not a log"
     ):
         bl.read_judgements(tmp_path)
 

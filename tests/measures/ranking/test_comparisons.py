@@ -102,7 +102,7 @@ def test_values_of_candidates_follow_them(graded):
     [
         ((["a", "b"], [0], [2], [0.5]), "indices"),
         ((["a", "b"], [0], [1], [1.5]), "probabilities"),
-        ((["a", "b"], [0, 1], [1], [0.5]), "equal length"),
+        ((["a", "b"], [0, 1], [1], [0.5]), "differ in shape"),
     ],
 )
 def test_bad_comparisons_are_refused(arguments, words):
@@ -158,7 +158,7 @@ def test_pairs_in_both_orders_and_no_others(rows):
 
 def test_a_repeated_judgement_is_named():
     row = ("k", "a", "b", 0, 0.9, "ok")
-    with pytest.raises(TrialsError, match="duplicate context_id k, candidate_id a, opponent_id b"):
+    with pytest.raises(TrialsError, match="repeats context_id k, candidate_id a, opponent_id b"):
         both_orders(frame_of([row, row]), "test")
 
 

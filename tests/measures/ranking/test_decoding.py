@@ -371,5 +371,5 @@ def test_a_candidate_that_always_wins_has_a_finite_worth():
 def test_bad_input_is_refused(rankings):
     with pytest.raises(InputError, match="penalty"):
         fit_plackett_luce(trials_of(rankings), penalty=0.0)
-    with pytest.raises(InputError, match="no complete list"), pytest.warns(bl.core.errors.MissingDataWarning):
+    with pytest.raises(InputError, match="no list that was read"), pytest.warns(bl.core.errors.MissingDataWarning):
         fit_plackett_luce(trials_of(rankings).assign(status="refused"))

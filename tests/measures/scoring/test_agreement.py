@@ -158,8 +158,8 @@ def test_constant_scores_have_no_agreement():
     [
         (lambda f: pd.concat([f, f.head(1)]), TrialsError, "twice"),
         (lambda f: f.assign(candidate_id="q"), TrialsError, "twice|candidates of the data set"),
-        (lambda f: f.head(1).assign(candidate_id="q"), TrialsError, "candidates of the data set"),
-        (lambda f: f.assign(dataset="e"), TrialsError, "allowed: d"),
+        (lambda f: f.head(1).assign(candidate_id="q"), TrialsError, "not in the data set"),
+        (lambda f: f.assign(dataset="e"), TrialsError, "not of d"),
         (lambda f: f.assign(attribute="charm"), InputError, "charm"),
         (lambda f: f.drop(columns="score"), TrialsError, "score"),
     ],
@@ -271,9 +271,9 @@ def test_several_scorers_have_a_row_each(data):
 
 
 def test_missing_systems_and_columns_are_named(data):
-    with pytest.raises(TrialsError, match="a system for every candidate"):
+    with pytest.raises(TrialsError, match="without a system"):
         system_accuracy(frame(data), replace(data, candidates=data.candidates.assign(system="")), QUICK)
-    with pytest.raises(TrialsError, match="without"):
+    with pytest.raises(TrialsError, match="lacks the columns scorer"):
         system_accuracy(frame(data).drop(columns="scorer"), data, QUICK)
     alone = replace(data, candidates=data.candidates.assign(system="S"))
     assert "fewer than two systems" in system_accuracy(frame(data), alone, QUICK)["note"].item()

@@ -220,7 +220,7 @@ def test_scores_are_means_of_readable_replicates():
     trials = trials.assign(probe="g_eval", judge="j", dataset="d", attribute="a", context_id="c")
     found = scores(trials).set_index("candidate_id")["score"]
     assert found.to_dict() == pytest.approx({"x": 3.0, "y": 5.0, "z": math.nan}, nan_ok=True)
-    with pytest.raises(TrialsError, match="two scores of one replicate"):
+    with pytest.raises(TrialsError, match="several scores of"):
         scores(pd.concat([trials, trials.head(1)]))
     with pytest.raises(TrialsError, match="replicate"):
         scores(trials.drop(columns="replicate"))

@@ -62,9 +62,9 @@ WHY_NOT = {
     "fastchat/judge_prompts.jsonl": "allowed: one of pair-v2",
     "prometheus2/absolute.json": "allowed: one of ABSOLUTE_PROMPT",
     "judgebench/arena_hard_judge_prompt.jinja2": "the meaning of replies",
-    "judgebench/arena_hard_judge_system_notie.jinja2": "without the candidate",
-    "llmbar/auxiliary/Metrics.txt": "without the candidate",
-    "llmbar/auxiliary/Reference.txt": "without the candidate",
+    "judgebench/arena_hard_judge_system_notie.jinja2": "does not show the candidate",
+    "llmbar/auxiliary/Metrics.txt": "does not show the candidate",
+    "llmbar/auxiliary/Reference.txt": "does not show the candidate",
     "openai_evals/fact.yaml": "or give verdicts",
 }
 
@@ -505,7 +505,7 @@ def test_reply_cut_off_between_verdicts_has_none():
     [
         ([{"role": "judge", "content": "x"}], "role is 'judge'"),
         ([{"role": "user", "content": [{"text": "x"}]}], "a content that is a text"),
-        ({"messages": "x"}, "without the candidate"),
+        ({"messages": "x"}, "does not show the candidate"),
     ],
 )
 def test_messages_that_cannot_be_sent_are_refused(tmp_path, document, message):

@@ -204,7 +204,7 @@ def test_a_pattern_says_what_a_reply_looks_like(pattern, text):
 WRONG = {
     "no slot for the second": (("{question} {answer_a}",), {"verdicts": BRACKETS}, "shown second"),
     "the first one twice": (("{answer_a} {answer_a}",), {"verdicts": BRACKETS}, "shown second"),
-    "no candidate": (("{question}", "score"), {"scale": "1-5"}, "without the candidate"),
+    "no candidate": (("{question}", "score"), {"scale": "1-5"}, "does not show the candidate"),
     "a variable that is not used": ((PAIR,), {"verdicts": BRACKETS, "variables": {"q": "context"}}, "variables is 'q'"),
     "a value that is not used": ((PAIR,), {"verdicts": BRACKETS, "values": {"rubric": "x"}}, "values is 'rubric'"),
     "overlapping verdicts": ((PAIR,), {"verdicts": {"good": 1, "not good": 0}}, "contain each other"),
@@ -389,7 +389,7 @@ def test_a_list_that_cannot_be_read_is_refused_when_it_is_made(options, message)
 
 
 def test_list_without_candidates_or_of_wrong_length_is_refused():
-    with pytest.raises(InputError, match="without the candidates"):
+    with pytest.raises(InputError, match="does not show the candidates"):
         bl.Protocol.from_template("{question}", "list")
     with pytest.raises(InputError, match="2 to 20 in one prompt"):
         protocol().candidates(["text"] * 21)

@@ -362,7 +362,7 @@ def test_invalid_options_are_refused(study, given, what):
 
 
 def test_other_frames_are_refused(study):
-    with pytest.raises(TrialsError, match="without value, status"):
+    with pytest.raises(TrialsError, match="lacks the columns value, status"):
         bl.show(study[0].drop(columns=["value", "status"]))
     with pytest.raises(TrialsError, match="empty"):
         bl.show(study[0].head(0))
