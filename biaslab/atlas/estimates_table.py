@@ -259,7 +259,7 @@ def read_contribution(file: Path) -> Contribution:
     if not whole or set(_OF_SOURCE) - set(source) or set(_OF_LOG) - set(log) or source["name"] != file.stem:
         raise _refused(file, f"an object with source, named as the file ({', '.join(_OF_SOURCE)}), judges and log")
     if not file.with_suffix(".csv").is_file():
-        raise _refused(file, f"one with its estimates in {file.stem}.csv beside it")
+        raise _refused(file, f"one with its estimates in {file.stem}.csv next to it")
     estimates = _checked_table(file.with_suffix(".csv"))
     return Contribution(source, tuple(judges), log, str(facts.get("biaslab", "")), estimates)
 

@@ -1,4 +1,4 @@
-"""Printed numbers beside ours: which are comparable, and one page that opens to how both are computed.
+"""Printed numbers next to ours: which are comparable, and one page that opens to how both are computed.
 
 *Their replies, our estimator, their number.* Printed numbers are in `biaslab.published`, our estimates in
 `biaslab.atlas.estimates`; this module matches them, and says which are comparable.
@@ -181,7 +181,7 @@ class ReplicationPage(Page):
 
 
 def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:
-    """Show printed numbers beside ours; each pair opens to how both are computed, and how to compute ours again.
+    """Show printed numbers next to ours; each pair opens to how both are computed, and how to compute ours again.
 
     Parameters
     ----------

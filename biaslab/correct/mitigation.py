@@ -686,8 +686,8 @@ def pooled(
     --------
     >>> rows = pd.DataFrame({"dataset": "d", "context_id": ["a", "b"], "candidate_id": "x", "opponent_id": "y"})
     >>> rows = rows.assign(attribute="overall", status="ok", tokens=9)
-    >>> said = [rows.assign(judge=str(n), value=values) for n, values in enumerate(([1.0, 0.0], [1.0, 1.0]))]
-    >>> pooled(said)[["judge", "value", "status", "tokens"]].to_numpy().tolist()
+    >>> members = [rows.assign(judge=str(n), value=values) for n, values in enumerate(([1.0, 0.0], [1.0, 1.0]))]
+    >>> pooled(members)[["judge", "value", "status", "tokens"]].to_numpy().tolist()
     [['panel of 2', 1.0, 'ok', 18], ['panel of 2', 0.5, 'tie', 18]]
     """
     same = aligned(members)
@@ -815,8 +815,8 @@ def learned_weights(members: Sequence[pd.DataFrame], folds: int = 10) -> dict[st
     >>> rows = [(str(c), str(k), float(k)) for c in range(8) for k in range(3)]
     >>> rows = pd.DataFrame(rows, columns=["context_id", "candidate_id", "human"]).assign(opponent_id=None)
     >>> rows = rows.assign(dataset="d", attribute="a", status="ok")
-    >>> said = [rows.assign(judge=str(n), value=rows["human"] * (1 - n) + 2) for n in (0, 1)]
-    >>> learned_weights(said, folds=4)["3"]
+    >>> members = [rows.assign(judge=str(n), value=rows["human"] * (1 - n) + 2) for n in (0, 1)]
+    >>> learned_weights(members, folds=4)["3"]
     (1.0, 0.0)
     """
     require_whole("folds", folds, 2)

@@ -35,7 +35,7 @@ NoteCode = Literal[
     "by_construction", "depends_on_condition", "depends_on_reliability", "depends_on_shared_error", "few_contexts",
     "few_differ", "no_variation", "tipping_point", "unbounded",
 ]  # fmt: skip
-#: The words of each note, with its values. That a value is certain by construction is said by its method.
+#: The words of each note, with its values. That a value is certain by construction follows from its method.
 NOTE_WORDS: Mapping[NoteCode, str] = {
     "by_construction": "",
     "depends_on_condition": "missing judgements depend on {condition} (p = {p_value:.2g})",
@@ -220,7 +220,7 @@ def unvarying(
 
     With bounds the interval is Clopper and Pearson's, counting each context as one trial: up to a share 1 −
     (α/2)^(1/G) of contexts may differ without any being observed, and they may lie at either bound. That is
-    conservative. Without bounds nothing can be said about them, and the interval has zero width, unless there are too
+    conservative. Without bounds they are unknown, and the interval has zero width, unless there are too
     few contexts to reject a null: then it is extended to the null.
 
     With a null, bounds and a p-value that is not NaN, the test matches the interval: 2 (1 − r)^G, where r is the share

@@ -188,9 +188,10 @@ def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
         raise TrialsError(
             what, frame, f"a frame with the columns {', '.join(wanted)}", "create one: pandas.DataFrame(…)"
         )
-    missing = [column for column in wanted if column not in frame.columns]
+    missing = [str(column) for column in wanted if column not in frame.columns]
     if missing:
-        raise TrialsError.plain(f"{what} lacks the columns {', '.join(map(str, missing))}")
+        columns = f"{', '.join(missing)}, expected: a frame with the columns {', '.join(map(str, wanted))}"
+        raise TrialsError.plain(f"{what} lacks the columns {columns}")
 
 
 def warn_missing(what: str, missing: int, planned: int, why: str) -> None:

@@ -55,7 +55,7 @@ _ATTRIBUTES = {"semantic equivalence": "semantics", "overall quality": "overall"
 #: UniEval's coherence.
 _OF_TOPICALCHAT = {"coherence": "understandability", "continuity": "coherence"}
 _USUAL = "summeval"
-#: Liusie et al.'s table of agreement by data set; ``graded`` is beside SummEval.
+#: Liusie et al.'s table of agreement by data set; ``graded`` is next to SummEval.
 _AGREEMENT = {"summeval": 1, "graded": 1, "podcast": 2, "topicalchat": 3, "webnlg": 4, "webnlg_2017": 4}
 #: Beginnings of its rows, and of the names of the same scorers here.
 _SCORERS = {
@@ -160,7 +160,7 @@ def of_scorers(agreement: pd.DataFrame, dataset: str) -> pd.DataFrame:
     -------
     pandas.DataFrame
         The printed rows as `load` returns them, with the loaders' attribute names and ``value`` as a fraction. Further
-        columns: ``scorer``, the scorer of the frame that is set beside the row, missing if there is none (and a row
+        columns: ``scorer``, the scorer of the frame that is compared with the row, missing if there is none (and a row
         for each if there are several); ``label``, such as "Table 1". No rows if the paper has no such data set.
 
     Raises

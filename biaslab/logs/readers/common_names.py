@@ -63,7 +63,7 @@ CONTEXT = ("question_id", "prompt_id", "instruction_id", "query_id", "context_id
 #: Those of `CONTEXT` that hold what was asked itself.
 ASKED = ("question", "q", "instruction", "query", "prompt", "user_prompt", "source", "src", "document",
          "article", "input", "doc", "problem", "post", "passage", "dialogue")  # fmt: skip
-#: Words beside one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
+#: Words next to one of a known name that change nothing: ``user_input``, ``actual_output``, ``prompt text``.
 _PLAIN = frozenset(["text", "texts", "full", "user", "original", "actual", "evaluated", "generated", "inference",
                     "final", "llm", "model", "bot", "student", "predicted", "the", "raw", "string", "content", "value",
                     "request", "case", "asked", "shown", "message", "test", "node", "span", "trace"])  # fmt: skip

@@ -208,7 +208,7 @@ _DECIMAL = {
     "\t": re.compile(r"^(?![-+]?[1-9]\d{0,2},\d{3}$)([-+]?\d+),(\d+)$"),
 }
 _NOT_JSON = (ValueError, RecursionError)
-#: Names that promptfoo repeats, beside the outputs of each provider.
+#: Names that promptfoo repeats, next to the outputs of each provider.
 _REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])
 
 

@@ -253,7 +253,7 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
         expression = _split_fields(rows, name, parse_expression(name, expression_text))
         _require_fields(rows, name, expression)
         if name in LISTS and expression.compared:
-            lists[name] = [[said or ""] for said in expression.greater(rows)]
+            lists[name] = [[label or ""] for label in expression.greater(rows)]
         elif name in LISTS and expression.constant is None:
             parts = [_raw(rows, expression, field) for field in expression.fields]
             lists[name] = [_listed(several) for several in zip(*parts, strict=True)]

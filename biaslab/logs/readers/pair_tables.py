@@ -115,7 +115,7 @@ def _unclear_labels(refusal: Refusal, people: Sequence[str], judged: bool, entri
             return refusal
         labels = {"fields": list(people if judged else people[1:]), "values": reading["values"]}
         one = {} if judged else {"judge": f"={people[0]}", "winner": {**reading, "field": people[0]}}
-        as_judge = "" if judged else f", to audit {people[0]} as a judge beside the others"
+        as_judge = "" if judged else f", to audit {people[0]} as a judge next to the others"
         options.append(
             (f"{assumption}{as_judge}", entries | one | ({"preference": labels} if labels["fields"] else {}))
         )
@@ -430,9 +430,9 @@ def measure_of_sides(table: LogTable, shown: tuple[str, str, int], entries: Entr
                         f"{name} has two ranks", (("if the best comes first, or has the lower rank", lower),)
                     )
                 greater = {**entries, "winner": f"{name}.0 > {name}.1"}
-                said = f"{name} has a number for each side"
+                reason = f"{name} has a number for each side"
                 alone = _scored_in_lists(name, entries)
-                return Refusal(said, (("if the judge saw both, and the higher one wins", greater), *alone))
+                return Refusal(reason, (("if the judge saw both, and the higher one wins", greater), *alone))
     if shown[2] == named.CHOSEN:
         judged = [name for name in named.first_named(free, _CHOSEN_WINS) if _within(table, name, 0, 1)]
         judged = judged or [name for name in free if "correct" in named.tokens(name) and _within(table, name, 0, 1)]
@@ -456,7 +456,7 @@ def _of_agreement(table: LogTable, name: str) -> Entries:
 
 
 def _scored_in_lists(name: str, entries: Entries) -> list[tuple[str, Entries]]:
-    """Return the reading of a list of two scores beside a list of two answers, each of which the judge saw alone."""
+    """Return the reading of a list of two scores next to a list of two answers, each judged on its own."""
     answers = str(entries["candidate_id"]).rpartition(".")[0]
     if not answers or str(entries["opponent_id"]).rpartition(".")[0] != answers:
         return []
@@ -511,16 +511,16 @@ def _of_both(table: LogTable, one: str, two: str, entries: Entries) -> Entries |
         empty = zip(table.columns[one], table.columns[two], *marked, strict=True)
         if all(any(value and measure_of(value) for value in row) for row in empty):
             return greater
-        said = f"{one} and {two} are both 0 in some rows, and no column marks this as a tie"
-        return Refusal(said, (("if it is one", entries | greater),))
-    said = f"{one} and {two} are numbers for each side"
+        reason = f"{one} and {two} are both 0 in some rows, and no column marks this as a tie"
+        return Refusal(reason, (("if it is one", entries | greater),))
+    reason = f"{one} and {two} are numbers for each side"
     both = ("if the judge saw both, and the higher one wins", entries | greater)
-    return Refusal(said, (both, *_scored_alone(table, (one, two), entries)))
+    return Refusal(reason, (both, *_scored_alone(table, (one, two), entries)))
 
 
 def _scored_alone(table: LogTable, columns: tuple[str, str], entries: Entries) -> list[tuple[str, Entries]]:
     """Return the reading of each side's scores as those of answers that the judge saw alone, if they have a scale."""
-    made: Entries = {name: said for name, said in entries.items() if name in ("context_id", "judge", "template")}
+    made: Entries = {name: value for name, value in entries.items() if name in ("context_id", "judge", "template")}
     if not all(set(named.tokens(name)) & named.SCORE for name in columns) or add_scale(table, made, columns):
         return []
     table.notes.pop()  # the note applies only to a table that is read
@@ -539,8 +539,8 @@ def _of_one(table: LogTable, names: Sequence[str], place: int) -> Entries | None
             continue
         if all(value.lower() in ("true", "false") for value in table.present(name)):
             won, lost = ("first", "second") if one in words else ("second", "first")
-            said = {value: won if value.lower() == "true" else lost for value in sorted(set(table.present(name)))}
-            return {"winner": {"field": name, "values": said}}
+            values = {value: won if value.lower() == "true" else lost for value in sorted(set(table.present(name)))}
+            return {"winner": {"field": name, "values": values}}
         return {"p_first": name if one in words else {"field": name, "values": {"0": "1", "1": "0"}}}
     return None
 

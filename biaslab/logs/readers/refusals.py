@@ -248,8 +248,8 @@ def _list_mapping(
     highest = max((item for record in records for item in record.get(name) or [] if item is not None), default=0)
     scale = next((scale for top, scale in _SCALES.items() if top >= highest), "=LOW-HIGH")
     entries = {"explode": name, "context_id": ", ".join([context, *about, f"{name}#"])}
-    said = f"if {name} holds a judge's scores of each part of an item"
-    return said, {**entries, **_score_mapping(context, rest), "score": name,
+    reason = f"if {name} holds a judge's scores of each part of an item"
+    return reason, {**entries, **_score_mapping(context, rest), "score": name,
                                                "judge": f"={name}", "scale": scale,
                                                "context_id": entries["context_id"]}  # fmt: skip
 
@@ -260,7 +260,7 @@ def _of_samples(lists: Sequence[str], parts: Sequence[tuple[str, Entries]]) -> t
         return ()
     (name,), ((_, entries),) = lists, parts
     item = str(entries["context_id"]).removesuffix(f", {name}#")
-    rest = {column: said for column, said in entries.items() if column != "judge"} | {"context_id": item}
+    rest = {column: value for column, value in entries.items() if column != "judge"} | {"context_id": item}
     return ((f"if {name} holds the scores of several judges", rest | {"judge": f"{name}#"}),
             (f"if {name} holds repetitions by one judge", rest | {"replicate": f"{name}#"}))  # fmt: skip
 

@@ -111,13 +111,13 @@ def _text_and_system_columns(table: LogTable, columns: _Columns) -> tuple[list[s
 
 
 def _agents(table: LogTable, scores: Sequence[str]) -> list[str]:
-    """Return the columns of who gave a score, in its object: ``rating.agent`` beside ``rating.value``."""
+    """Return the columns of who gave a score, in its object: ``rating.agent`` next to ``rating.value``."""
     heads = {name.rpartition(".")[0] for name in scores} - {""}
     return [f"{head}.agent" for head in sorted(heads) if f"{head}.agent" in table.names]
 
 
 def _judge_beside(table: LogTable, scores: Sequence[str]) -> Entries:
-    """Return the mapping of the judge that stands in the object of the only score."""
+    """Return the mapping of the judge in the object of the only score."""
     agents = _agents(table, scores)
     if len(agents) != 1 or len(scores) != 1:
         return {}
@@ -443,7 +443,7 @@ def unclear_scores(table: LogTable, columns: Sequence[str]) -> Refusal | None:
     judges = [name for name in columns if is_judge(name)]
     if plain and judges:
         options = ((f"if {plain[0]} is people's", {"ratings": plain[0]}), (f"only {plain[0]}", {"score": plain[0]}))
-        return Refusal(f"{plain[0]} may be people's or a judge's, beside {', '.join(judges)}", options)
+        return Refusal(f"{plain[0]} may be people's or a judge's, next to {', '.join(judges)}", options)
     whose = Counter((judge_name(name) if is_judge(name) else "", attribute_of(table, name)) for name in columns)
     twice = [
         name for name in columns if whose[judge_name(name) if is_judge(name) else "", attribute_of(table, name)] > 1
@@ -519,16 +519,16 @@ def _of_decimal_commas(table: LogTable, entries: Entries, name: str) -> Refusal 
     texts = {value for value in table.valued(name) if not NUMERAL.fullmatch(value)}
     if not texts or not all(_COMMA.fullmatch(text) for text in texts):
         return None
-    said = f"{name} has numbers with commas, such as {min(texts)}"
+    reason = f"{name} has numbers with commas, such as {min(texts)}"
     values = sorted(set(table.valued(name)), key=lambda text: float(text.replace(",", ".")))
     numbers = {value: value.replace(",", ".") for value in values}
     if len(numbers) > FEW:
-        return Refusal(f"{said}: replace the commas by points, or save the file with semicolons between its fields")
+        return Refusal(f"{reason}: replace the commas by points, or save the file with semicolons between its fields")
     ends = next((f"=1-{top}" if float(numbers[values[0]]) >= 1 else f"=0-{top}" for top in (1, 5, 10, 100)
                  if float(numbers[values[-1]]) <= top), None)  # fmt: skip
     scale = {} if "scale" in table.given or ends is None else {"scale": ends}
     entries = {**entries, "score": {"field": name, "values": numbers}, **scale}
-    return Refusal(said, (("if they are decimal commas", entries),))
+    return Refusal(reason, (("if they are decimal commas", entries),))
 
 
 def _scales_of_texts(table: LogTable, name: str) -> list[str]:

@@ -350,7 +350,7 @@ def _is_asked(name: str) -> bool:
 
 
 PLAIN = frozenset({"judge", "llm", "the", "final", "model", "auto", "evaluator", "grader"})
-"""Words beside "score" that name no attribute."""
+"""Words next to "score" that name no attribute."""
 
 _SCORES = named.SCORE | {"metrics", "metric", "feedback", "evals", "evaluations"}
 _REASONS = frozenset(["reason", "reasons", "reasoning", "rationale", "explanation", "justification", "critique",
@@ -515,8 +515,8 @@ def _scale(table: LogTable, scores: Sequence[str]) -> str | Refusal:
         if whole and len(scores) == 1 and -low == high <= _FEW_BELOW:
             steps = {f"{low:.0f}": "1", f"{high:.0f}": f"{2 * high + 1:.0f}"}
             moved = {"score": {"field": scores[0], "values": steps}, "scale": f"=1-{2 * high + 1:.0f}"}
-            said = f"the scores range from {low:g} to {high:g}, and scales start at 0 or 1"
-            return Refusal(said, ((f"if they are steps, of which {low:g} is the lowest", moved),))
+            reason = f"the scores range from {low:g} to {high:g}, and scales start at 0 or 1"
+            return Refusal(reason, ((f"if they are steps, of which {low:g} is the lowest", moved),))
         return Refusal(f"the scores range from {low:g} to {high:g}: negative numbers, such as rewards, are on no scale")
     return Refusal(f"the scores range from {low:g} to {high:g}, which fits no common scale{none}", options)
 

@@ -366,7 +366,7 @@ def sides_of_flag(table: LogTable, name: str, shown: tuple[str, str, int]) -> di
 
 
 def is_alone(table: LogTable, name: str) -> bool:
-    """Return whether no flag stands beside a flag for the other candidate, such as ``b_wins`` beside ``a_wins``."""
+    """Return whether no flag is next to one for the other candidate, such as ``b_wins`` next to ``a_wins``."""
     return not any(name in pair[:2] for pair in named.find_pairs(table.names).values())
 
 
@@ -411,9 +411,9 @@ def refuse_flag(table: LogTable, names: Iterable[str], answer: Sequence[str]) ->
     pair = candidate | {"opponent_id": "=baseline", "winner": {"field": name, "values": sides}, "order_known": "=false"}
     worth = {value: {"candidate": "1", "opponent": "0"}.get(side, "0.5") for value, side in sides.items()}
     grade: Entries = {"score": {"field": name, "values": worth}, "scale": "=0-1"}
-    said = f"{name} says whether something wins, but not over which column"
+    reason = f"{name} says whether something wins, but not over which column"
     compared = (f"if each {answer[0] if answer else 'item'} was compared with one that is not in the table", pair)
-    return Refusal(said, (compared, ("if it is a grade of one answer", grade | (candidate if answer else {}))))
+    return Refusal(reason, (compared, ("if it is a grade of one answer", grade | (candidate if answer else {}))))
 
 
 def _claim(name: str) -> _Claim:
@@ -507,7 +507,7 @@ def refuse_listed(table: LogTable, outcomes: Sequence[str] = ()) -> Refusal | No
         return None
     names = dict.fromkeys(str(name) for record in table.rows.records[:_SEEN] for name in record)
     free = [name for name in names if name not in table.used and not set(named.tokens(name)) & _RANKS]
-    return next((said for name in free if (said := _ask(table, name))), None)
+    return next((refusal for name in free if (refusal := _ask(table, name))), None)
 
 
 def refuse_listed_scores(columns: Sequence[str]) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""Identity: who is said to be the author, and words, names and spellings of groups."""
+"""Identity: the stated author, and words, names and spellings of groups."""
 
 import re
 import zlib
@@ -73,7 +73,7 @@ _PRONOUN = re.compile(rf"\b(?:(his|her)(?={_OWNS})|(his|hers)|(him|her))\b", re.
 
 @edit(source=_GENDER)
 def gender_swapped(text: str) -> str:
-    """Swap words for men and women; where a source names the persons, it changes what is said of them, too."""
+    """Swap words for men and women; where a source names the persons, it changes their words there, too."""
     return _PRONOUN.sub(_other, _words(text))
 
 
@@ -91,7 +91,7 @@ _names = swapper(_FIRST_NAMES, (str, str.upper))
 
 @edit(source=_RACE)
 def race_swapped(text: str) -> str:
-    """Swap first names of either kind; where a source names the persons, it changes what is said of them, too."""
+    """Swap first names of either kind; where a source names the persons, it changes their words there, too."""
     return _names(text)
 
 

@@ -170,7 +170,7 @@ def dressed_at_the_end(text: str, names: LabelNames) -> int | None:
 
 
 def concluded_better(text: str, names: LabelNames) -> int | None:
-    """Return the first of the last two labels, if it is said to be better: "Therefore, [[B]] is better than [[A]]".
+    """Return the first of the last two labels, if the reply calls it better: "Therefore, [[B]] is better than [[A]]".
 
     Examples
     --------

@@ -184,7 +184,7 @@ def _template_of(path: Path, relative: str) -> Path:
     places = (path.parent.parent / relative, path.parent / relative, path.parent / Path(relative).name)
     template = next((place for place in places if place.is_file()), None)
     if template is None:
-        raise InputError("prompt_template", relative, f"a file beside {path.parent}", "copy it there")
+        raise InputError("prompt_template", relative, f"a file in {path.parent}", "copy it there")
     return template
 
 
@@ -206,7 +206,7 @@ def _parser(parser: str, options: Mapping[str, Any]) -> TemplateArguments:
         return _document(f"{key or ''}{_rank_of(steps['ranking_parser'])}", "json", _RANKS)
     if names in (["json_parser"], ["json_parser", "replace_parser"]) and key:
         replaced = (steps.get("replace_parser") or {}).get("replacer") or {1: 1, 2: 2}
-        return _document(str(key), "json", tuple((str(said), _first(place)) for said, place in replaced.items()))
+        return _document(str(key), "json", tuple((str(reply), _first(place)) for reply, place in replaced.items()))
     shown = " and ".join(names) or parser
     raise InputError("fn_completion_parser", shown, f"one of {_KNOWN}", "give pattern, json or parse")
 

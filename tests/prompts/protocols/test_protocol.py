@@ -83,7 +83,7 @@ def test_a_sandbox_holds_what_a_template_does():
     protocol = bl.Protocol.from_template(
         "{{ answer_a.__class__.__mro__ }} {{ answer_a }} {{ answer_b }}", verdicts=BRACKETS
     )
-    with pytest.raises(InputError, match="template is"):
+    with pytest.raises(InputError, match="template cannot be rendered"):
         protocol.messages(SHOWN)
 
 
@@ -222,7 +222,7 @@ WRONG = {
     "a label that is a pattern": ((PAIR,), {"verdicts": BRACKETS, "pattern": "(x)", "answer": "label"}, "labels"),
     "two ways of reading": ((PAIR,), {"verdicts": BRACKETS, "pattern": "(x)", "json": "a"}, "one of pattern, json"),
     "a function that reads otherwise": (
-        (PAIR,), {"parse": lambda text: 1.0, "examples": {"a": 1, "b": 0}}, "one that reads it as 0",
+        (PAIR,), {"parse": lambda text: 1.0, "examples": {"a": 1, "b": 0}}, "expected: 0",
     ),
     "a pattern that is not written": ((PAIR,), {"verdicts": BRACKETS, "pattern": r"(\d+)"}, "read as off_format"),
     "a scale upside down": ((SINGLE, "score"), {"scale": (5, 1), "pattern": r"(\d)"}, "lower one first"),
