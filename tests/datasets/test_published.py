@@ -67,8 +67,8 @@ def test_gpt4_correlates_with_experts_as_published(experts, attribute, published
 
     def parse(reply):
         """Return the number after the last "score" or "rating", or else the last digit from 1 to 5."""
-        said = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
-        return float(said[-1])
+        message = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
+        return float(message[-1])
 
     humans = experts.human_means[attribute].rename("human").reset_index()
     both = replies.assign(judge_score=replies["resp"].map(parse)).merge(
@@ -230,7 +230,7 @@ def test_webnlg_errors_name_the_missing_file(challenge):
         webnlg.load(ratings, texts=texts)
     with pytest.raises(InputError, match="WebNLG/challenge-2020"):
         webnlg.load()
-    with pytest.raises(DatasetError, match=r"no primary.en of \['WebNLG-2020-reference'\].*systems="):
+    with pytest.raises(DatasetError, match=r"lacks primary.en of WebNLG-2020-reference.*systems="):
         webnlg.load(ratings, texts, xml, systems=[webnlg.UNPUBLISHED])
     (texts / "bt5" / "primary.en").write_text("one\n")
     with pytest.raises(DatasetError, match=r"primary\.en is '2 lines', allowed: at least 3"):

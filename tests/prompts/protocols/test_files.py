@@ -165,11 +165,11 @@ def test_the_prompt_is_the_one_that_alpaca_eval_sends(shared_data, prompts):
     with gzip.open(shared_data / "recorded" / name, "rt") as file:
         rows = [json.loads(next(file)) for _ in range(10)]
     for row in rows:
-        whole = template
+        full = template
         for slot in ("instruction", "output_1", "output_2"):
-            whole = whole.replace(f"{{{slot}}}", row[slot], 1)
+            full = full.replace(f"{{{slot}}}", row[slot], 1)
         expected = []
-        for part in whole.split("<|im_start|>")[1:]:
+        for part in full.split("<|im_start|>")[1:]:
             role, _, content = part.partition("\n")
             expected.append((role.strip(), content.split("<|im_end|>", 1)[0].strip()))
         shown = {"context": row["instruction"], "first": row["output_1"], "second": row["output_2"]}
@@ -218,7 +218,7 @@ def test_custom_toml_file_is_a_protocol(tmp_path):
         ("a.yaml", "a: 1", "a file of AlpacaEval"),
         ("a.json", "{", "a JSON file"),
         ("a.jsonl", "{}", "lines of FastChat"),
-        ("a.yaml", "x: {prompt_template: gone.txt}", "a file beside"),
+        ("a.yaml", "x: {prompt_template: gone.txt}", "a file in"),
         ("a.txt", "\udcff", "UTF-8"),
     ],
 )
