@@ -155,11 +155,11 @@ def test_scores_stand_at_the_ceiling():
 
 @pytest.mark.parametrize("share", [0.1, 0.2])
 def test_missing_generator_loses_the_given_share_selectively(share):
-    whole, rest = drawn("position"), drawn("position", missing=share)
+    full, rest = drawn("position"), drawn("position", missing=share)
     lost = rest["value"].isna()
     assert lost.mean() == pytest.approx(share, abs=0.02)
     assert (rest["status"] == "refused").equals(lost)
-    second = whole["value"] < 0.5
+    second = full["value"] < 0.5
     assert lost[second].mean() / lost[~second].mean() == pytest.approx(4, rel=0.15)
 
 
@@ -223,18 +223,18 @@ def test_noisy_humans_generator_biases_a_naive_slope():
 @pytest.mark.slow
 def test_a_table_that_was_stopped_goes_on(tmp_path):
     out = tmp_path / "table.csv"
-    said = []
-    options = {"modes": ["exact", "text"], "out": out, "report": said.append}
-    whole = calibrated(bl.probes.Position, [RATE], **options)
-    assert len(said) == 4
+    message = []
+    options = {"modes": ["exact", "text"], "out": out, "report": message.append}
+    full = calibrated(bl.probes.Position, [RATE], **options)
+    assert len(message) == 4
     kept = pd.read_csv(out)
     kept[~((kept["mode"] == "text") & kept["planted"])].to_csv(out, index=False)
     again = calibrated(bl.probes.Position, [RATE], **options)
-    assert len(said) == 5
+    assert len(message) == 5
     columns = ["mode", "planted", "quantity", "n_contexts", "estimate", "truth", "note"]
-    pd.testing.assert_frame_equal(again[columns], whole[columns], check_dtype=False)
+    pd.testing.assert_frame_equal(again[columns], full[columns], check_dtype=False)
     calibrated(bl.probes.Position, [RATE], **options, seed=1)
-    assert len(said) == 9  # other numbers are another table
+    assert len(message) == 9  # other numbers are another table
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path):

@@ -214,8 +214,8 @@ def test_studies_do_not_depend_on_their_number(population):
 def test_joint_estimation_of_studies_equals_single_ones(population):
     probe, [(trials, seed)] = Position(templates=[1]), studies(population, 12, 5, (3,))
     together = estimate_each(probe, trials, METRIC, bl.Resampling(seed=seed))
-    for study, alone in trials.groupby("dataset"):
-        row = estimate_each(probe, alone, METRIC, bl.Resampling(seed=seed)).iloc[0]
+    for study, single in trials.groupby("dataset"):
+        row = estimate_each(probe, single, METRIC, bl.Resampling(seed=seed)).iloc[0]
         same = ["estimate", "se", "p_value", "ci_low", "ci_high"]
         assert row[same].tolist() == together.set_index("dataset").loc[study, same].tolist()
 
@@ -283,8 +283,8 @@ def test_command_fails_and_names_the_cell_outside_its_band(monkeypatch, capsys):
     first = {"value": lambda trials: trials["value"] ** 0.3}  # nearly everything is a vote for the first
     monkeypatch.setattr(Position, "estimate", lambda self, trials, m=None: shipped(self, trials.assign(**first), m))
     assert main([*WORDS, "--check"]) == 3
-    said = capsys.readouterr().err
-    assert "first_position_rate, exact, fair judge, 8 contexts: type_i_error" in said
+    message = capsys.readouterr().err
+    assert "first_position_rate, exact, fair judge, 8 contexts: type_i_error" in message
     assert main(WORDS) == 0
 
 

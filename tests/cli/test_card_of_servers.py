@@ -33,14 +33,14 @@ def test_card_of_a_chat_server_names_substituted_requests(capsys):
     probes = ("verbosity", "familiarity", "source")
     with chat_alone() as server:
         assert card(server, *probes) == 0
-        said = capsys.readouterr()
+        message = capsys.readouterr()
         assert card(server, *probes) == 0
         assert capsys.readouterr().out.count(" 0 judge calls") == len(probes)
-    for words in (said.out, Path("card.md").read_text(), Path("card.html").read_text()):
+    for words in (message.out, Path("card.md").read_text(), Path("card.html").read_text()):
         assert "verbosity reads text instead of label probabilities (the server gives no log-probabilities" in words
         assert "uses the perplexity of the embedded model instead of the judge" in words
-    assert "not measured" not in said.out
-    assert "Warning" not in said.err.replace("MissingDataWarning", "")
+    assert "not measured" not in message.out
+    assert "Warning" not in message.err.replace("MissingDataWarning", "")
     cells = pd.read_csv("card.csv")
     assert set(cells["probe"]) == set(probes)
     assert cells.loc[cells["probe"] == "verbosity", "estimate"].notna().all()
@@ -57,11 +57,11 @@ def test_failed_probe_is_unmeasured_and_card_is_saved_each_time(capsys):
 
     with chat_alone(script) as server:
         assert card(server, "position", "verbosity", "anchoring", "source") == 0
-    said = capsys.readouterr().out
-    assert "position of api:judge" in said
-    assert "not measured; context 'news-01'" not in said  # it is the server that refuses, not a check
-    assert "the prompt is too long for the server (HTTP 400" in said
-    assert "anchoring of api:judge" in said  # it needs two attributes
+    message = capsys.readouterr().out
+    assert "position of api:judge" in message
+    assert "not measured; context 'news-01'" not in message  # it is the server that refuses, not a check
+    assert "the prompt is too long for the server (HTTP 400" in message
+    assert "anchoring of api:judge" in message  # it needs two attributes
     page = Path("card.md").read_text()
     assert "Not measured: position (the prompt is too long" in page
     assert "Not measured: anchoring (attributes is" in page
@@ -97,8 +97,8 @@ def test_refused_key_stops_the_remaining_probes(capsys):
     with chat_alone(script) as server:
         assert card(server, "verbosity", "position", "source", "comparative") == 0
     assert len(asked) <= 64  # what was in flight of one probe
-    said = capsys.readouterr().out
-    assert "stopped asking: the server refuses (HTTP 401" in said
+    message = capsys.readouterr().out
+    assert "stopped asking: the server refuses (HTTP 401" in message
     assert "Not measured: position, source, comparative (the server refuses (HTTP 401" in Path("card.md").read_text()
     assert set(pd.read_csv("card.csv")["probe"]) == {"verbosity"}
 
@@ -107,7 +107,7 @@ def test_probe_prints_substituted_requests(capsys):
     with chat_alone() as server:
         words = ["probe", "position", "--judge", f"api:judge@{server.url}", "--contexts", "2"]
         assert main([*words, "--attribute", "coherence"]) == 0
-    said = capsys.readouterr()
-    told = "position reads text instead of label probabilities (the server gives"
-    assert any(line.startswith(told) for line in said.out.splitlines())
-    assert "NearestDesign" not in said.err
+    message = capsys.readouterr()
+    reported = "position reads text instead of label probabilities (the server gives"
+    assert any(line.startswith(reported) for line in message.out.splitlines())
+    assert "NearestDesign" not in message.err

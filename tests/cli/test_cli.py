@@ -110,7 +110,7 @@ def test_missing_answers_are_a_warning_in_one_line():
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["nope"], 2, "nope"),
         (["figures", "--contexts", "many"], 2, "--contexts"),
@@ -127,13 +127,13 @@ def test_missing_answers_are_a_warning_in_one_line():
         (["probe", "position", "--judge", "simulated", "--store", "notebooks/position.ipynb"], 3, "not modified"),
     ],
 )
-def test_errors_are_one_line_with_an_exit_code(words, code, said, capsys):
+def test_errors_are_one_line_with_an_exit_code(words, code, message, capsys):
     write_notebook("position", "x = 1")
     assert main(words) == code
     captured = capsys.readouterr()
     assert captured.err.startswith("biaslab: ")
     assert captured.err.count("\n") == 1
-    assert said in captured.err
+    assert message in captured.err
     assert captured.out == ""
     assert main([*words, "--debug"]) == code
     assert "Traceback (most recent call last)" in capsys.readouterr().err
@@ -144,16 +144,16 @@ def test_figures_says_what_it_made_and_that_nothing_was_asked(capfd):
     write_notebook("00_tour", STUDY)
     write_notebook("fails", "1 / 0")
     assert main(["figures", "--only", "tour", "--contexts", "2"]) == 0
-    said, errors = capfd.readouterr()
+    message, errors = capfd.readouterr()
     assert errors == ""
-    assert f"{Path('figures', folder_of({'n_contexts': 2}), '00_tour__rate')}  .pdf .png" in said
-    assert said.splitlines()[-1].startswith("1 figure from 1 notebook in ")
-    assert "60 judge calls (60 tokens), 0 replies from the store" in said
+    assert f"{Path('figures', folder_of({'n_contexts': 2}), '00_tour__rate')}  .pdf .png" in message
+    assert message.splitlines()[-1].startswith("1 figure from 1 notebook in ")
+    assert "60 judge calls (60 tokens), 0 replies from the store" in message
     assert main(["figures", "--contexts", "2"]) == 3
-    said, errors = capfd.readouterr()
+    message, errors = capfd.readouterr()
     assert errors.startswith("biaslab: fails.ipynb failed with ZeroDivisionError: division by zero; ")
     assert errors.count("\n") == 1
-    assert "; 0 judge calls, 60 replies from the store (60 tokens)" in said.splitlines()[-1]
+    assert "; 0 judge calls, 60 replies from the store (60 tokens)" in message.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -189,9 +189,9 @@ def test_ctrl_c_keeps_what_was_answered_and_leaves_no_kernel(jobs):
             time.sleep(0.1)
         time.sleep(0.5)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=200)
+        _, message = process.communicate(timeout=200)
     assert process.returncode == 130
-    assert said == "biaslab: stopped; all replies so far are in the store; run the same command again to continue\n"
+    assert message == "biaslab: stopped; all replies so far are in the store; run the same command again to continue\n"
     with bl.Store("judgements.sqlite") as store:
         assert len(store) == 30
     kernels = [int(path.read_text()) for path in Path().glob("pid-*")]

@@ -82,11 +82,11 @@ def test_help_comes_from_the_docstrings():
     assert COMMON["out"][1] in shown
 
 
-@pytest.mark.parametrize(("words", "said"), [((), "Missing argument"), (("a.csv", "--width", "wide"), "--width")])
-def test_wrong_words_are_refused(words, said):
+@pytest.mark.parametrize(("words", "message"), [((), "Missing argument"), (("a.csv", "--width", "wide"), "--width")])
+def test_wrong_words_are_refused(words, message):
     done = run(*words)
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
 
 
 def test_parameter_texts_of_several_names_and_sentences():

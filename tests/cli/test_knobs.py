@@ -71,9 +71,9 @@ def test_parameters_give_the_same_estimates_as_in_python(capsys):
     words = ["probe", "position", "--judge", "simulated:position=1,noise=1", "--contexts", "6"]
     knobs = ["--attribute", "coherence", "-p", "n_pairs=2", "-p", "templates=1"]
     assert main([*words, *knobs, "--out", "a/b/rates.csv"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("position: 24 requests; ")
-    assert "24 judge calls" in told
+    reported = capsys.readouterr().out
+    assert reported.startswith("position: 24 requests; ")
+    assert "24 judge calls" in reported
     data = bl.load_dataset("graded", limit=6)
     probe = bl.probes.Position(["coherence"], [1], n_pairs=2)
     judge = bl.SimulatedJudge(data, position=1, noise=1)
@@ -88,8 +88,8 @@ def test_custom_table_is_planned_and_judged(capsys):
     assert main(["plan", "position", *words, "--contexts", "4", "-p", "n_pairs=1", "-p", "templates=1"]) == 0
     assert "4 contexts × 4 requests = 16" in capsys.readouterr().out
     assert main(["card", *words[:-2], "simulated:noise=1", "--probe", "source", "-p", "scale=1-5"]) == 0
-    told = capsys.readouterr().out
-    assert "1 probe: 96 requests; " in told
+    reported = capsys.readouterr().out
+    assert "1 probe: 96 requests; " in reported
     assert set(pd.read_csv("card.csv")["scale"]) == {"1-5"}
     named = "tabular?text=summary&context=article&scale=1-10&noun=essay&attributes=coherence,fluency"
     data = bl.load_dataset(named, Path("own.csv"))
@@ -102,9 +102,9 @@ def test_card_announces_its_requests_first(capsys):
     words = ["card", "simulated", "--contexts", "2", "--attribute", "coherence", "--attribute", "fluency"]
     words += ["--probe", "position", "--probe", "comparative", "--probe", "source"]
     assert main(words) == 0
-    told = capsys.readouterr().out.splitlines()
-    calls = [int(line.split("; ")[1].split(" judge")[0]) for line in told if "judge calls" in line]
-    assert f"3 probes: {sum(calls)} requests; " in told[0]
-    assert "plus later rounds" in told[0]  # as an adaptive comparison does
+    reported = capsys.readouterr().out.splitlines()
+    calls = [int(line.split("; ")[1].split(" judge")[0]) for line in reported if "judge calls" in line]
+    assert f"3 probes: {sum(calls)} requests; " in reported[0]
+    assert "plus later rounds" in reported[0]  # as an adaptive comparison does
     assert main(words) == 0
     assert "requests; " not in capsys.readouterr().out.splitlines()[0]

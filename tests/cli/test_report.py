@@ -18,10 +18,10 @@ def test_card_of_two_judges(capsys):
     words = ["card", "simulated:position=3", "simulated:noise=1", "--contexts", "8", "--attribute", "coherence"]
     words += ["--probe", "position", "--probe", "anchoring", "--out", "mine"]
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in said
-    assert "anchoring of simulated" in said  # one attribute is too few for it
-    assert "not measured" in said
+    message = capsys.readouterr().out
+    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in message
+    assert "anchoring of simulated" in message  # one attribute is too few for it
+    assert "not measured" in message
     assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}
     assert "not measured" in Path("mine.html").read_text(encoding="utf-8").lower()
     assert main(words) == 0
@@ -47,7 +47,7 @@ def test_from_estimates_to_a_table_and_macros(capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["table", "missing.csv"], "biaslab probe --out"),
         (["table", "e.csv", "--out", "table.docx"], "ends in .tex, .md, .html, .csv"),
@@ -64,10 +64,10 @@ def test_from_estimates_to_a_table_and_macros(capsys):
         (["card", "simulated", "--remedies", "missing.csv"], "a CSV file of estimates"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(words, said, capsys, make_row):
+def test_bad_input_is_refused_in_one_line(words, message, capsys, make_row):
     pd.DataFrame([make_row()]).to_csv("e.csv", index=False)
     assert main(words) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("biaslab: ")
     assert captured.err.count("\n") == 1
-    assert said in captured.err
+    assert message in captured.err

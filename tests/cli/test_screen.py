@@ -16,22 +16,22 @@ def _work_in(tmp_path, monkeypatch):
 
 def test_screen_asks_the_planned_requests_and_writes_the_card(capsys):
     assert main([*WORDS, "--plan", "--price-in", "2"]) == 0
-    said = capsys.readouterr().out
-    assert "data=14c3b1cd: 72 requests; " in said
-    assert "at most $0.0" in said
+    message = capsys.readouterr().out
+    assert "data=14c3b1cd: 72 requests; " in message
+    assert "at most $0.0" in message
     assert not list(Path().iterdir())
     assert main([*WORDS, "--out", "mine", "--max-requests", "72"]) == 0
-    said = capsys.readouterr().out
-    assert ", 5 probes: 72 requests; " in said
-    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in said
-    assert "self_preference not measured: set own to the judge's own system" in said
+    message = capsys.readouterr().out
+    assert ", 5 probes: 72 requests; " in message
+    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in message
+    assert "self_preference not measured: set own to the judge's own system" in message
     assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}
     assert main([*WORDS, "--plan"]) == 0
     assert "all replies are in the store (judgements.sqlite)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (["--max-requests", "71"], 3, "the run needs 72 requests, but the budget allows 71"),
         (["--candidates", "1"], 2, "candidates is 1"),
@@ -45,12 +45,12 @@ def test_screen_asks_the_planned_requests_and_writes_the_card(capsys):
         (["--max-tokens", "0"], 2, "budget.tokens is 0"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(options, code, said, capsys):
+def test_bad_input_is_refused_in_one_line(options, code, message, capsys):
     assert main([*WORDS, *options]) == code
     captured = capsys.readouterr()
     assert captured.err.startswith("biaslab: ")
     assert captured.err.count("\n") == 1
-    assert said in captured.err
+    assert message in captured.err
     assert not list(Path().glob("*.html"))
 
 

@@ -85,8 +85,10 @@ def test_every_way_of_asking_is_found_again(tmp_path):
     asked.append(bl.collect(bl.probes.Anchoring(), other, data, store=store, progress=False))
     found = trials_of_store(store, data)
     assert set(found["key"]) == set(pd.concat(asked)["key"])
-    told = set(zip(found["judge"], found["probe"], strict=True))  # scores that several probes ask are the first one's
-    assert told >= {(judge.id, "position"), (judge.id, "familiarity"), (other.id, "anchoring")}
+    reported = set(
+        zip(found["judge"], found["probe"], strict=True)
+    )  # scores that several probes ask are the first one's
+    assert reported >= {(judge.id, "position"), (judge.id, "familiarity"), (other.id, "anchoring")}
     assert "unknown" not in set(found["probe"])
 
 
@@ -121,8 +123,8 @@ def test_a_page_of_a_store_shows_what_no_probe_knows(study, tmp_path, capsys):
     folder, _ = study
     out = tmp_path / "page.html"
     assert main(["view", str(folder / "s.sqlite"), "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "1 reply matched no prompt of a probe" in said
+    message = capsys.readouterr().out
+    assert "1 reply matched no prompt of a probe" in message
     page = out.read_text(encoding="utf-8")
     assert "What is &lt;b&gt;this&lt;/b&gt;?" in page
     assert "<option>position</option><option>unknown</option>" in page

@@ -72,11 +72,11 @@ WORDS = st.text(st.characters(categories=["L", "N"], exclude_characters=","), mi
 
 
 @given(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
-def test_numbers_and_truth_come_back(whole, number, truth):
-    assert read("x", str(whole), int) == whole
+def test_numbers_and_truth_come_back(full, number, truth):
+    assert read("x", str(full), int) == full
     assert read("x", repr(number), float) == number
     assert read("x", str(truth), bool) is truth
-    assert read("x", str(whole), int | None) == whole
+    assert read("x", str(full), int | None) == full
 
 
 @given(st.lists(st.integers(), min_size=1), st.lists(WORDS, min_size=1))
@@ -111,7 +111,7 @@ def test_text_is_parsed_by_type_hint(text, hint, value):
 
 
 @pytest.mark.parametrize(
-    ("text", "hint", "said"),
+    ("text", "hint", "output"),
     [
         ("3.5", int, "a whole number"),
         ("nan", float, "a number"),
@@ -127,8 +127,8 @@ def test_text_is_parsed_by_type_hint(text, hint, value):
         ("x", object, "set in Python"),
     ],
 )
-def test_text_of_another_type_is_refused(text, hint, said):
-    with pytest.raises(InputError, match=f"x is .*{said}"):
+def test_text_of_another_type_is_refused(text, hint, output):
+    with pytest.raises(InputError, match=f"x is .*{output}"):
         read("x", text, hint)
 
 

@@ -254,8 +254,8 @@ def asked_as_told(request, about):
     assert (about.form == "bare") == ("<" not in last)
     reasons = re.search("reasons", last.rpartition(scale.wording)[2])
     assert (about.reasons != "none") == bool(reasons)
-    said = [m.content for m in request.messages if m.role == "assistant"]
-    stands = re.findall(r"\d[\d.]*", "".join(said))
+    output = [m.content for m in request.messages if m.role == "assistant"]
+    stands = re.findall(r"\d[\d.]*", "".join(output))
     assert ([] if about.previous is None else [about.previous]) == [float(number) for number in stands]
 
 
@@ -269,15 +269,15 @@ def written(request):
 
 def test_about_is_not_part_of_equality_and_key():
     about = About("c", ("a",), ("A text.",), ("fluency",))
-    for bare, told in (
+    for bare, reported in (
         (Choice("?", ("A", "B")), Choice("?", ("A", "B"), about)),
         (Completion("?"), Completion("?", about=about)),
         (Likelihood("A text."), Likelihood("A text.", about=about)),
         (Score("A text."), Score("A text.", about=about)),
     ):
-        assert told.about == about
-        assert (bare, hash(bare), repr(bare)) == (told, hash(told), repr(told))
-        assert request_key(bare, "j") == request_key(told, "j")
+        assert reported.about == about
+        assert (bare, hash(bare), repr(bare)) == (reported, hash(reported), repr(reported))
+        assert request_key(bare, "j") == request_key(reported, "j")
 
 
 def test_every_candidate_has_a_text():

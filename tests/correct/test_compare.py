@@ -58,8 +58,8 @@ def test_recorded_judges_differ_by_their_estimates():
     found = bl.compare(rows, metrics=METRIC, probe=bl.probes.Position(), progress=False)
     cells = found[found["role"] != "difference"]
     assert len(set(cells["judge"])) > 1
-    alone = bl.probes.Position().estimate(rows, METRIC).set_index("judge")["estimate"]  # all judged all 80 contexts
-    assert cells["estimate"].tolist() == pytest.approx(alone[cells["judge"]].tolist(), abs=1e-12)
+    single = bl.probes.Position().estimate(rows, METRIC).set_index("judge")["estimate"]  # all judged all 80 contexts
+    assert cells["estimate"].tolist() == pytest.approx(single[cells["judge"]].tolist(), abs=1e-12)
     for row in found[found["role"] == "difference"].to_dict("records"):
         other, reference = row["compared"].split(" − ")
         same = cells[(cells["attribute"] == row["attribute"]) | cells["attribute"].isna()]
@@ -102,8 +102,8 @@ def test_contexts_of_one_judge_only_are_excluded(both):
     found = bl.compare([both[0], few], metrics=METRIC, progress=False)
     assert found.attrs["contexts_left_out"] == 4
     assert set(found["n_contexts"]) == {8}
-    alone = PROBE.estimate(both[0][both[0]["context_id"].isin(few["context_id"])], METRIC)["estimate"].iloc[0]
-    assert found.loc[found["role"] == "reference", "estimate"].iloc[0] == alone
+    single = PROBE.estimate(both[0][both[0]["context_id"].isin(few["context_id"])], METRIC)["estimate"].iloc[0]
+    assert found.loc[found["role"] == "reference", "estimate"].iloc[0] == single
 
 
 @pytest.mark.slow
@@ -120,10 +120,10 @@ def test_templates_of_one_judge_are_compared_cell_by_cell(data):
 
 def test_estimates_without_trials_are_assumed_independent(both):
     estimates = pd.concat([PROBE.estimate(trials, METRIC) for trials in both])
-    alone, paired = (shift(bl.compare(found, metrics=METRIC, progress=False)) for found in (estimates, both))
-    assert alone["estimate"] == pytest.approx(paired["estimate"], abs=1e-12)
-    assert alone["se"] == pytest.approx(np.hypot(*estimates["se"]), abs=1e-12)
-    assert "independent" in alone["note"]
+    single, paired = (shift(bl.compare(found, metrics=METRIC, progress=False)) for found in (estimates, both))
+    assert single["estimate"] == pytest.approx(paired["estimate"], abs=1e-12)
+    assert single["se"] == pytest.approx(np.hypot(*estimates["se"]), abs=1e-12)
+    assert "independent" in single["note"]
 
 
 def test_text_answers_are_compared_with_probabilities(data, both):
@@ -195,17 +195,17 @@ def test_a_saved_figure_says_whether_two_judges_differ(data, tmp_path, position,
     two = [judged(data, context_noise=1.0).assign(judge="old"), judged(data, position=position, seed=1, noise=0.5)]
     found = bl.compare([two[0], two[1].assign(judge="new")], metrics=METRIC, progress=False)
     bl.plots.compared(found, name="compare__own", out=tmp_path)
-    [told] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
+    [reported] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
     value = bl.report.with_intervals(pd.DataFrame([shift(found)]), 2)[0]
-    assert told == f"new {verb} from old in P(A): {value} over 12 contexts"
+    assert reported == f"new {verb} from old in P(A): {value} over 12 contexts"
 
 
 def test_saved_figure_names_the_largest_difference(data, tmp_path):
     places = {"fair": 0.0, "first": 1.5, "second": -3.0}
     trials = [judged(data, position=size, noise=0.5).assign(judge=name) for name, size in places.items()]
     bl.plots.compared(bl.compare(trials, metrics=METRIC, progress=False), name="compare__own", out=tmp_path)
-    [told] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
-    assert told.startswith("2 of 2 pairs of judges differ; second − fair: −0.")
+    [reported] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
+    assert reported.startswith("2 of 2 pairs of judges differ; second − fair: −0.")
 
 
 def test_the_command_line_compares_saved_trials(tmp_path, both):

@@ -83,11 +83,11 @@ def test_target_these_contexts_has_finite_population_correction():
 
 def test_perfect_judge_brings_ppi_near_the_full_mean():
     human = published(0)[1]
-    whole = 3 + np.sin(np.arange(60.0)) + 0.5 * np.cos(3 * np.arange(60.0))
-    found = bl.correct(scored(whole, np.where(np.isnan(human), np.nan, whole)))
+    full = 3 + np.sin(np.arange(60.0)) + 0.5 * np.cos(3 * np.arange(60.0))
+    found = bl.correct(scored(full, np.where(np.isnan(human), np.nan, full)))
     plain = row(found, "human")
     assert row(found, "ppi")["se"] < 0.6 * plain["se"]
-    assert abs(row(found, "ppi")["estimate"] - whole.mean()) < abs(plain["estimate"] - whole.mean())
+    assert abs(row(found, "ppi")["estimate"] - full.mean()) < abs(plain["estimate"] - full.mean())
 
 
 @settings(max_examples=20, deadline=None)
@@ -241,8 +241,8 @@ def test_simultaneous_rank_intervals_are_wider(trials, data):
     ranks = found[found["metric"] == "rank"]
     assert (ranks["ci_low"] <= ranks["estimate"]).all()
     assert (ranks["estimate"] <= ranks["ci_high"]).all()
-    alone = bl.correct(trials, data, labelled=part, systems=systems, corrections=["ppi"])
-    both = alone.merge(found[(found["metric"] == "mean_score") & (found["correction"] == "ppi")], on="system")
+    single = bl.correct(trials, data, labelled=part, systems=systems, corrections=["ppi"])
+    both = single.merge(found[(found["metric"] == "mean_score") & (found["correction"] == "ppi")], on="system")
     varied = both[both["se_x"] > 0]
     assert (varied["ci_high_y"] - varied["ci_low_y"] > varied["ci_high_x"] - varied["ci_low_x"]).all()
 

@@ -104,8 +104,8 @@ def test_data_frame_and_its_file_give_the_same_data_set(rows):
 def test_a_data_frame_of_any_types(tmp_path):
     frame = pd.DataFrame(ROWS).astype({"sys": "category", "summary": "string", "coh": "Float64"})
     data = load_dataset("tabular", data=frame, columns=COLUMNS, attributes=ATTRIBUTES, name="mine", limit=1)
-    whole = tabular.load(write(tmp_path / "mine.jsonl", ROWS), COLUMNS, ATTRIBUTES)
-    assert content(data) == content(whole.head(1))
+    full = tabular.load(write(tmp_path / "mine.jsonl", ROWS), COLUMNS, ATTRIBUTES)
+    assert content(data) == content(full.head(1))
     assert data.name == "mine"
     scores = pd.DataFrame([{"doc": "0", "candidate_id": "0", "attribute": "coherence", "score": 2}])
     texts = pd.DataFrame([{"doc": 0, "text": "It shines."}])

@@ -58,8 +58,8 @@ def test_saved_trials_give_the_same_estimates(study):
     for name in NUMBERS:
         values, expected = now[name].to_numpy(float), then[name].to_numpy(float)
         wrong = ~np.isclose(values, expected, rtol=1e-7, atol=1e-9, equal_nan=True)
-        anew = [*(metric for metric, names in made_anew.items() if name in names), *OF_SAMPLES.get(study, ())]
-        wrong &= ~then["metric"].isin(anew).to_numpy()
+        again = [*(metric for metric, names in made_anew.items() if name in names), *OF_SAMPLES.get(study, ())]
+        wrong &= ~then["metric"].isin(again).to_numpy()
         if name == "mde":  # where fewer contexts differ than a test needs, the standard error promised too much
             wrong &= ~(now["note"].str.contains("few contexts differ") & (now["mde"] > then["mde"])).to_numpy()
         assert not wrong.any(), f"{name}\n{pd.DataFrame({'now': values, 'then': expected}, then.index)[wrong].head()}"

@@ -133,14 +133,14 @@ def test_pairs_are_logged_as_they_were_judged(logged):
 @pytest.mark.slow
 def test_pairs_are_logged_with_position_and_length_bias(logged):
     pairs = logged[0]
-    whole = [values for *_, values in pairs_of(30) if None not in values]
-    decided = [value for values in whole for value in values if value != 0.5]
+    full = [values for *_, values in pairs_of(30) if None not in values]
+    decided = [value for values in full for value in values if value != 0.5]
     assert pairs["first_position_rate"] == pytest.approx(sum(decided) / len(decided))
     assert pairs["first_position_rate_low"] < pairs["first_position_rate"] < pairs["first_position_rate_high"]
     assert pairs["first_position_rate_low"] > 0.5
-    same = [one == 1 - other for one, other in whole]
+    same = [one == 1 - other for one, other in full]
     assert pairs["order_consistency"] == pytest.approx(sum(same) / len(same))
-    means = [(one + 1 - other) / 2 for one, other in whole]
+    means = [(one + 1 - other) / 2 for one, other in full]
     assert pairs["mean"] == pytest.approx(sum(means) / len(means))
     longer = [
         value if words > 0 else 1 - value
@@ -154,14 +154,14 @@ def test_pairs_are_logged_with_position_and_length_bias(logged):
 
 @pytest.mark.slow
 def test_length_bias_of_scores_with_and_without_human_scores(logged):
-    _, single, alone, wrong, _ = logged
+    _, single, isolated, wrong, _ = logged
     words = pd.Series([3 + n % 7 for n in range(30)])
     grades, ratings = (words > 5).astype(float), pd.Series([1 + n * 7 % 5 for n in range(30)])
     rho, of_people = words.corr(grades, method="spearman"), words.corr(ratings, method="spearman")
     assert single["accuracy"] == pytest.approx(grades.mean())
-    assert single["length_correlation"] == alone["length_correlation"] == pytest.approx(rho)
+    assert single["length_correlation"] == isolated["length_correlation"] == pytest.approx(rho)
     assert single["verbosity_excess"] == pytest.approx(rho - of_people)
-    assert "verbosity_excess" not in alone
+    assert "verbosity_excess" not in isolated
     assert pd.isna([wrong["first_position_rate"], wrong["verbosity_excess"]]).all()
     assert wrong["length_correlation"] == pytest.approx(rho)
 

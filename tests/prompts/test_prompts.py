@@ -191,8 +191,8 @@ def test_rating_without_source_has_none(graded):
     prompt = prompts.rate(graded, ["fluency"], find_scale("1-5"), "Rain fell.")
     assert prompt.startswith("Summary: Rain fell.")
     assert "Source" not in prompt
-    whole = prompts.rate(graded, ["fluency"], find_scale("1-5"), "Rain fell.", "It rained.")
-    assert whole == "Source: It rained.\n\n" + prompt
+    full = prompts.rate(graded, ["fluency"], find_scale("1-5"), "Rain fell.", "It rained.")
+    assert full == "Source: It rained.\n\n" + prompt
 
 
 @pytest.mark.parametrize("form", ["ex", "json"])
@@ -314,7 +314,7 @@ def test_every_factor_has_variants_that_say_something_else(form, graded):
     every = variants(form)
     assert len({variant.name for variant in every}) == len(every)
     assert {variant.factor for variant in every} == {"base", *FACTORS[form]}
-    said = {}
+    message = {}
     for variant in every:
         if form == "score":
             prompt = variant.rate(graded, "coherence", find_scale("1-5"), "Rain fell.", "It rained.")
@@ -323,8 +323,8 @@ def test_every_factor_has_variants_that_say_something_else(form, graded):
             assert all(name in prompt for name in variant.names(graded.noun))
         assert {"Rain fell.", "It rained."} <= {text for text in ("Rain fell.", "It rained.") if text in prompt}
         assert "\n\n\n" not in prompt
-        said[variant.name] = prompt, variant.system, variant.shots
-    assert len(set(said.values())) == len(said)
+        message[variant.name] = prompt, variant.system, variant.shots
+    assert len(set(message.values())) == len(message)
 
 
 def test_chosen_factors_come_with_the_base():

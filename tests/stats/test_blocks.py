@@ -33,10 +33,10 @@ def test_blocks_are_whole(outcomes, random):
         blocks = whole_blocks(trials, "order", LEVELS, "shift")
     for candidate, rows in trials.groupby("candidate_id"):
         good = rows[rows["status"] == "ok"]
-        whole = set(good["order"]) == set(LEVELS)
+        full = set(good["order"]) == set(LEVELS)
         found = blocks[blocks["candidate_id"] == candidate]
-        assert len(found) == whole
-        if whole:
+        assert len(found) == full
+        if full:
             assert found["human"].item() == rows["human"].iloc[0]
             for level in LEVELS:
                 assert found[level].item() == pytest.approx(good.loc[good["order"] == level, "value"].mean())

@@ -64,11 +64,11 @@ def test_average_interval_contains_that_of_the_mean_column(seed, shared, scale):
     one, other = rng.normal(size=(2, 12))
     columns = {"a": one, "b": scale * (shared * one + np.sqrt(1 - shared**2) * other)}
     average = average_over(frame_of(columns), "attribute").iloc[0]
-    whole = frame_of({"both": (columns["a"] + columns["b"]) / 2}).iloc[0]
-    assert average["estimate"] == pytest.approx(whole["estimate"])
-    assert average["se"] >= whole["se"] - 1e-12
-    assert average["ci_low"] <= whole["ci_low"] + 1e-9
-    assert average["ci_high"] >= whole["ci_high"] - 1e-9
+    full = frame_of({"both": (columns["a"] + columns["b"]) / 2}).iloc[0]
+    assert average["estimate"] == pytest.approx(full["estimate"])
+    assert average["se"] >= full["se"] - 1e-12
+    assert average["ci_low"] <= full["ci_low"] + 1e-9
+    assert average["ci_high"] >= full["ci_high"] - 1e-9
     twice = average_over(frame_of({"a": one, "b": 2 * one}), "attribute").iloc[0]
     assert twice["se"] == pytest.approx(frame_of({"both": 1.5 * one}).iloc[0]["se"])
 

@@ -176,8 +176,8 @@ def test_card_detectable_effect_has_80_percent_power(contexts):
 def test_the_growth_of_rare_effects_is_that_of_their_test():
     """Ones beside zeros, of which scipy's test needs eight; of signs alone eleven halvings pass .0005."""
     needed = next(k for k in range(1, 24) if stats.ttest_1samp(flipped(k, 0, 24), 0.0).pvalue < 0.05 / 14)
-    share, alone = (stats.beta.ppf(0.8, k, 25 - k) for k in (needed, 4))
-    assert rare_inflation(24, 4, 0.05 / 14) == pytest.approx(share / alone)
+    share, single = (stats.beta.ppf(0.8, k, 25 - k) for k in (needed, 4))
+    assert rare_inflation(24, 4, 0.05 / 14) == pytest.approx(share / single)
     by_signs = [stats.beta.ppf(0.8, k, 25 - k) for k in (11, 5)]
     assert rare_inflation(24, 5, 0.0005) == pytest.approx(by_signs[0] / by_signs[1])
     assert rare_inflation(24, 4, 0.05) == 1

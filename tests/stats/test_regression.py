@@ -53,8 +53,8 @@ def test_jackknife_errors_are_a_plain_loop(within):
     frame = regression_frame()
     formula = "y ~ x + z + C(context_id)" if within else "y ~ x + z"
     fits = [smf.ols(formula, frame[frame["context_id"] != c]).fit().params[["x", "z"]] for c in range(10)]
-    whole = smf.ols(formula, frame).fit().params[["x", "z"]]
-    errors = np.sqrt(0.9 * sum((fit - whole) ** 2 for fit in fits))
+    full = smf.ols(formula, frame).fit().params[["x", "z"]]
+    errors = np.sqrt(0.9 * sum((fit - full) ** 2 for fit in fits))
     found = linear_model(frame, "y ~ x + z", within=within)
     for name in ("x", "z"):
         half = (found[name].ci_high - found[name].ci_low) / 2
@@ -133,9 +133,9 @@ def test_logistic_coefficients_are_those_of_statsmodels():
 def test_standard_errors_are_near_a_refitted_jackknife():
     frame = verdicts(contexts=60)
     names = ["own", "gap"]
-    whole = sm.Logit(frame["won"], frame[names]).fit(disp=0).params
+    full = sm.Logit(frame["won"], frame[names]).fit(disp=0).params
     parts = [frame[frame["context_id"] != one] for one in frame["context_id"].unique()]
-    each = np.array([sm.Logit(part["won"], part[names]).fit(disp=0).params - whole for part in parts])
+    each = np.array([sm.Logit(part["won"], part[names]).fit(disp=0).params - full for part in parts])
     refitted = np.sqrt((len(parts) - 1) / len(parts) * (each**2).sum(axis=0))
     found = logistic_model(frame, "won", names, Resampling())
     assert [found[name].se for name in names] == pytest.approx(refitted.tolist(), rel=0.02)
@@ -310,12 +310,12 @@ def test_slope_is_two_stage_least_squares_over_annotator_pairs(annotators, withi
 @pytest.mark.parametrize("within", [True, False])
 def test_errors_are_a_plain_loop_over_contexts(within):
     frame = study(np.random.default_rng(4), 12, reliability=0.9)
-    whole = slope(frame, within)
-    assert whole.method.endswith("t")
+    full = slope(frame, within)
+    assert full.method.endswith("t")
     left = [slope(frame[frame["context_id"] != c], within).estimate for c in range(12)]
-    error = np.sqrt(11 / 12 * sum((b - whole.estimate) ** 2 for b in left))
-    assert whole.se == pytest.approx(error, rel=1e-9)
-    assert whole.ci_high - whole.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error, rel=1e-9)
+    error = np.sqrt(11 / 12 * sum((b - full.estimate) ** 2 for b in left))
+    assert full.se == pytest.approx(error, rel=1e-9)
+    assert full.ci_high - full.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error, rel=1e-9)
     level = "context" if within else "dataset"
     found = excess(frame, level)
     left = np.array([excess(frame[frame["context_id"] != c], level).estimate for c in range(12)])
@@ -363,8 +363,8 @@ def test_standard_error_deletes_whole_clusters(within):
     for name, way in ways.items():
         found = way(frame)
         left = np.array([way(frame[frame["context_id"] // 2 != c]).estimate for c in range(6)])
-        whole = found.estimate if name == "slope" else left.mean()
-        assert found.se == pytest.approx(np.sqrt(5 / 6 * ((left - whole) ** 2).sum()), rel=1e-9)
+        full = found.estimate if name == "slope" else left.mean()
+        assert found.se == pytest.approx(np.sqrt(5 / 6 * ((left - full) ** 2).sum()), rel=1e-9)
         assert found.n_contexts == 6
 
 
@@ -435,18 +435,18 @@ def test_fieller_interval_inverts_the_jackknife_t_test():
         y, x, human, *given = columns[kept].T
         cross = np.mean([one @ two for one, two in permutations(given, 2)])
         true = cross + (human @ human - cross) / contexts
-        beside = human @ human - (x @ human) ** 2 / (x @ x)
-        reliability = (true - (x @ human) ** 2 / (x @ x)) / beside
+        others = human @ human - (x @ human) ** 2 / (x @ x)
+        reliability = (true - (x @ human) ** 2 / (x @ x)) / others
         slopes = np.linalg.solve([[x @ x, x @ human], [x @ human, true]], [x @ y, human @ y])
         return np.array([slopes[0] * reliability, reliability])
 
     codes = frame["context_id"].to_numpy()
-    whole, left = parts(codes >= 0, 24), np.array([parts(codes != c, 23) for c in range(24)]) - parts(codes >= 0, 24)
-    assert found.estimate == pytest.approx(whole[0] / whole[1])
+    full, left = parts(codes >= 0, 24), np.array([parts(codes != c, 23) for c in range(24)]) - parts(codes >= 0, 24)
+    assert found.estimate == pytest.approx(full[0] / full[1])
 
     def t_of(b):
         error = np.sqrt(23 / 24 * (((left @ [1, -b]) ** 2).sum()))
-        return abs(whole @ [1, -b]) / error
+        return abs(full @ [1, -b]) / error
 
     assert [t_of(found.ci_low), t_of(found.ci_high)] == pytest.approx([stats.t.ppf(0.975, 23)] * 2)
     assert found.p_value == pytest.approx(2 * stats.t.sf(t_of(0.0), 23))

@@ -320,7 +320,7 @@ def values(found):
     return np.array([float(part[0]) for part in parts])
 
 
-def whole(crossed, fit="anova"):
+def complete(crossed, fit="anova"):
     return values(fit_components(crossed, np.ones((1, crossed.contexts)), fit))
 
 
@@ -341,17 +341,17 @@ def test_mean_squares_are_those_of_a_table_of_variance():
     shared, item = (crossing - left) / 3, (square["C(c):C(i)"] - left) / j
     context = (square["C(c)"] - square["C(c):C(i)"] - crossing + left) / (3 * j)
     condition = (square["C(t)"] - crossing) / rows
-    np.testing.assert_allclose(whole(crossed), [context, item, condition, left + shared, 0.0], rtol=1e-8)
+    np.testing.assert_allclose(complete(crossed), [context, item, condition, left + shared, 0.0], rtol=1e-8)
 
 
 def test_reml_agrees_with_anova_in_balanced_contexts():
     crossed = drawn(contexts=20)
-    np.testing.assert_allclose(whole(crossed, "reml"), whole(crossed), rtol=0.01, atol=0.002)
+    np.testing.assert_allclose(complete(crossed, "reml"), complete(crossed), rtol=0.01, atol=0.002)
 
 
 def test_a_mixed_model_that_fails_is_undefined():
     crossed = Crossed(np.arange(3), np.ones((3, 2)))
-    assert np.isnan(whole(crossed, "reml")[:4]).all()
+    assert np.isnan(complete(crossed, "reml")[:4]).all()
 
 
 @pytest.mark.parametrize("unequal", [False, True])
@@ -364,7 +364,7 @@ def test_known_components_are_found_on_average(unequal):
             keep = np.random.default_rng(seed).random(len(crossed.context)) < 0.6
             keep[::4] = True
             crossed = Crossed(crossed.context[keep], crossed.scores[keep])
-        found.append(whole(crossed))
+        found.append(complete(crossed))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / math.sqrt(len(found))
     truth = np.array([1.0, 0.64, 0.25, 0.36 + 0.49, 0.0])
     assert (np.abs(mean - truth) <= 3.5 * error + 1e-12).all()
@@ -373,7 +373,7 @@ def test_known_components_are_found_on_average(unequal):
 def test_one_item_a_context_leaves_items_in_contexts():
     rng = np.random.default_rng(1)
     scores = rng.normal(0, 2, (500, 1)) + rng.normal(0, 1, (500, 4))
-    found = whole(Crossed(np.arange(500), scores))
+    found = complete(Crossed(np.arange(500), scores))
     assert found[0] == pytest.approx(4, abs=0.7)
     assert found[1] == 0
     assert found[3] == pytest.approx(1, abs=0.15)
@@ -386,11 +386,11 @@ def test_sampling_variance_is_subtracted_from_interaction():
     samples = true[..., None] + rng.normal(0, 1.5, (240, 3, 5))
     squares = ((samples - samples.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
     crossed = Crossed(context, samples.mean(axis=2), squares, np.full((240, 3), 4.0), np.full((240, 3), 5.0))
-    found = whole(crossed)
+    found = complete(crossed)
     assert found[4] == pytest.approx(2.25, rel=0.05)
     assert found[3] == pytest.approx(0.25, abs=0.09)
     once = Crossed(context, samples[..., 0], np.zeros((240, 3)), np.zeros((240, 3)), np.ones((240, 3)))
-    found = whole(once)
+    found = complete(once)
     assert math.isnan(found[4])
     assert found[3] == pytest.approx(2.5, abs=0.4)
 
@@ -401,7 +401,7 @@ def test_components_ignore_shift_and_order_and_scale_by_square(shift, factor, se
     crossed = drawn(contexts=6, items=2, seed=seed)
     order = np.random.default_rng(seed).permutation(6)
     moved = Crossed(order[crossed.context], shift + factor * crossed.scores)
-    np.testing.assert_allclose(whole(moved), factor**2 * whole(crossed), rtol=1e-6, atol=1e-9 * factor**2)
+    np.testing.assert_allclose(complete(moved), factor**2 * complete(crossed), rtol=1e-6, atol=1e-9 * factor**2)
 
 
 def test_weights_of_0_and_2_are_contexts_left_out_and_doubled():
@@ -409,12 +409,12 @@ def test_weights_of_0_and_2_are_contexts_left_out_and_doubled():
     kept = crossed.context < 5
     weights = np.array([[1.0, 1, 1, 1, 1, 0], [2.0, 1, 1, 1, 1, 0]])
     found = fit_components(crossed, weights)
-    assert found.item[0] == pytest.approx(whole(Crossed(crossed.context[kept], crossed.scores[kept]))[1])
+    assert found.item[0] == pytest.approx(complete(Crossed(crossed.context[kept], crossed.scores[kept]))[1])
     again = crossed.context == 0
     context = np.concatenate([crossed.context[kept], np.full(again.sum(), 5)])
     doubled = Crossed(context, np.concatenate([crossed.scores[kept], crossed.scores[again]]))
     assert [float(part[1]) for part in (found.context, found.condition)] == pytest.approx(
-        [whole(doubled)[0], whole(doubled)[2]]
+        [complete(doubled)[0], complete(doubled)[2]]
     )
 
 
@@ -463,8 +463,8 @@ def test_parts_add_up_to_the_variance_of_a_verdict():
     """Of all thoughts together: what the law of total variance says of a share p̄, whose verdicts have p̄(1 − p̄)."""
     p = np.random.default_rng(0).uniform(0.01, 0.99, (20, 6))
     split = thought_variance(two_labels(p))
-    whole = p.mean(axis=1) * (1 - p.mean(axis=1))
-    assert split.within + split.between * 5 / 6 == pytest.approx(whole.mean())
+    complete = p.mean(axis=1) * (1 - p.mean(axis=1))
+    assert split.within + split.between * 5 / 6 == pytest.approx(complete.mean())
     assert split.factor.estimate == pytest.approx((split.between + split.within) / split.between)
 
 

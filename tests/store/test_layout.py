@@ -379,7 +379,7 @@ def fuzz(folder, mutants, seed):
     """Read mutants of one store; return how many were refused as a whole and how many replies were read."""
     rng, refused, count = random.Random(seed), 0, 0
     given = made(folder / "whole")
-    whole = (folder / "whole").read_bytes()
+    full = (folder / "whole").read_bytes()
     for number in range(mutants):
         place = folder / f"m{number}"
         place.mkdir()
@@ -388,7 +388,7 @@ def fuzz(folder, mutants, seed):
             shutil.copy(folder / "whole", path)
             rewritten(path, rng)
         else:
-            path.write_bytes(damaged(whole, rng, lambda rng: rng.randbytes(rng.randint(1, 64))))
+            path.write_bytes(damaged(full, rng, lambda rng: rng.randbytes(rng.randint(1, 64))))
         began = time.process_time()
         replies = []
         try:

@@ -139,9 +139,9 @@ def test_one_bad_reply_is_one_bad_reply(tmp_path: Path, name: str) -> None:
     requests = make_requests(30)
     with Store(tmp_path / "store") as store:
         judge = store.wrap(Spoiled(NO_REPLIES[name]))
-        with pytest.raises(JudgeError, match=r"3 replies could not be stored.*gave no valid reply") as told:
+        with pytest.raises(JudgeError, match=r"3 replies could not be stored.*gave no valid reply") as caught:
             list(judge.ask(requests))
-        assert told.value.request == requests[7]
+        assert caught.value.request == requests[7]
         assert len(store) == judge.asked == 27
         assert store.missing(judge.judge, requests) == [requests[at] for at in (7, 17, 27)]
 

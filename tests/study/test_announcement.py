@@ -76,9 +76,9 @@ def test_samples_are_counted(judge, graded):
 def test_tokens_are_estimated_from_a_sample(judge):
     data = bl.load_dataset("graded", limit=24)
     requests = [trial.request for trial in bl.probes.Position(["fluency"], [1]).design(data)]
-    whole, part = count_tokens(judge, requests), planned_for(judge, requests)
+    full, part = count_tokens(judge, requests), planned_for(judge, requests)
     assert len(requests) == 720
-    assert part.read == pytest.approx(whole.read.sum(), rel=0.01)
+    assert part.read == pytest.approx(full.read.sum(), rel=0.01)
 
 
 def test_requests_shared_by_designs_are_counted_once(graded, tmp_path):

@@ -229,12 +229,12 @@ def test_command_line(tmp_path, capsys):
     file.write_text("".join(json.dumps(row) + "\n" for row in pair_log()) + "{broken\n")
     out = tmp_path / "out.csv"
     assert main(["audit", str(file), "--map", "judge==me", "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert "24 judgements (mapping), 24 of them readable" in said
-    assert "1 malformed lines" in said
-    assert "log.jsonl, line 25: not JSON" in said
-    assert "me (unknown, " in said
-    assert " source, " in " ".join(said.rpartition("ask the judge (biaslab probe NAME --judge JUDGE)")[2].split())
+    message = capsys.readouterr().out
+    assert "24 judgements (mapping), 24 of them readable" in message
+    assert "1 malformed lines" in message
+    assert "log.jsonl, line 25: not JSON" in message
+    assert "me (unknown, " in message
+    assert " source, " in " ".join(message.rpartition("ask the judge (biaslab probe NAME --judge JUDGE)")[2].split())
     assert set(pd.read_csv(out)["probe"]) == {"position", "replies"}
     assert main(["audit", str(file), "--strict"]) == 2
     assert "line 25" in capsys.readouterr().err
@@ -256,13 +256,13 @@ def test_a_log_of_which_more_than_half_is_unread_ends_with_4(tmp_path, capsys):
     replies = ["Verdict: eins", "Verdict: zwei", "Verdict: zwei", "Verdict: eins\n" * 40, "[[A]]"]
     file = lines(tmp_path, *(pair(n, reply) for n, reply in enumerate(replies)))
     assert main(["audit", file]) == 4
-    said = capsys.readouterr()
-    assert "1 of them readable" in said.out
-    assert "'Verdict: eins'" in said.err
-    assert "'Verdict: zwei'" in said.err
-    assert "pattern = 'Verdict" in said.err
-    assert '"eins" = "…", "zwei" = "…"' in said.err
-    assert max(map(len, said.err.splitlines())) < 400
+    message = capsys.readouterr()
+    assert "1 of them readable" in message.out
+    assert "'Verdict: eins'" in message.err
+    assert "'Verdict: zwei'" in message.err
+    assert "pattern = 'Verdict" in message.err
+    assert '"eins" = "…", "zwei" = "…"' in message.err
+    assert max(map(len, message.err.splitlines())) < 400
     read = lines(tmp_path, *(pair(n, "[[A]]") for n in range(5)), name="read.jsonl")
     assert main(["audit", read]) == 0
 
@@ -392,11 +392,11 @@ def test_no_finding_comes_from_17_percent_of_a_log(tmp_path, capsys):
     file = log_of(tmp_path, good=17, malformed=166)
     card = tmp_path / "card"
     assert main(["audit", str(file), "--card", str(card)]) == 4
-    said = capsys.readouterr()
-    assert "166 malformed lines" in said.out
-    assert "166 of 200 not read: 166 malformed lines" in said.err
-    assert "no finding" in said.err
-    assert "●" not in said.out
+    message = capsys.readouterr()
+    assert "166 malformed lines" in message.out
+    assert "166 of 200 not read: 166 malformed lines" in message.err
+    assert "no finding" in message.err
+    assert "●" not in message.out
     assert main(["card", f"recorded:{file}", "--out", str(card)]) == 4
     assert not list(tmp_path.glob("card*"))
     for given in (str(file), file, bl.read_judgements(file)):
@@ -421,8 +421,8 @@ def test_replies_without_a_verdict_count_in_python_too(tmp_path):
 def test_calls_that_failed_are_no_judgements(tmp_path):
     rows = [{"judge": "j", "question": n, "A": "x", "B": "y", "judgment": "$ERROR$ $ERROR$"} for n in range(6)]
     file = tmp_path / "log.jsonl"
-    said = [json.dumps(row | ({"judgment": "[[A]]"} if n < 2 else {})) for n, row in enumerate(rows)]
-    file.write_text("\n".join(said))
+    message = [json.dumps(row | ({"judgment": "[[A]]"} if n < 2 else {})) for n, row in enumerate(rows)]
+    file.write_text("\n".join(message))
     with pytest.raises(UnreadableLogError, match="4 of 6 not read: 4 failed calls"):
         bl.audit(file)
 

@@ -216,13 +216,13 @@ def test_holdings_count_pairs_scores_and_contexts():
 
 
 def test_unread_replies_are_shown_five_of_each_kind(tmp_path):
-    said = [f"I like apple number {i}." for i in range(8)] + ["[[A]]"] * 20
-    rows = [{"judge": "j", "question": i, "A": "x", "B": "y", "judgment": text} for i, text in enumerate(said)]
+    message = [f"I like apple number {i}." for i in range(8)] + ["[[A]]"] * 20
+    rows = [{"judge": "j", "question": i, "A": "x", "B": "y", "judgment": text} for i, text in enumerate(message)]
     file = tmp_path / "log.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     unread = bl.doctor(file).unread.set_index("status")
     assert unread.loc["unparsable", "n"] == 8
-    assert unread.loc["unparsable", "examples"] == said[:5]
+    assert unread.loc["unparsable", "examples"] == message[:5]
 
 
 def test_doctor_promises_nothing_for_a_mostly_unread_log(tmp_path):
@@ -238,11 +238,11 @@ def test_command_ends_with_a_runnable_audit_command(tmp_path, capsys):
     file = tmp_path / "my log.csv"
     pairs(orders=1, contexts=40).to_csv(file, index=False)
     assert main(["doctor", str(file), "--map", "dataset==mine"]) == 0
-    said = capsys.readouterr().out
-    assert "40 pairs: 40 in one order" in said
-    assert "– judge 40 pairs in the other order: position" in said
-    assert said.rstrip().endswith(f"next: biaslab audit '{file}' --map dataset==mine")
-    assert main(shlex.split(said.rpartition("next: biaslab ")[2])) == 0
+    message = capsys.readouterr().out
+    assert "40 pairs: 40 in one order" in message
+    assert "– judge 40 pairs in the other order: position" in message
+    assert message.rstrip().endswith(f"next: biaslab audit '{file}' --map dataset==mine")
+    assert main(shlex.split(message.rpartition("next: biaslab ")[2])) == 0
 
 
 def test_a_log_of_no_known_format_is_refused_with_a_mapping(tmp_path):

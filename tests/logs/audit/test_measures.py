@@ -112,11 +112,11 @@ def test_a_common_table_in_one_order_ends_in_a_finding(tmp_path, capsys):
     names = {"context_id": "question", "candidate_id": "answer_a", "opponent_id": "answer_b"}
     table.rename(columns=names).to_csv(tmp_path / "log.csv", index=False)
     assert main(["audit", str(tmp_path / "log.csv")]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "found: ● one order, log odds of the first" in said
-    assert "prefers the candidate shown first" in said
-    assert "win rate" not in said
-    assert "no bias could be tested" not in said
+    message = " ".join(capsys.readouterr().out.split())
+    assert "found: ● one order, log odds of the first" in message
+    assert "prefers the candidate shown first" in message
+    assert "win rate" not in message
+    assert "no bias could be tested" not in message
 
 
 @pytest.mark.slow
@@ -400,8 +400,8 @@ def test_a_cell_has_one_share_for_the_first_and_one_accuracy(tmp_path):
     probes = of[of["system"] != "y"].set_index(["template", "metric"])["probe"].to_dict()
     assert {probe for (prompt, _), probe in probes.items() if prompt == "both"} == {"position"}
     assert {probe for (prompt, _), probe in probes.items() if prompt == "one"} == {"replies"}
-    alone = bl.audit(trials, only=["replies"], resampling=QUICK)
-    assert {"both", "one"} == set(alone.loc[alone["metric"] == "first_position_rate", "template"])
+    single = bl.audit(trials, only=["replies"], resampling=QUICK)
+    assert {"both", "one"} == set(single.loc[single["metric"] == "first_position_rate", "template"])
 
 
 @pytest.mark.parametrize("repeated", [0, 3])

@@ -28,7 +28,7 @@ def rows(make):
     return [make(n) for n in range(N)]
 
 
-def said(first, second, tie="tie", sides=SIDES):
+def wins(first, second, tie="tie", sides=SIDES):
     """Return the word of each verdict."""
     return [{"first": first, "second": second, "tie": tie}[side] for side in sides]
 

@@ -25,8 +25,8 @@ def pairs(names, words, items=60, systems=None, seed=3, **more):
     rows = []
     for n, side in enumerate(sides):
         shown = [f"an answer {n}", f"another answer {n}"] if systems is None else rng.sample(systems, 2)
-        said = words[side] if side in words else shown[side == "second"]
-        rows.append({question: f"q{n}", one: shown[0], two: shown[1], verdict: said} | more)
+        message = words[side] if side in words else shown[side == "second"]
+        rows.append({question: f"q{n}", one: shown[0], two: shown[1], verdict: message} | more)
     return pd.DataFrame(rows), [SIDES[side] for side in sides]
 
 
@@ -67,8 +67,8 @@ def test_pairs_of_usual_names_are_read(names, words, tmp_path):
         assert trials["candidate_id"].tolist() == table[names[1]].tolist()
         assert trials["opponent_id"].tolist() == table[names[2]].tolist()
         assert trials["order_known"].all()
-        (told,) = trials.attrs["tables"].values()
-        assert f"{names[1]}, assumed to be shown first (--order-unknown if not)" in told
+        (reported,) = trials.attrs["tables"].values()
+        assert f"{names[1]}, assumed to be shown first (--order-unknown if not)" in reported
 
 
 def test_a_system_is_named_as_winner():
@@ -274,9 +274,9 @@ def test_error_suggests_the_meaning_of_verdict_letters(tmp_path, capsys):
     table.to_csv(file, index=False)
     names = ["context_id=question", "candidate_id=answer_a", "opponent_id=answer_b", "winner=winner"]
     assert main(["audit", str(file), *(word for name in names for word in ("--map", name))]) == 4
-    said = capsys.readouterr().err
-    assert "reply=FIELD" not in said
-    line = next(line for line in said.splitlines() if "winner names neither candidate" in line)
+    message = capsys.readouterr().err
+    assert "reply=FIELD" not in message
+    line = next(line for line in message.splitlines() if "winner names neither candidate" in line)
     mapping = (
         dict(name.split("=", 1) for name in names)
         | mapping_of(line)
@@ -289,9 +289,9 @@ def test_ratings_of_people_are_not_called_unreadable(tmp_path, capsys):
     file = tmp_path / "log.csv"
     scores(annotator_1=lambda n: 1 + n % 5, annotator_2=lambda n: 1 + n % 3).to_csv(file, index=False)
     assert main(["audit", str(file), "--humans"]) == 0
-    said = capsys.readouterr().out
-    assert "60 items rated by people" in said
-    assert "0 of them readable" not in said
+    message = capsys.readouterr().out
+    assert "60 items rated by people" in message
+    assert "0 of them readable" not in message
 
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data" / "recorded"
@@ -327,8 +327,8 @@ def test_both_suggested_mappings_read_the_log(first, swapped, tmp_path):
     with pytest.raises(InputError, match="verdict in the other order") as caught:
         bl.read_judgements(frame)
     as_shown, as_columns = (bl.read_judgements(frame, mapping=each) for each in options(caught.value))
-    whole = pd.concat([frame[first], frame[swapped]])
-    assert first_rate(as_shown) == pytest.approx((whole == "A").mean())
+    full = pd.concat([frame[first], frame[swapped]])
+    assert first_rate(as_shown) == pytest.approx((full == "A").mean())
     wanted = ((frame[first] == "A").sum() + (frame[swapped] == "B").sum()) / 80
     assert first_rate(as_columns) == pytest.approx(wanted)
     assert as_shown["candidate_id"].value_counts().tolist() == [1] * 80
@@ -384,8 +384,8 @@ def test_recorded_files_are_refused_with_a_mapping_that_works(file, option, rate
         bl.read_judgements(DATA / file)
     trials = bl.read_judgements(DATA / file, mapping=options(caught.value)[option])
     read = trials["status"].isin(["ok", "tie"])
-    whole = read.groupby([trials["judge"], trials["context_id"]]).transform("all")  # one swapped call failed
-    decided = trials[whole & (trials["status"] == "ok")]
+    full = read.groupby([trials["judge"], trials["context_id"]]).transform("all")  # one swapped call failed
+    decided = trials[full & (trials["status"] == "ok")]
     for judge, rate in rates.items():
         of = decided if not judge else decided[decided["judge"] == judge]
         assert of["value"].mean() == pytest.approx(rate, abs=0.00005 if judge else 0.002)

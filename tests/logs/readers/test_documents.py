@@ -48,8 +48,8 @@ def table(sentence, rows=20):
 
 def records(sentence, rows=20):
     pair = {"candidate_id": "x", "opponent_id": "y", "subset": sentence}
-    said = [{"context_id": f"q{n}", "reply": f"{sentence}. [[{'AB'[n % 3 == 0]}]]", **pair} for n in range(rows)]
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in said)
+    message = [{"context_id": f"q{n}", "reply": f"{sentence}. [[{'AB'[n % 3 == 0]}]]", **pair} for n in range(rows)]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in message)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -122,21 +122,21 @@ PACKED = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
 
 def tarred(files):
-    whole = io.BytesIO()
-    with tarfile.open(fileobj=whole, mode="w") as archive:
+    full = io.BytesIO()
+    with tarfile.open(fileobj=full, mode="w") as archive:
         for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    return whole.getvalue()
+    return full.getvalue()
 
 
 def zipped(files):
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+    full = io.BytesIO()
+    with zipfile.ZipFile(full, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
-    return whole.getvalue()
+    return full.getvalue()
 
 
 LARGE = LINE.encode() * 20_000  # 1.8 MB
@@ -285,8 +285,8 @@ def test_files_that_hold_no_log_say_what_to_do(tmp_path, data, remedy):
 def test_a_json_object_says_which_list_to_take(tmp_path, indent):
     file = tmp_path / "log.json"
     file.write_text(json.dumps({"made": "yesterday", "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
-    alone = bl.read_judgements(file)
-    assert alone[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]
+    single = bl.read_judgements(file)
+    assert single[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]
     file.write_text(json.dumps({"notes": [{"note": "x"}], "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
     with pytest.raises(
         InputError, match=r"lists in notes, items\n.*--map explode=items --map context_id=items.question"
@@ -394,10 +394,10 @@ def test_several_sheets_are_refused_by_name(tmp_path):
     ],
 )
 def test_damaged_workbook_error_gives_the_reason(tmp_path, part, text, reason):
-    whole = zipfile.ZipFile(io.BytesIO(workbook({"one": ROWS})))
+    full = zipfile.ZipFile(io.BytesIO(workbook({"one": ROWS})))
     with zipfile.ZipFile(tmp_path / "log.xlsx", "w") as archive:
-        for name in whole.namelist():
-            archive.writestr(name, text if name == part else whole.read(name))
+        for name in full.namelist():
+            archive.writestr(name, text if name == part else full.read(name))
     with pytest.raises(InputError, match=reason):
         read_judgements(tmp_path / "log.xlsx")
 
@@ -410,9 +410,9 @@ def test_a_sheet_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
 
 
 def test_damaged_workbooks_are_refused_or_read(tmp_path):
-    rng, whole, read = random.Random(0), workbook({"one": ROWS}), 0
+    rng, full, read = random.Random(0), workbook({"one": ROWS}), 0
     for _ in range(150):
-        (tmp_path / "log.xlsx").write_bytes(damaged(whole, rng, lambda r: r.choice([b"<", b"\x00", b"PK", b"9"])))
+        (tmp_path / "log.xlsx").write_bytes(damaged(full, rng, lambda r: r.choice([b"<", b"\x00", b"PK", b"9"])))
         try:
             read_judgements(tmp_path / "log.xlsx")
             read += 1

@@ -270,8 +270,8 @@ def test_agreement_with_people_is_that_of_pandas(tool, judged, tmp_path):
 def test_lines_of_promptfoo_are_read_as_its_one_object(judged, tmp_path):
     results = promptfoo(judged)[0]["results"]["results"]
     lines = bl.read_judgements(write(tmp_path, results, name="lines.jsonl"))
-    whole = bl.read_judgements(write(tmp_path, promptfoo(judged), "object"))
-    pd.testing.assert_frame_equal(lines.drop(columns="key"), whole.drop(columns="key"))
+    full = bl.read_judgements(write(tmp_path, promptfoo(judged), "object"))
+    pd.testing.assert_frame_equal(lines.drop(columns="key"), full.drop(columns="key"))
 
 
 def test_repeated_runs_are_replicates_with_a_status_each(tmp_path):
@@ -302,8 +302,8 @@ def test_games_of_arena_hard(tmp_path, version):
     played = games(np.random.default_rng(1))
     records = []
     for question, scores in played:
-        said = [{"answer": f"[[{score}]]"} if version == "v2" else f"[[{score}]]" for score in scores]
-        both = [{"score": str(score), "judgment": text} for score, text in zip(scores, said, strict=True)]
+        message = [{"answer": f"[[{score}]]"} if version == "v2" else f"[[{score}]]" for score in scores]
+        both = [{"score": str(score), "judgment": text} for score, text in zip(scores, message, strict=True)]
         known = {"uid": question, "baseline": "base"} if version == "v2" else {"question_id": question}
         records.append({**known, "model": "mine", "judge": "gpt-x", "games": both})
     trials = bl.read_judgements(write(tmp_path, records))

@@ -290,14 +290,14 @@ def test_alpaca_order_of_models_is_that_of_the_seed(shared_data):
         with gzip.open(file, "rt") as texts:
             rows = [json.loads(line) for line in texts]
         trials = bl.read_judgements(file)
-        told = trials["order_known"].to_numpy()
+        reported = trials["order_known"].to_numpy()
         seeds = ("is_switched_outputs" + row["instruction"] + "0" for row in rows)
         switched = np.array([random.Random(seed).choices([False, True])[0] for seed in seeds])
         first = np.array(
             [row["generator_2"] if two else row["generator_1"] for row, two in zip(rows, switched, strict=True)]
         )
-        assert told.sum() > 800
-        assert (trials["candidate_id"].to_numpy() == first)[told].all()
+        assert reported.sum() > 800
+        assert (trials["candidate_id"].to_numpy() == first)[reported].all()
 
 
 def test_llmbar(tmp_path):

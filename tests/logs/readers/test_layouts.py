@@ -25,8 +25,8 @@ from made_logs import (
     N,
     readings,
     rows,
-    said,
     values,
+    wins,
     written,
 )
 
@@ -67,10 +67,10 @@ def test_cells_of_promptfoo_hold_status_score_and_reason(tmp_path):
 
 
 def test_columns_of_promptfoo_repeat_for_each_provider(tmp_path):
-    beside = ["Status", "Score", "Named Scores", "Grader Reason", "Comment"]
+    others = ["Status", "Score", "Named Scores", "Grader Reason", "Comment"]
     text = io.StringIO()
     table = csv.writer(text)
-    table.writerow(["question", "[a] one", *beside, "[b] one", *beside])
+    table.writerow(["question", "[a] one", *others, "[b] one", *others])
     for n in range(N):
         error = n == 3
         one = [ONE[n], "PASS", f"{UNIT[n]:.2f}", "", "why", ""]
@@ -155,8 +155,8 @@ def test_attributes_on_different_scales_have_a_mapping_each(tmp_path):
     records = rows(
         lambda n: {"question": ASKED[n], "answer": ONE[n], "clarity": min(FIVE[n], 4), "overall": min(FIVE[n] + 3, 8)}
     )
-    trials, alone = readings(written(tmp_path, records, "csv"))
-    assert not alone
+    trials, single = readings(written(tmp_path, records, "csv"))
+    assert not single
     assert all(each["attribute"].nunique() == 1 for each in trials)  # noqa: PD101
     assert {(each["attribute"].iloc[0], each["scale"].iloc[0]) for each in trials} >= {
         ("clarity", "1-4"), ("overall", "1-10")}  # fmt: skip
@@ -169,7 +169,7 @@ def test_an_instruction_and_its_input_are_one_item(tmp_path):
             "input": "" if n % 8 == 0 else f"of {n}",
             "output_1": ONE[n],
             "output_2": TWO[n],
-            "preference": said("output_1", "output_2")[n],
+            "preference": wins("output_1", "output_2")[n],
         }
     )
     trials = read_judgements(written(tmp_path, records, "csv"))
@@ -189,8 +189,8 @@ def test_numeric_votes_of_people_have_a_mapping_for_all(tmp_path):
             "annotator3": numbers[DECIDED[n]],
         }
     )
-    trials, alone = readings(written(tmp_path, records, "csv"))
-    assert not alone
+    trials, single = readings(written(tmp_path, records, "csv"))
+    assert not single
     gaps = [{"first": 1.0, "second": -1.0}[side] for side in DECIDED]
     assert [{"first": 1.0, "second": 0.0, "tie": 0.5}[side] for side in AGAIN] in [values(each) for each in trials]
     assert gaps in [each["human_gap"].tolist() for each in trials]
@@ -213,8 +213,8 @@ def test_lists_of_scores_are_offered_item_by_item(tmp_path):
             "llama": [50, 20 * FIVE[n], 9],
         }
     )
-    trials, alone = readings(written(tmp_path, records, "jsonl"))
-    assert not alone
+    trials, single = readings(written(tmp_path, records, "jsonl"))
+    assert not single
     assert [sorted(values(each)) for each in trials] == [
         sorted([7.0] * N + [20.0 * score for score in [*FIVE, *OTHER]]),
         sorted([50.0, 9.0] * N + [20.0 * score for score in FIVE]),
@@ -360,7 +360,7 @@ def test_two_rows_may_make_one_pair(place, tmp_path):
 def test_label_studio_predictions_in_lists_of_one_are_read(tmp_path):
     records = rows(lambda n: {"id": n, "data": {"prompt": ASKED[n], "answer1": ONE[n], "answer2": TWO[n]},
                               "annotations": [], "predictions": [{"model_version": "gpt-x", "result": [
-                                  {"value": {"selected": said("left", "right", "tie")[n]}}]}]})  # fmt: skip
+                                  {"value": {"selected": wins("left", "right", "tie")[n]}}]}]})  # fmt: skip
     (trials,), was_read = readings(written(tmp_path, records, "json"))
     assert was_read
     assert values(trials) == [WORTH[side] for side in SIDES]

@@ -19,8 +19,8 @@ from made_logs import (
     N,
     readings,
     rows,
-    said,
     values,
+    wins,
     worth,
     written,
     written as saved,
@@ -44,44 +44,44 @@ FIRST = worth()
 #: Name: layout, records, values, whether it is read without a mapping.
 LOGS = {
     "a form": ("csv", pairs("Prompt text", "Answer A", "Answer B", "Which answer is better?",
-                            said("Answer A", "Answer B", "Both are equal")), FIRST, True),
-    "Spanish": ("csv", pairs("pregunta", "respuesta_a", "respuesta_b", "ganador", said("A", "B", "empate")), FIRST,
+                            wins("Answer A", "Answer B", "Both are equal")), FIRST, True),
+    "Spanish": ("csv", pairs("pregunta", "respuesta_a", "respuesta_b", "ganador", wins("A", "B", "empate")), FIRST,
                 False),
-    "Chinese": ("csv", pairs("问题", "回答A", "回答B", "胜者", said("A", "B", "平局")), FIRST, False),
+    "Chinese": ("csv", pairs("问题", "回答A", "回答B", "胜者", wins("A", "B", "平局")), FIRST, False),
     "Vertex": ("csv", pairs("prompt", "response", "baseline_model_response", "pairwise_fluency/pairwise_choice",
-                            said("CANDIDATE", "BASELINE", "TIE")), FIRST, True),
-    "a reference": ("csv", pairs("question", "answer", "reference_answer", "verdict", said("win", "loss")), FIRST,
+                            wins("CANDIDATE", "BASELINE", "TIE")), FIRST, True),
+    "a reference": ("csv", pairs("question", "answer", "reference_answer", "verdict", wins("win", "loss")), FIRST,
                     True),
-    "names of columns": ("csv", pairs("query", "base", "finetuned", "judge_choice", said("base", "finetuned")), FIRST,
+    "names of columns": ("csv", pairs("query", "base", "finetuned", "judge_choice", wins("base", "finetuned")), FIRST,
                          True),
     "numbered variants": ("csv", pairs("User prompt", "Variant 1", "Variant 2", "GPT-4 pick",
-                                       said("Variant 1", "Variant 2", "Same")), FIRST, True),
-    "ticks": ("csv", pairs("Task", "Output A", "Output B", "Better", said("A ✅", "B ✅", "–")), FIRST, False),
-    "minus one": ("csv", pairs("query", "response_a", "response_b", "winner", said(0, 1, -1)), FIRST, False),
-    "counted from 0": ("jsonl", pairs("usermsg", "response 1", "response 2", "label", said(0, 1, 2)), FIRST, False),
+                                       wins("Variant 1", "Variant 2", "Same")), FIRST, True),
+    "ticks": ("csv", pairs("Task", "Output A", "Output B", "Better", wins("A ✅", "B ✅", "–")), FIRST, False),
+    "minus one": ("csv", pairs("query", "response_a", "response_b", "winner", wins(0, 1, -1)), FIRST, False),
+    "counted from 0": ("jsonl", pairs("usermsg", "response 1", "response 2", "label", wins(0, 1, 2)), FIRST, False),
     "flags": ("csv", pairs("prompt", "response_a", "response_b", "prefers_b", [s == "second" for s in DECIDED]),
               worth(DECIDED), True),
     "objects": ("jsonl", rows(lambda n: {"question": ASKED[n], "candidates": {"A": ONE[n], "B": TWO[n]},
-                                         "verdict": said("A", "B")[n]}), FIRST, True),
+                                         "verdict": wins("A", "B")[n]}), FIRST, True),
     "lists of two": ("jsonl", rows(lambda n: {"prompt": ASKED[n], "responses": [ONE[n], TWO[n]], "models": ["x", "y"],
-                                              "chosen_index": said(0, 1, 0, DECIDED)[n]}), worth(DECIDED), True),
-    "lists of objects": ("jsonl", rows(lambda n: {"prompt": ASKED[n], "winner": said(0, 1, 0, DECIDED)[n],
+                                              "chosen_index": wins(0, 1, 0, DECIDED)[n]}), worth(DECIDED), True),
+    "lists of objects": ("jsonl", rows(lambda n: {"prompt": ASKED[n], "winner": wins(0, 1, 0, DECIDED)[n],
                                                   "completions": [{"model": "x", "text": ONE[n]},
                                                                   {"model": "y", "text": TWO[n]}]}),
                          worth(DECIDED), True),
     "signed degrees": ("json", {"models": [{"name": "x"}, {"name": "y"}], "examples": pairs(
-        "input_text", "output_text_a", "output_text_b", "score", said(1, -1, 0))}, FIRST, False),
+        "input_text", "output_text_a", "output_text_b", "score", wins(1, -1, 0))}, FIRST, False),
     "winner and loser": ("csv", rows(lambda n: {"question": ASKED[n], "winner": "xyz"[n % 3], "loser": "yzx"[n % 3]}),
                          [1.0] * N, False),
-    "people alone": ("csv", pairs("question", "answer_a", "answer_b", "human_preference", said("A", "B")), FIRST,
+    "people alone": ("csv", pairs("question", "answer_a", "answer_b", "human_preference", wins("A", "B")), FIRST,
                      False),
-    "OpenCompass": ("json", {str(n): {"prediction": f"So [[{said('A', 'B', 'C')[n]}]]",
+    "OpenCompass": ("json", {str(n): {"prediction": f"So [[{wins('A', 'B', 'C')[n]}]]",
                                       "gold": {"answer1": "x", "answer2": "y"}, "origin_prompt": ASKED[n]}
                              for n in range(N)}, FIRST, False),
     "suggestions": ("jsonl", rows(lambda n: {
         "fields": {"instruction": ASKED[n], "response_a": ONE[n], "response_b": TWO[n]},
-        "suggestions": {"preference": {"value": said("response_a", "response_b")[n], "agent": "gpt-x"}},
-        "responses": {"preference": [{"value": said("response_a", "response_b", sides=AGAIN)[n], "user_id": "u"}]}}),
+        "suggestions": {"preference": {"value": wins("response_a", "response_b")[n], "agent": "gpt-x"}},
+        "responses": {"preference": [{"value": wins("response_a", "response_b", sides=AGAIN)[n], "user_id": "u"}]}}),
         FIRST, True),
     "letters": ("csv", of_scores("question", "answer", "grade", ["FDCBA"[f - 1] for f in FIVE]), FIVE, False),
     "stars": ("csv", of_scores("question", "answer", "rating", ["★" * f + "☆" * (5 - f) for f in FIVE]), FIVE, False),
@@ -109,9 +109,9 @@ LOGS = {
 
 @pytest.mark.parametrize("name", LOGS)
 def test_read_or_refused_with_a_line_that_works(name, tmp_path):
-    layout, records, wanted, alone = LOGS[name]
+    layout, records, wanted, single = LOGS[name]
     trials, was_read = readings(written(tmp_path, records, layout))
-    assert was_read == alone
+    assert was_read == single
     assert trials, "a refusal shows a line"
     assert list(map(float, wanted)) in [values(each) for each in trials]
     for each in trials:  # whatever a line assumes, it reads the table
@@ -130,7 +130,7 @@ def test_wins_over_a_reference_leave_the_order_open(tmp_path):
 
 
 def test_workers_are_asked_for(tmp_path):
-    records = pairs("Input.prompt", "Input.response_a", "Input.response_b", "Answer.choice", said("A", "B"),
+    records = pairs("Input.prompt", "Input.response_a", "Input.response_b", "Answer.choice", wins("A", "B"),
                     WorkerId=[f"W{n % 4}" for n in range(N)])  # fmt: skip
     (trials,), was_read = readings(written(tmp_path, records, "csv"))
     assert not was_read
@@ -171,8 +171,8 @@ def test_sides_are_all_there():
 
 NOT = {"first": "second", "second": "first", "tie": "tie"}
 OTHERS = [NOT[side] for side in DECIDED]
-PLACES = said("A", "B")
-SECOND = said("A", "B", sides=AGAIN)
+PLACES = wins("A", "B")
+SECOND = wins("A", "B", sides=AGAIN)
 BOTH = sorted(worth() + worth(AGAIN))
 
 
@@ -190,17 +190,17 @@ def scores(**more):
 
 #: Name: two columns, a flag, its values, and the verdicts that it gives on the first column.
 FLAGS = {
-    "yes and no": ("candidate", "baseline", "candidate_better", said("yes", "no", sides=DECIDED), worth(DECIDED)),
-    "ties": ("candidate", "baseline", "prefers_candidate", said("yes", "no", "tie"), worth()),
-    "the baseline's": ("candidate", "baseline", "baseline_wins", said("N", "Y", sides=DECIDED), worth(DECIDED)),
-    "over the baseline": ("answer", "baseline_answer", "better_than_baseline", said(True, False, sides=DECIDED),
+    "yes and no": ("candidate", "baseline", "candidate_better", wins("yes", "no", sides=DECIDED), worth(DECIDED)),
+    "ties": ("candidate", "baseline", "prefers_candidate", wins("yes", "no", "tie"), worth()),
+    "the baseline's": ("candidate", "baseline", "baseline_wins", wins("N", "Y", sides=DECIDED), worth(DECIDED)),
+    "over the baseline": ("answer", "baseline_answer", "better_than_baseline", wins(True, False, sides=DECIDED),
                           worth(DECIDED)),
-    "beats": ("new", "old", "beats_old", said("true", "false", sides=DECIDED), worth(DECIDED)),
-    "halves": ("new_answer", "old_answer", "new_wins", said(1, 0, 0.5), worth()),
-    "no word but the win": ("candidate", "baseline", "win", said(1, 0, sides=DECIDED), worth(DECIDED)),
-    "a side": ("output_a", "output_b", "b_better", said("no", "yes", "tie"), worth()),
-    "win, loss and tie": ("output", "reference_output", "result", said("win", "loss", "tie"), worth()),
-    "systems": ("gpt4_answer", "llama_answer", "llama_wins", said("no", "yes", sides=DECIDED), worth(OTHERS)),
+    "beats": ("new", "old", "beats_old", wins("true", "false", sides=DECIDED), worth(DECIDED)),
+    "halves": ("new_answer", "old_answer", "new_wins", wins(1, 0, 0.5), worth()),
+    "no word but the win": ("candidate", "baseline", "win", wins(1, 0, sides=DECIDED), worth(DECIDED)),
+    "a side": ("output_a", "output_b", "b_better", wins("no", "yes", "tie"), worth()),
+    "win, loss and tie": ("output", "reference_output", "result", wins("win", "loss", "tie"), worth()),
+    "systems": ("gpt4_answer", "llama_answer", "llama_wins", wins("no", "yes", sides=DECIDED), worth(OTHERS)),
 }  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_flags_of_winning_are_verdicts(name, tmp_path):
 
 
 def test_a_flag_without_the_other_answer_is_asked_for(tmp_path):
-    given = said("yes", "no", sides=DECIDED)
+    given = wins("yes", "no", sides=DECIDED)
     (compared, graded), was_read = readings(saved(tmp_path, scores(better_than_baseline=given), "csv"))
     assert not was_read
     assert compared["opponent_id"].notna().all()
@@ -223,7 +223,7 @@ def test_a_flag_without_the_other_answer_is_asked_for(tmp_path):
 
 
 def test_a_winner_of_0_and_1_may_be_a_place(tmp_path):
-    given = said(1, 0, sides=DECIDED)
+    given = wins(1, 0, sides=DECIDED)
     read, was_read = readings(saved(tmp_path, pairs_flags_and_votes("output", "reference_output", winner=given), "csv"))
     assert not was_read
     assert sorted(map(values, read)) == sorted([worth(DECIDED), worth(OTHERS)])
@@ -231,8 +231,8 @@ def test_a_winner_of_0_and_1_may_be_a_place(tmp_path):
 
 
 def test_flags_of_several_judges_and_of_people(tmp_path):
-    given = {"gpt4_prefers_b": said("no", "yes", sides=DECIDED), "claude_prefers_b": said("no", "yes", sides=OTHERS),
-             "human_prefers_b": said("no", "yes", sides=DECIDED)}  # fmt: skip
+    given = {"gpt4_prefers_b": wins("no", "yes", sides=DECIDED), "claude_prefers_b": wins("no", "yes", sides=OTHERS),
+             "human_prefers_b": wins("no", "yes", sides=DECIDED)}  # fmt: skip
     trials = read_judgements(saved(tmp_path, pairs_flags_and_votes("answer_a", "answer_b", **given), "csv"))
     by_judge = {judge: values(own) for judge, own in trials.groupby("judge")}
     assert by_judge == {"gpt4": worth(DECIDED), "claude": worth(OTHERS)}
@@ -240,7 +240,10 @@ def test_flags_of_several_judges_and_of_people(tmp_path):
 
 
 def test_flags_for_each_side(tmp_path):
-    given = {"a_better": said("yes", "no", sides=DECIDED), "b_better": said("no", "yes", sides=DECIDED)}
+    given = {
+        "a_better": wins("yes", "no", sides=DECIDED),
+        "b_better": wins("no", "yes", sides=DECIDED),
+    }
     assert values(
         read_judgements(saved(tmp_path, pairs_flags_and_votes("answer_a", "answer_b", **given), "csv"))
     ) == worth(DECIDED)
@@ -297,7 +300,7 @@ def test_verdicts_on_several_attributes(layout, given, tmp_path):
 
 
 def test_verdicts_from_0_to_2_on_a_list_are_asked_for(tmp_path):
-    log = rows(lambda n: {"q": ASKED[n], "shown": [ONE[n], TWO[n]], "choice": said(1, 2, 0)[n]})
+    log = rows(lambda n: {"q": ASKED[n], "shown": [ONE[n], TWO[n]], "choice": wins(1, 2, 0)[n]})
     read, was_read = readings(saved(tmp_path, log, "jsonl"))
     assert (was_read, len(read)) == (False, 2)
     assert worth() in [values(each) for each in read]
@@ -305,17 +308,17 @@ def test_verdicts_from_0_to_2_on_a_list_are_asked_for(tmp_path):
 
 def test_ranks_of_two_in_a_list(tmp_path):
     log = rows(lambda n: {"prompt": ASKED[n], "responses": [ONE[n], TWO[n]],
-                          "ranking": said([1, 2], [2, 1], sides=DECIDED)[n]})  # fmt: skip
+                          "ranking": wins([1, 2], [2, 1], sides=DECIDED)[n]})  # fmt: skip
     (trials,), _ = readings(saved(tmp_path, log, "jsonl"))
     assert values(trials) == worth(DECIDED)
 
 
 def test_lists_of_two_answers_and_scores_may_be_scored_alone(tmp_path):
     log = rows(lambda n: {"instruction": ASKED[n], "generations": [ONE[n], TWO[n]], "ratings": [FIVE[n], OTHER[n]]})
-    (compared, alone), _ = readings(saved(tmp_path, log, "jsonl"))
+    (compared, single), _ = readings(saved(tmp_path, log, "jsonl"))
     assert compared["opponent_id"].notna().all()
-    assert alone["opponent_id"].isna().all()
-    assert values(alone) == [float(score) for both in zip(FIVE, OTHER, strict=True) for score in both]
+    assert single["opponent_id"].isna().all()
+    assert values(single) == [float(score) for both in zip(FIVE, OTHER, strict=True) for score in both]
 
 
 @pytest.mark.parametrize("names", [("judge_1", "judge_2"), ("judge1_score", "judge2_score")])
@@ -350,8 +353,8 @@ def test_decimal_commas(separator, tmp_path):
 
 #: Name: layout, the score of each record, and what it means.
 WRITTEN = {
-    "correct in part": ("csv", {"score": said("C", "I", "P")}, worth()),
-    "thumbs": ("csv", {"feedback": said("👍", "👎", sides=DECIDED)}, worth(DECIDED)),
+    "correct in part": ("csv", {"score": wins("C", "I", "P")}, worth()),
+    "thumbs": ("csv", {"feedback": wins("👍", "👎", sides=DECIDED)}, worth(DECIDED)),
     "steps below zero": ("csv", {"score": [score - 3 for score in FIVE]}, FIVE),
     "objects in a cell": ("csv", {"judge_raw": [json.dumps({"coherence": score, "fluency": 2}) for score in FIVE]},
                           FIVE),
@@ -389,7 +392,7 @@ def test_the_question_within_two_conversations_is_the_context(tmp_path):
 
 
 def test_a_column_named_after_the_judge_may_hold_its_verdicts(tmp_path):
-    verdicts, people = said("acme", "zeta"), said("acme", "zeta", sides=AGAIN)
+    verdicts, people = wins("acme", "zeta"), wins("acme", "zeta", sides=AGAIN)
     log = rows(lambda n: {"question": ASKED[n], "model_a": "acme", "model_b": "zeta", "llm_judge": verdicts[n],
                           "human": people[n]})  # fmt: skip
     (trials, *_), was_read = readings(saved(tmp_path, log, "csv"))
@@ -400,7 +403,7 @@ def test_a_column_named_after_the_judge_may_hold_its_verdicts(tmp_path):
 
 def test_verdicts_that_name_columns_in_another_language_are_read(tmp_path):
     log = rows(lambda n: {"Frage": ASKED[n], "Antwort A": ONE[n], "Antwort B": TWO[n],
-                          "Gewinner": said("Antwort A", "Antwort B", "Unentschieden")[n]})  # fmt: skip
+                          "Gewinner": wins("Antwort A", "Antwort B", "Unentschieden")[n]})  # fmt: skip
     (trials,), was_read = readings(saved(tmp_path, log, "csv"))
     assert not was_read
     assert values(trials) == worth()

@@ -65,7 +65,7 @@ def test_games_become_rows_through_a_mapping_file(tmp_path):
 
 
 def test_joined_file_of_annotators_gives_human_preference(tmp_path):
-    verdicts = [{"number": number, "said": said} for number, said in enumerate([1, 2, 0, 1])]
+    verdicts = [{"number": number, "said": output} for number, output in enumerate([1, 2, 0, 1])]
     people = [{"idx": str(number), "one": 1, "two": two, "context_id": "c"} for number, two in enumerate([1, 2, 0])]
     lines(tmp_path, *people, name="people.jsonl")
     meaning = "{ 0 = 'tie', 1 = 'first', 2 = 'second' }"
@@ -121,10 +121,10 @@ def test_a_field_of_the_very_name_goes_before_a_path(tmp_path):
     assert trials["candidate_id"].tolist() == ["x"]
 
 
-@pytest.mark.parametrize("said", ["1", "true"])
-def test_flags_read_alike_from_field_constant_and_value_map(tmp_path, said):
-    record = {"context_id": "c", "candidate_id": "x", "opponent_id": "y", "winner": "x", "known": said}
-    for expression in ("known", f"={said}", f"winner | x -> {said}"):
+@pytest.mark.parametrize("output", ["1", "true"])
+def test_flags_read_alike_from_field_constant_and_value_map(tmp_path, output):
+    record = {"context_id": "c", "candidate_id": "x", "opponent_id": "y", "winner": "x", "known": output}
+    for expression in ("known", f"={output}", f"winner | x -> {output}"):
         trials = bl.read_judgements(lines(tmp_path, record), mapping={"order_known": expression})
         assert trials["order_known"].tolist() == [True]
 

@@ -154,7 +154,7 @@ def read(folder, kind, records):
     return trials.assign(line=trials["key"].str.rpartition(":")[2].astype(int))
 
 
-def told(row):
+def reported(row):
     """What a row says, NaN as None."""
     return tuple(None if isinstance(value, float) and math.isnan(value) else value for value in row)
 
@@ -162,7 +162,7 @@ def told(row):
 def rows_of(trials, columns):
     """Line → what its rows say."""
     return {
-        line: sorted(map(repr, map(told, part[columns].astype(object).itertuples(index=False, name=None))))
+        line: sorted(map(repr, map(reported, part[columns].astype(object).itertuples(index=False, name=None))))
         for line, part in trials.groupby("line")
     }
 

@@ -70,8 +70,8 @@ def test_exact_scores_of_gpt4(recorded):
 
 def test_verdicts_of_pandalm(recorded):
     trials = bl.read_judgements(recorded / "pandalm" / "gpt-3.5-turbo-testset-v1.json.gz")
-    said = trials["value"].map({1.0: "1", 0.0: "2", 0.5: "tie"}).fillna("unread")
-    assert said.value_counts().to_dict() == {"2": 476, "1": 460, "tie": 38, "unread": 25}
+    message = trials["value"].map({1.0: "1", 0.0: "2", 0.5: "tie"}).fillna("unread")
+    assert message.value_counts().to_dict() == {"2": 476, "1": 460, "tie": 38, "unread": 25}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_pandalm_beside_its_annotators(recorded, name, right, ties):
     assert trials["human_gap"].tolist() == pytest.approx(gaps)
     field = "gpt_result" if name.startswith("gpt") else "pandalm_result"
     verdicts = [str(record[field]) for record in json.loads(gzip.decompress(log.read_bytes()))]
-    decided = [(said, gap) for said, gap in zip(verdicts, gaps, strict=True) if said in ("1", "2") and gap]
-    share = sum((said == "1") == (gap > 0) for said, gap in decided) / len(decided)
+    decided = [(message, gap) for message, gap in zip(verdicts, gaps, strict=True) if message in ("1", "2") and gap]
+    share = sum((message == "1") == (gap > 0) for message, gap in decided) / len(decided)
     found = audit(trials, "replies", "pair_length")
     assert share == pytest.approx(right, abs=5e-5)
     assert value(found, "comparative_accuracy", probe="replies") == pytest.approx(share)

@@ -170,7 +170,8 @@ def test_other_numbers_are_no_wins(tmp_path, wins):
 
 def test_pandalm_alone_and_with_its_annotators(tmp_path):
     verdicts = [
-        {"idx": i, "gpt_result": said, "gpt_reason": "So."} for i, said in enumerate(["1", 2, "Tie", "garbage", 0])
+        {"idx": i, "gpt_result": message, "gpt_reason": "So."}
+        for i, message in enumerate(["1", 2, "Tie", "garbage", 0])
     ]
     people = [
         {"idx": i, "cmp_key": "llama-7b_opt-7b", "instruction": "Do", "input": str(i),
@@ -179,10 +180,10 @@ def test_pandalm_alone_and_with_its_annotators(tmp_path):
         for i in range(4)
     ]  # fmt: skip
     file = write(tmp_path, verdicts, "verdicts.json", as_list=True)
-    alone = bl.read_judgements(file)
-    assert outcome(alone) == [(1.0, "ok"), (0.0, "ok"), (0.5, "tie"), (None, "unparsable"), (0.5, "tie")]
-    assert alone["human_gap"].isna().all()
-    assert alone.loc[0, ["judge", "context_id", "candidate_id"]].tolist() == ["gpt", "0", "response1"]
+    single = bl.read_judgements(file)
+    assert outcome(single) == [(1.0, "ok"), (0.0, "ok"), (0.5, "tie"), (None, "unparsable"), (0.5, "tie")]
+    assert single["human_gap"].isna().all()
+    assert single.loc[0, ["judge", "context_id", "candidate_id"]].tolist() == ["gpt", "0", "response1"]
     both = [verdict | person for verdict, person in zip(verdicts, people, strict=False)]
     joined = bl.read_judgements(write(tmp_path, both, "both.json", as_list=True))
     assert joined["human_gap"].tolist() == pytest.approx([2 / 3] * 4)
@@ -241,8 +242,8 @@ def test_mean_of_an_unknown_text_is_refused_or_left_out(tmp_path, naming):
     file = write(tmp_path, [mean], f"label_{naming}_xsum_llama.json")
     with pytest.raises(InputError, match="does not say which text it refers to"):
         bl.read_judgements(file)
-    told = mean | {"key": "l", "forward_comparison": "1", "backward_comparison": "2"}
-    trials = bl.read_judgements(write(tmp_path, [mean, told], f"label_{naming}_xsum_llama.json"))
+    reported = mean | {"key": "l", "forward_comparison": "1", "backward_comparison": "2"}
+    trials = bl.read_judgements(write(tmp_path, [mean, reported], f"label_{naming}_xsum_llama.json"))
     assert trials["context_id"].unique().tolist() == ["l"]
     assert list(trials.attrs["left_out"].values()) == [1]
 

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, readings, rows, said, values, worth, written
+from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, readings, rows, values, wins, worth, written
 
 import biaslab as bl
 from biaslab.core.errors import InputError
@@ -40,8 +40,8 @@ def test_grades_have_no_tie():
 
 
 def test_a_log_of_brackets_is_read_by_brackets_alone():
-    said = pd.Series(["So, A is better.", "Choice: B", None])
-    assert of_pairs(said)["status"].tolist() == ["ok", "ok", "unparsable"]
+    message = pd.Series(["So, A is better.", "Choice: B", None])
+    assert of_pairs(message)["status"].tolist() == ["ok", "ok", "unparsable"]
     asked = pd.Series(["So, A is better.", "Choice: B", "[[B]]"])
     assert of_pairs(asked)["status"].tolist() == ["unparsable", "unparsable", "ok"]
 
@@ -115,14 +115,14 @@ def pairs(**more):
 def test_scores_that_are_no_number_are_unreadable_rows(word, tmp_path):
     given = [word if n % 6 == 0 else FIVE[n] for n in range(N)]
     records = rows(lambda n: {"question": ASKED[n], "answer": ONE[n], "score": given[n]})
-    trials, alone = readings(written(tmp_path, records, "csv"))
-    assert alone
+    trials, single = readings(written(tmp_path, records, "csv"))
+    assert single
     assert trials[0]["status"].tolist() == ["unparsable" if n % 6 == 0 else "ok" for n in range(N)]
     assert trials[0]["value"].dropna().tolist() == [float(five) for n, five in enumerate(FIVE) if n % 6]
 
 
 def test_verdicts_that_were_not_given_are_no_tie(tmp_path):
-    given = ["N/A" if n % 6 == 0 else said("A", "B")[n] for n in range(N)]
+    given = ["N/A" if n % 6 == 0 else wins("A", "B")[n] for n in range(N)]
     trials = read_judgements(written(tmp_path, pairs(winner=given), "csv"))
     assert trials["status"].eq("unparsable").tolist() == [n % 6 == 0 for n in range(N)]
     assert trials["value"].dropna().tolist() == [side for n, side in enumerate(worth()) if n % 6]
@@ -139,16 +139,16 @@ DEGREES = {
 def test_degrees_of_a_pair_are_asked_about_with_both_ends(name, tmp_path):
     numbers, wanted = DEGREES[name]
     records = pairs(**{name: [numbers[side] for side in SIDES]})
-    trials, alone = readings(written(tmp_path, records, "csv"))
-    assert not alone
+    trials, single = readings(written(tmp_path, records, "csv"))
+    assert not single
     assert wanted in [values(each) for each in trials]
     assert [1 - value for value in wanted] in [values(each) for each in trials]
 
 
 def test_the_lower_of_two_ranks_wins_if_the_user_says_so(tmp_path):
-    records = pairs(rank_a=said(1, 2, 1), rank_b=said(2, 1, 1))
-    (trials,), alone = readings(written(tmp_path, records, "csv"))
-    assert not alone
+    records = pairs(rank_a=wins(1, 2, 1), rank_b=wins(2, 1, 1))
+    (trials,), single = readings(written(tmp_path, records, "csv"))
+    assert not single
     assert values(trials) == worth()
 
 
@@ -196,7 +196,7 @@ WRITTEN = {
 
 
 def battle(n, form):
-    words = said("model_a", "model_b", "tie (bothbad)")
+    words = wins("model_a", "model_b", "tie (bothbad)")
     return {"question_id": f"q{n}", "model_a": "x", "model_b": "y", "winner": words[n], "turn": 1,
             "conversation_a": form(n, ONE[n]), "conversation_b": form(n, TWO[n]), "tstamp": 1e9 + n}  # fmt: skip
 
@@ -211,17 +211,17 @@ def test_lengths_of_an_arena_table_are_those_of_its_answers(name, tmp_path):
 
 
 def test_the_line_that_is_offered_has_the_texts(tmp_path):
-    records = rows(lambda n: battle(n, messages) | {"judge_verdict": said("A", "B", sides=SIDES)[n]})
-    trials, alone = readings(written(tmp_path, records, "jsonl"))
-    assert not alone
+    records = rows(lambda n: battle(n, messages) | {"judge_verdict": wins("A", "B", sides=SIDES)[n]})
+    trials, single = readings(written(tmp_path, records, "jsonl"))
+    assert not single
     assert all(each["words"].tolist() == [len(text.split()) for text in ONE] for each in trials)
     assert "longer_wins_at_equal_gold" in set(bl.audit(trials[0], only=["pair_length"])["metric"])
 
 
 def test_people_of_an_arena_are_judges_or_one(tmp_path):
     records = rows(lambda n: battle(n, messages) | {"judge": f"arena_user_{n % 30}"})
-    trials, alone = readings(written(tmp_path, records, "jsonl"))
-    assert not alone
+    trials, single = readings(written(tmp_path, records, "jsonl"))
+    assert not single
     assert [each["judge"].nunique() for each in trials] == [30, 1]
 
 
@@ -280,8 +280,8 @@ def test_estimates_of_a_log_are_those_of_the_study(tmp_path, study, write):
 
 def by_place(estimates):
     """Metric and place, 0 for all places → estimate."""
-    whole = estimates.assign(place=estimates["place"].fillna(0).astype(int))
-    return whole.set_index(["metric", "place"])["estimate"].to_dict()
+    full = estimates.assign(place=estimates["place"].fillna(0).astype(int))
+    return full.set_index(["metric", "place"])["estimate"].to_dict()
 
 
 @pytest.mark.parametrize(
@@ -304,8 +304,8 @@ def test_invalid_ranking_has_a_status(tmp_path, ranking, status):
 
 def test_lists_in_one_order_are_those_of_another_measure(tmp_path):
     once = [{"question": f"q{n}", "judge": "j", "candidates": CYCLES[n % 3], "ranking": [1, 2, 3]} for n in range(9)]
-    whole = [{"question": "all", "judge": "j", "candidates": order, "ranking": [1, 2, 3]} for order in CYCLES]
-    trials = read_judgements(saved(tmp_path, once + whole))
+    full = [{"question": "all", "judge": "j", "candidates": order, "ranking": [1, 2, 3]} for order in CYCLES]
+    trials = read_judgements(saved(tmp_path, once + full))
     assert set(trials[trials["probe"] == "list_position"]["context_id"]) == {"all"}
     assert (trials["probe"] == "one_list").sum() == 27
     assert trials.attrs["left_out"] == {}

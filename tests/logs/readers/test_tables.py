@@ -130,9 +130,9 @@ def test_a_table_for_a_paper_is_made_of_estimates(tmp_path, capsys):
     PAIRS.to_csv(file, index=False)
     for command in (["table", str(file)], ["check", "--estimates", str(file), "--limit", "tie_rate=:.2"]):
         assert main(command) == 2
-        said = capsys.readouterr().err
-        assert "a CSV file of estimates; these columns are missing: probe, judge, dataset, metric" in said
-        assert "biaslab audit LOG --out" in said
+        message = capsys.readouterr().err
+        assert "a CSV file of estimates; these columns are missing: probe, judge, dataset, metric" in message
+        assert "biaslab audit LOG --out" in message
 
 
 @pytest.mark.parametrize("data", [b"", "größer,schöner\nöl,äpfel\n".encode("latin-1")])
@@ -203,11 +203,11 @@ def parts(folder):
 
 
 def test_a_folder_of_tables_and_a_pattern_are_one_log(tmp_path):
-    whole = read_judgements(TABLE)
+    full = read_judgements(TABLE)
     for path in (parts(tmp_path), tmp_path / "*.csv", str(tmp_path / "**/*.csv")):
         trials = read_judgements(path)
-        assert trials["value"].tolist() == whole["value"].tolist()
-        assert trials["context_id"].tolist() == whole["context_id"].tolist()
+        assert trials["value"].tolist() == full["value"].tolist()
+        assert trials["context_id"].tolist() == full["context_id"].tolist()
         assert set(trials.attrs["files"]) == {"one.csv", "two.csv"}
     assert len(read_judgements(tmp_path / "one*")) == 6
 
@@ -253,11 +253,11 @@ SHARES = [round(random.Random(9 + n).random(), 6) for n in range(60)]
 
 def table(words, one="answer_a", two="answer_b", column="winner", sides=SIDES, **more):
     """Return pairs; ``words`` is what each side is called, or a function of the side and the row."""
-    said = [words(side, n) if callable(words) else words[side] for n, side in enumerate(sides)]
+    message = [words(side, n) if callable(words) else words[side] for n, side in enumerate(sides)]
     rows = [
         {"question": f"What is {n}?", one: f"one answer {n}", two: f"another answer {n}", column: word}
         | {name: value(n) for name, value in more.items()}
-        for n, word in enumerate(said)
+        for n, word in enumerate(message)
     ]
     return pd.DataFrame(rows)
 
@@ -409,9 +409,9 @@ def test_the_system_that_was_shown_first_may_be_named():
     rows = []
     for n, side in enumerate(SIDES):
         one, two = SYSTEMS[n % 3], SYSTEMS[(n + 1) % 3]
-        said = {"first": one, "second": two, "tie": "tie"}[side]
+        message = {"first": one, "second": two, "tie": "tie"}[side]
         rows.append({"question": f"q{n}", "model_a": one, "model_b": two, "first_model": [one, two][n % 2],
-                     "winner": said, "human": said})  # fmt: skip
+                     "winner": message, "human": message})  # fmt: skip
     trials = read_judgements(pd.DataFrame(rows))
     assert trials["candidate_id"].tolist() == [row["first_model"] for row in rows]
     wanted = [1 - WORTH[side] if n % 2 else WORTH[side] for n, side in enumerate(SIDES)]

@@ -104,8 +104,8 @@ def test_each_template_is_correlated_separately(judge, graded):
     ranked = rank(bl.collect(Position(["coherence"]), judge, graded, progress=False))
     found = agreement(ranked, graded, ["context"], ["spearman"]).set_index("template")["estimate"]
     for template in (1, 2):
-        alone = agreement(ranked[ranked["template"] == template], graded, ["context"], ["spearman"])
-        assert found[template] == alone["estimate"].item()
+        single = agreement(ranked[ranked["template"] == template], graded, ["context"], ["spearman"])
+        assert found[template] == single["estimate"].item()
 
 
 def test_remedies_need_the_attribute_of_the_trials(trials, graded):

@@ -69,19 +69,19 @@ def test_splitting_and_taking_contexts_loses_nothing(contexts, candidates, size,
     home = rng.integers(contexts, size=size)
     one = rng.integers(candidates, size=size)
     two = (one + rng.integers(1, candidates, size=size)) % candidates
-    whole = Comparisons(
+    full = Comparisons(
         np.repeat(np.arange(contexts).astype(str).astype(object), candidates),
         np.tile(np.arange(candidates).astype(str).astype(object), contexts),
         home * candidates + one,
         home * candidates + two,
         rng.random(size),
     )
-    parts = list(whole.split())
+    parts = list(full.split())
     assert sum(map(len, parts)) == size
-    assert np.concatenate([p.times for p in parts]).tolist() == whole.times.tolist()
-    np.testing.assert_allclose(np.concatenate([p.wins for p in parts]), whole.wins)
+    assert np.concatenate([p.times for p in parts]).tolist() == full.times.tolist()
+    np.testing.assert_allclose(np.concatenate([p.wins for p in parts]), full.wins)
     for k, part in enumerate(parts):
-        only = whole.take(home == k)
+        only = full.take(home == k)
         assert only.p.tolist() == part.p.tolist()
         assert (only.first - k * candidates).tolist() == part.first.tolist()
         assert set(part.context_id) == {str(k)}

@@ -168,7 +168,9 @@ def test_in_sample_everything_is_fitted_where_it_is_applied(name):
 
 def test_in_sample_option_of_the_probe_and_of_budget_replay():
     data = bl.load_dataset("graded", limit=8)
-    probes = [bl.probes.Comparative(["coherence"], debiasing="threshold", in_sample=told) for told in (False, True)]
+    probes = [
+        bl.probes.Comparative(["coherence"], debiasing="threshold", in_sample=reported) for reported in (False, True)
+    ]
     trials = bl.collect(probes[0], bl.SimulatedJudge(data, position=1.5, noise=0.5), data, progress=False)
     rates = [probe.estimate(trials, ["first_position_rate"])["estimate"].item() for probe in probes]
     table = bl.ranking.compare_remedies(trials, remedies=["none", "threshold"], orders=["both"], in_sample=True)
@@ -178,9 +180,9 @@ def test_in_sample_option_of_the_probe_and_of_budget_replay():
     given = {"strategies": ["random"], "debiasings": ["threshold"], "decoding": "mean-probability", "draws": 1}
     every = comparisons_of(trials)
     human = data.human_means["coherence"].loc[list(zip(every.context_id, every.candidate_id, strict=True))].to_numpy()
-    for told in (False, True):  # all thirty comparisons of a context
-        found = bl.ranking.agreement_by_budget(trials, [30], data.human_means, in_sample=told, **given)
-        scores = decode(debias(every, "threshold", in_sample=told), "mean-probability").scores
+    for reported in (False, True):  # all thirty comparisons of a context
+        found = bl.ranking.agreement_by_budget(trials, [30], data.human_means, in_sample=reported, **given)
+        scores = decode(debias(every, "threshold", in_sample=reported), "mean-probability").scores
         expected = correlate_within(scores, human, every.context, "spearman").mean()
         assert found.loc[found["metric"] == "spearman", "estimate"].item() == pytest.approx(expected)
 

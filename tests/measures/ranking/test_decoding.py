@@ -145,8 +145,8 @@ def test_contexts_are_fitted_side_by_side_as_if_alone(graded):
     together = bl.ranking.comparisons_of(trials)
     common = {"bradley-terry-position", "likelihood-decisions"}  # the term, and the conditionals, are those of all
     for decoding in set(bl.ranking.DECODINGS) - common:
-        alone = np.concatenate([decode(part, decoding).scores for part in together.split()])
-        np.testing.assert_allclose(decode(together, decoding).scores, alone, atol=1e-7)
+        single = np.concatenate([decode(part, decoding).scores for part in together.split()])
+        np.testing.assert_allclose(decode(together, decoding).scores, single, atol=1e-7)
 
 
 @pytest.mark.parametrize("position", [False, True])
@@ -224,9 +224,9 @@ def test_rank_intervals_narrow_with_comparisons_and_cover():
     for seed in range(12):
         pairs = select(8, "symmetric", 56, seed)
         won = (scores[pairs[:, 0]] - scores[pairs[:, 1]] + rng.normal(size=len(pairs)) > 0).astype(float)
-        whole = Comparisons.of(list("abcdefgh"), *pairs.T, won)
+        complete = Comparisons.of(list("abcdefgh"), *pairs.T, won)
         for size, kept in widths.items():
-            found = rank_intervals(whole.take(slice(0, size)), "bradley-terry", bl.Resampling(n=100, seed=seed))
+            found = rank_intervals(complete.take(slice(0, size)), "bradley-terry", bl.Resampling(n=100, seed=seed))
             kept.append((found["ci_high"] - found["ci_low"]).mean())
             assert (found["ci_low"] <= found["ci_high"])[found["rank"].notna()].all()
         held.append(((found["ci_low"] <= 8 - np.arange(8)) & (np.arange(8, 0, -1) <= found["ci_high"])).mean())

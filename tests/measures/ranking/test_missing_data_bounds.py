@@ -54,9 +54,9 @@ def test_bounds_cover_every_completion_and_are_attained(values):
     missing = np.isnan(values)
     reached = {name: [] for name in found}
     for filling in product([0.0, 0.5, 1.0], repeat=int(missing.sum())):
-        whole = values.copy()
-        whole[missing] = filling
-        trials = trials_of([(*row[:4], p) for row, p in zip(rows, whole, strict=True)])
+        full = values.copy()
+        full[missing] = filling
+        trials = trials_of([(*row[:4], p) for row, p in zip(rows, full, strict=True)])
         for name, ratio in metrics(trials).items():
             if np.sum(ratio.denominator):
                 reached[name].append(value(ratio))
@@ -89,9 +89,9 @@ def estimated(trials, metric="first_position_rate"):
 
 
 def test_only_bounded_metrics_with_missing_data_have_bounds():
-    whole, some = estimated(study(1, 12, 0.0)), estimated(study(1, 12, 0.2))
-    assert np.isnan([whole["bound_low"], whole["bound_high"]]).all()
-    assert not whole["note"]
+    full, some = estimated(study(1, 12, 0.0)), estimated(study(1, 12, 0.2))
+    assert np.isnan([full["bound_low"], full["bound_high"]]).all()
+    assert not full["note"]
     assert some["bound_low"] < some["ci_low"] < some["estimate"] < some["ci_high"] < some["bound_high"]
     logit = estimated(study(1, 12, 0.2).assign(value=lambda t: t["value"].clip(0.1, 0.9)), "first_position_logit")
     assert np.isnan(logit["bound_low"])

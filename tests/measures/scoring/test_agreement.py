@@ -49,8 +49,8 @@ def value(found, **cell):
 
 def last_number(reply, _):
     """Return the number after the last "score" or "rating", or else the last digit: how the published figures read."""
-    said = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
-    return float(said[-1])
+    message = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
+    return float(message[-1])
 
 
 def own(reply, attribute):
@@ -210,11 +210,11 @@ QUICK = bl.Resampling(n=200)
 
 @pytest.fixture(scope="module")
 def data():
-    whole = bl.load_dataset("graded", limit=12)
+    full = bl.load_dataset("graded", limit=12)
     rng = np.random.default_rng(0)
-    candidates = whole.candidates.assign(system=[f"S{i % 6}" for i in range(len(whole.candidates))])
-    human = whole.human.assign(score=rng.integers(1, 6, len(whole.human)).astype(float))
-    return replace(whole, candidates=candidates, human=human)
+    candidates = full.candidates.assign(system=[f"S{i % 6}" for i in range(len(full.candidates))])
+    human = full.human.assign(score=rng.integers(1, 6, len(full.human)).astype(float))
+    return replace(full, candidates=candidates, human=human)
 
 
 def frame(data, seed=1):
@@ -275,5 +275,5 @@ def test_missing_systems_and_columns_are_named(data):
         system_accuracy(frame(data), replace(data, candidates=data.candidates.assign(system="")), QUICK)
     with pytest.raises(TrialsError, match="lacks the columns scorer"):
         system_accuracy(frame(data).drop(columns="scorer"), data, QUICK)
-    alone = replace(data, candidates=data.candidates.assign(system="S"))
-    assert "fewer than two systems" in system_accuracy(frame(data), alone, QUICK)["note"].item()
+    single = replace(data, candidates=data.candidates.assign(system="S"))
+    assert "fewer than two systems" in system_accuracy(frame(data), single, QUICK)["note"].item()

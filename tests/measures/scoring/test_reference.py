@@ -115,8 +115,8 @@ def test_rouge_is_the_mean_over_several_references():
     one, two = (dataset(["rain fell on snow"], [reference]) for reference in ("rain fell", "snow on roof"))
     both = replace(one, candidates=one.candidates.assign(reference_2=two.candidates["reference"], reference_3=""))
     for metric in ("ROUGE-1", "ROUGE-2"):
-        alone = [reference_scores(each, [metric])["score"] for each in (one, two)]
-        assert reference_scores(both, [metric])["score"].to_numpy() == pytest.approx(np.mean(alone, axis=0))
+        isolated = [reference_scores(each, [metric])["score"] for each in (one, two)]
+        assert reference_scores(both, [metric])["score"].to_numpy() == pytest.approx(np.mean(isolated, axis=0))
     best = max(_score("chrF")("rain fell on snow", [other]) for other in ("rain fell", "snow on roof"))
     assert reference_scores(both, ["chrF"])["score"].iloc[0] == pytest.approx(best)
 

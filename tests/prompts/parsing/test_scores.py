@@ -360,7 +360,7 @@ def test_order_effect_on_topical_chat(shared_data, name, shift, cut, published):
     The figures beside the data (+.3608, +.1827) come out where "Rating: 2.5" counts as 2, as a pattern of one digit
     reads it; with every number read whole they are a little less.
     """
-    means, whole = [], []
+    means, full = [], []
     for mode in ("rate_explain", "analyze_rate"):
         values = {}
         for item in topical_items(shared_data, f"{name}_{mode}"):
@@ -369,10 +369,10 @@ def test_order_effect_on_topical_chat(shared_data, name, shift, cut, published):
             ]
             values[item["source"], item["context"], item["system_output"]] = np.array(read)
         means.append({key: float(np.nanmean(v)) for key, v in values.items()})
-        whole.append({key: float(np.nanmean(np.floor(v))) for key, v in values.items()})
+        full.append({key: float(np.nanmean(np.floor(v))) for key, v in values.items()})
     common = means[0].keys() & means[1].keys()
     assert len(common) == 359
     assert np.mean([means[0][key] - means[1][key] for key in common]) == pytest.approx(shift, abs=5e-5)
-    digits = np.mean([whole[0][key] - whole[1][key] for key in common])
+    digits = np.mean([full[0][key] - full[1][key] for key in common])
     assert digits == pytest.approx(cut, abs=5e-5)
     assert digits == pytest.approx(published, abs=1.5e-4)

@@ -150,10 +150,10 @@ def test_a_budget_is_held_against_all_windows(graded, judge, small, tmp_path):
 
 def test_tokens_are_counted_as_of_the_whole_design(graded, judge, small, capsys):
     bl.collect(PROBE, judge, graded, progress=False, announce=True)
-    said = capsys.readouterr().err + capsys.readouterr().out
+    message = capsys.readouterr().err + capsys.readouterr().out
     windowed.SIZE = 10_000
     bl.collect(PROBE, judge, graded, progress=False, announce=True)
-    assert said == capsys.readouterr().err + capsys.readouterr().out
+    assert message == capsys.readouterr().err + capsys.readouterr().out
 
 
 def test_replies_are_dropped_with_their_window(graded, judge, monkeypatch):

@@ -139,9 +139,9 @@ def test_the_command_says_what_the_package_plans(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["plan", "position", "--judge", "simulated", "--attribute", "coherence", "--contexts", "8"]
     assert main([*words, "--answer", "text", "--flips", "0.08"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("To detect a shift of 0.")
-    assert "assuming that 0.08 of pairs flip with the order" in said
+    message = capsys.readouterr().out
+    assert message.startswith("To detect a shift of 0.")
+    assert "assuming that 0.08 of pairs flip with the order" in message
     assert main([*words, "--answer", "words"]) == 2
     assert "exact, text, sampled:3" in capsys.readouterr().err
 
@@ -260,11 +260,11 @@ def test_plan_for_a_card_has_effects_alone_and_among_tests():
     judge = bl.SimulatedJudge(data, noise=2)
     probe = bl.probes.Position(["coherence"], [1], resampling=bl.Resampling(n=100))
     trials = bl.collect(probe, judge, data, progress=False)
-    alone, card = (bl.plan(probe, judge, data, contexts=60, pilot=trials, tests=tests) for tests in (1, 14))
-    assert card.effect > 1.2 * alone.effect == pytest.approx(1.2 * card.effect_alone)
-    assert f"can detect ≥ {alone.effect:.3g} alone, ≥ {card.effect:.3g} on a card of 14 tests" in str(card)
+    single, card = (bl.plan(probe, judge, data, contexts=60, pilot=trials, tests=tests) for tests in (1, 14))
+    assert card.effect > 1.2 * single.effect == pytest.approx(1.2 * card.effect_alone)
+    assert f"can detect ≥ {single.effect:.3g} alone, ≥ {card.effect:.3g} on a card of 14 tests" in str(card)
     assert "α = 0.05, 14 tests" in str(card)
-    assert "alone" not in str(alone)
+    assert "alone" not in str(single)
     with pytest.raises(bl.errors.InputError, match="tests"):
         bl.plan(probe, judge, data, contexts=60, pilot=trials, tests=0)
 

@@ -119,8 +119,8 @@ def test_contexts_where_the_metric_is_undefined_are_planned_for(data):
         spread = spread_of(PROBE, gone, "first_position_rate")
     assert spread.share == pytest.approx(8 / 12)
     assert spread.pilot == 8
-    whole = replace(spread, share=1.0).required(0.05)
-    assert spread.required(0.05) == math.ceil(whole * 1.5)
+    full = replace(spread, share=1.0).required(0.05)
+    assert spread.required(0.05) == math.ceil(full * 1.5)
 
 
 def test_simulated_pilot_varies_as_gpt35_does_on_summeval(shared_data):
@@ -198,10 +198,10 @@ def test_text_html_and_frame_say_the_same(data):
     assert planned.dollars_cached < planned.dollars
     row = planned.to_frame().iloc[0]
     assert (row["contexts"], row["open"], row["dollars"]) == (12, 360, planned.dollars)
-    for said in (str(planned), planned._repr_html_()):
+    for message in (str(planned), planned._repr_html_()):
         for fact in ("80 % power", "12 contexts × 30 requests = 360", "7 s at 0.02 s", "4 characters per token", "$"):
-            assert fact in said
-        assert "simulated pilot of 12 contexts" in said
+            assert fact in message
+        assert "simulated pilot of 12 contexts" in message
     assert "<li>" in planned._repr_html_()
     assert pd.concat([planned.to_frame(), planned.to_frame()]).shape[0] == 2
     few = plan(PROBE, Silent(), data, contexts=5)
