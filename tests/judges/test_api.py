@@ -31,9 +31,9 @@ from biaslab.core.errors import (
 from biaslab.judges.api import ApiJudge, Patience, ReplyStream
 from biaslab.judges.api.endpoints import ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
-from biaslab.judges.api.runner import Loop
 from biaslab.judges.api.sender import ThoughtsByBudget
 from biaslab.judges.api.wire import Wire
+from biaslab.judges.in_flight import Loop
 from biaslab.testing import FaultServer, answer_of as said
 
 QUICK = Patience(retries=6, first_wait=0.001, grace=5)
@@ -554,7 +554,7 @@ def test_full_disk_loses_no_paid_reply(tmp_path):
         assert max(server.paid.values()) == 1
 
 
-def test_full_disk_without_reserve_stops_after_one_reply(tmp_path, judge_of, monkeypatch):
+def test_full_disk_without_reserve_asks_nothing(tmp_path, judge_of, monkeypatch):
     from biaslab.store import file
 
     (tmp_path / "f").mkdir()
@@ -563,7 +563,7 @@ def test_full_disk_without_reserve_stops_after_one_reply(tmp_path, judge_of, mon
         (tmp_path / "f" / ".s.reserve").mkdir()  # cannot be written
         with pytest.raises(StoreError, match="less than 1 MiB is free"):
             list(store.wrap(judge_of(server)).ask(prompts(50)))
-        assert len(store) == sum(server.paid.values()) == 1
+        assert len(store) == sum(server.paid.values()) == 0
 
 
 @pytest.mark.slow

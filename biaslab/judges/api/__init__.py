@@ -28,9 +28,10 @@ from biaslab.core.requests import Choice, Completion, Likelihood, Request, canon
 from biaslab.core.trials import Reply
 from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
-from biaslab.judges.api.runner import Loop, Patience, ReplyStream, open_client, shut
+from biaslab.judges.api.runner import Patience, ReplyStream, open_client, shut
 from biaslab.judges.api.sender import Refusals, Sender, ThoughtsByBudget
 from biaslab.judges.api.wire import TOKEN_FIELD, Wire, prefix_order
+from biaslab.judges.in_flight import Loop
 from biaslab.judges.thinking import ThinkingOption
 
 if TYPE_CHECKING:
