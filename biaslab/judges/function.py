@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from biaslab.core.checks import check_spending, require_whole
+from biaslab.core.checks import check_spending, fits, require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.interfaces import LIMITS, BaseJudge, Judge, short
 from biaslab.core.project import own_object
@@ -96,8 +96,8 @@ class FunctionJudge(BaseJudge):
             raise InputError("function", function, "a function")
         require_whole("concurrency", concurrency, 1)
         require_whole("retries", retries, 0)
-        if not scale[0] < scale[1]:
-            raise InputError("scale", scale, "two bounds, the lower one first")
+        if not fits(scale, tuple[float, float]) or not scale[0] < scale[1]:
+            raise InputError("scale", scale, "two numbers, the lower one first, such as (1, 5)")
         self.function, self.scale, self.concurrency, self.retries = function, scale, concurrency, retries
         self._arguments = _arguments_of(function)
         self.kinds = frozenset({_kind_of(self._arguments, function)})
@@ -208,9 +208,10 @@ def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
         if set(names) <= arguments
     ]
     if len(asked) != 1:
-        allowed = "one of the arguments first and second, candidate, candidates, or prompt"
+        allowed = "those of one kind of judge: first and second, candidate, candidates, or prompt"
         remedy = "give an instance of the class" if isinstance(function, type) else "a decorator needs functools.wraps"
-        raise InputError("function", _name_of(function), allowed, "" if len(asked) > 1 or arguments else remedy)
+        named = f"list of arguments of {_name_of(function)}"
+        raise InputError(named, sorted(arguments), allowed, "" if arguments else remedy)
     return asked[0]
 
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from biaslab.core.checks import require_extra, require_whole
 from biaslab.core.errors import BiaslabError, InputError, JudgeError
-from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stoppable, as_judge, require_kinds
+from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stoppable, as_judge, require_kinds, short
 from biaslab.core.requests import Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply
@@ -300,7 +300,7 @@ class Replica:
 
         judge = load_judge(self._recipe, self._dataset) if isinstance(self._recipe, str) else self._recipe()
         if not isinstance(judge, Judge):
-            raise InputError("judge", judge, "a function that returns a judge")
+            raise InputError("judge", self._recipe, "a function that returns a judge", f"it returned {short(judge)}")
         adapted = as_judge(judge)
         if adapted.asks:
             words = "a judge that does not delegate, so that each is stored under its own id"

@@ -248,10 +248,10 @@ def test_other_builds_at_the_endpoints_are_warned_of(judge_of):
     ("given", "words"),
     [
         ("", "base_url is ''"),
-        ("http://a/v1,", "address 2 of 2 is empty"),
-        ("http://a/v1,,http://b/v1", "address 2 of 3 is empty"),
+        ("http://a/v1,", "address 2 of 2, is ''"),
+        ("http://a/v1,,http://b/v1", "address 2 of 3, is ''"),
         ([], "base_url is ''"),
-        (["http://a/v1", None], "address 2 of 2 is empty"),
+        (["http://a/v1", None], "address 2 of 2, is ''"),
         (
             "http://a/v1,http://a/v1/",
             "base_url is 'http://a/v1', allowed: different addresses; list each server once",

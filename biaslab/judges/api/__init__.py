@@ -26,7 +26,7 @@ from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, canonical_json
 from biaslab.core.trials import Reply
-from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.endpoints import HIDDEN, OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Patience, ReplyStream, open_client, shut
 from biaslab.judges.api.sender import Refusals, Sender, ThoughtsByBudget
@@ -503,7 +503,7 @@ def _read(name: str, kind: str, value: Any) -> Any:
     numbers = _NUMBERS.get(kind, ())
     if isinstance(read_value, numbers) and not isinstance(read_value, bool) and 0 <= float(read_value) < math.inf:
         return read_value
-    shown = value if numbers or kind == "truth" else type(value).__name__
+    shown = HIDDEN if isinstance(value, str) and not (numbers or kind == "truth") else value  # it may be a key
     raise InputError(name, shown, " or ".join(_WORDS[part] for part in kind.split(" or ")))
 
 
