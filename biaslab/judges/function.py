@@ -143,7 +143,11 @@ class FunctionJudge(BaseJudge):
             return result
         with self._starting:  # one loop for all calls, because clients belong to the loop in which they were first used
             self._loop = self._loop or Loop()
-        return self._loop.wait(_awaited(result))
+
+        async def awaited() -> Any:
+            return await result
+
+        return self._loop.wait(awaited())
 
 
 def load_named(name: str) -> FunctionJudge:
@@ -226,10 +230,6 @@ def _available_arguments(request: Request) -> dict[str, Any]:
     if isinstance(request, Rank):
         return shown | {"candidates": list(request.texts)}
     return shown | {"candidate": request.text}
-
-
-async def _awaited(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -370,15 +370,6 @@ def test_reply_fields_survive_the_store(judge_of, tmp_path):
         assert server.asked["x"] == 1
 
 
-def test_a_rate_limit_that_is_used_up_is_waited_for(judge_of):
-    with FaultServer() as server:
-        used_up = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "300ms"}
-        server.answer_headers = lambda text: used_up if text == "prompt 0" else {}
-        started = time.monotonic()
-        assert len(list(judge_of(server).ask(prompts(20)))) == 20
-        assert 0.3 <= time.monotonic() - started < 30
-
-
 def test_a_warning_that_is_an_error_loses_nothing(judge_of, tmp_path):
     with (
         FaultServer(lambda text, attempt: "changed" if text > "prompt 2" else "") as server,

@@ -408,10 +408,6 @@ class Pace:
         if sent >= self._changed:
             self._cut(self.limit / 2, now)
 
-    def pause(self, now: float, wait: float) -> None:
-        """Pause for a number of seconds because a rate limit is exhausted."""
-        self.until = max(self.until, now + wait)
-
     def _judge(self, now: float) -> None:
         """Compare the throughput of a round with that of an earlier one, when clearly fewer were in flight."""
         rate = (self._begin_limit + self.limit) / 2 * self._count / max(self._seconds, 1e-9)

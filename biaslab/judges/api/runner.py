@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from biaslab.core.errors import JudgeError, ServerError, UnreachableError
+from biaslab.core.checks import fits, require_whole
+from biaslab.core.errors import InputError, JudgeError, ServerError, UnreachableError
 from biaslab.core.files import RepeatedKeyError, unique
 from biaslab.core.output import count
 from biaslab.core.requests import Request
@@ -59,6 +60,13 @@ class Patience:
     first_wait: float = 0.5
     grace: float = 30.0
     reach: float = 6.0
+
+    def __post_init__(self) -> None:
+        require_whole("patience.retries", self.retries, 0)
+        for name in ("minutes", "first_wait", "grace", "reach"):
+            value = getattr(self, name)
+            if not fits(value, float) or not value >= 0:
+                raise InputError(f"patience.{name}", value, "a number of at least 0")
 
 
 class _Item:
@@ -183,8 +191,9 @@ class ReplyStream(InFlight[Request]):
             self._trying = kind
             self._sent.add(item.task)
             turn.set_result(self._endpoints.choose(now, item.avoided))
-        if self._turns and (until := self._endpoints.until(now)) > now:
-            self._wake_at(until)
+        is_awaited = self._wake is not None and self._wake.when() >= now
+        if self._turns and not is_awaited and (until := self._endpoints.until(now)) > now:
+            self._wake = self._loop.loop.call_at(until, self._fill)
 
     async def _try(self, item: _Item, endpoint: Endpoint) -> float | None:
         """Send a request once; return the seconds before the next attempt, None if there is none."""
@@ -234,10 +243,6 @@ class ReplyStream(InFlight[Request]):
             self._left.append(error)
             return None
         return wait
-
-    def _wake_at(self, moment: float) -> None:
-        if self._wake is None or self._wake.cancelled() or self._wake.when() < self._loop.loop.time():
-            self._wake = self._loop.loop.call_at(moment, self._fill)
 
 
 def _left_out(errors: Sequence[JudgeError]) -> JudgeError | None:
@@ -300,7 +305,7 @@ class Connection:
             If the server cannot be reached, or is too busy to tell.
         """
         status, headers, body = await self._send_with_key("/models", None)
-        if faults.is_passing(status):
+        if status in faults.PASSING:
             raise faults.of_status(status, self.body, headers, self.request)
         with contextlib.suppress(faults.NoAnswer):
             return _parse(body) if status < 400 else None
@@ -310,12 +315,7 @@ class Connection:
         status, headers, body = await self._send_with_key(path, content)
         if status >= 300:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
-        document = _parse(body)
-        wait = faults.rate_limit_wait(headers)
-        if wait is not None:
-            wait = min(wait, self._owner.patience.minutes * 60)
-            self._endpoint.pace.pause(asyncio.get_running_loop().time(), wait)
-        return document
+        return _parse(body)
 
     async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send, and once more with a fresh key if the server no longer accepts the old one."""
