@@ -207,10 +207,10 @@ class ReplyStream(InFlight[Request]):
             if fault.wait is not None:  # servers may ask for absurd waits
                 fault.wait = min(fault.wait, self._patience.minutes * 60)
             item.avoided = endpoint
-            if self._endpoints.failed(endpoint, fault, sent, clock()):  # no server took it
-                item.attempts, wait = item.attempts - 1, 0.0
-            else:
-                wait = self._wait_after(fault, item, clock())
+            is_elsewhere = self._endpoints.failed(endpoint, fault, sent, clock())
+            if is_elsewhere:  # no server took it
+                item.attempts -= 1
+            wait = 0.0 if is_elsewhere else self._wait_after(fault, item, clock())
             if wait is not None and not self._is_ending:
                 with contextlib.suppress(Exception):  # a callback that fails does not end the run
                     self._retrying(str(fault))
