@@ -2,7 +2,6 @@
 
 A judge's own part is to start pieces of work and to say which have ended; threads, tasks of an event loop and replicas
 do this. The engine limits their number, hands replies on, and ends a run: on its own, by an error, or by a signal.
-`concurrent.futures` would lose the replies in flight at a signal; `benchmarks/api_client.py` counts such losses.
 """
 
 from __future__ import annotations
