@@ -22,9 +22,8 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.scoring.pointwise import Item, drawn_items, items, ratings_by_item
-from biaslab.probes.base.cell import Cell, Part
 from biaslab.probes.base.pair_feature import PairFeatureProbe
-from biaslab.probes.base.probe import Probe
+from biaslab.probes.base.probe import Cell, Part, Probe
 from biaslab.probes.base.questions import read_pair
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol

@@ -23,8 +23,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.agreement import later_scores
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
-from biaslab.probes.base.cell import Cell, Estimable, Part
-from biaslab.probes.base.probe import planted
+from biaslab.probes.base.probe import Cell, Estimable, Part, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.prompts.parsing import parse_scores
 from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable

@@ -24,8 +24,7 @@ from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode
 from biaslab.measures.ranking.remedies import MEASURES, RemediedComparisons, tokens_per_item
 from biaslab.measures.ranking.selection import SelectionStrategy, most_informative, select
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
-from biaslab.probes.base.probe import FAIR, planted
+from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
 from biaslab.stats.estimate import Estimate

@@ -31,8 +31,7 @@ from biaslab.probes._pairs import (
     pair_trials,
 )
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.probe import Accepted, planted, scored
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, planted, scored
 from biaslab.probes.base.questions import (
     draw_score,
     protocol_column,

@@ -25,8 +25,21 @@ from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, drawn_items
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, by_configuration, paired, planted, scored
+from biaslab.probes.base.probe import (
+    FAIR,
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Contrast,
+    Estimable,
+    Part,
+    by_configuration,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+    scored,
+)
 from biaslab.probes.base.questions import PairProbe, ScoreProbe, draw_of, name_candidates, protocol_column, settle
 from biaslab.prompts.edits import Placed, TextEdit as Change, available, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.attacks import Defence, defend, shield

@@ -21,10 +21,9 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
 from biaslab.probes.base import probe
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import PairFeatureProbe, add_perplexities
-from biaslab.probes.base.probe import Accepted, planted
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import CELL, ITEM, usable
 from biaslab.stats.correlation import Level

@@ -33,8 +33,7 @@ from biaslab.measures.ranking.lists import (
     same_best_resampled,
     spearman_place_rank,
 )
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part
-from biaslab.probes.base.probe import Probe, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, planted
 from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of, settle, settled
 from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats.estimate import by_construction

@@ -30,8 +30,7 @@ from biaslab.probes._pairs import (
     pair_trials,
     reasoned,
 )
-from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, planted, scored
+from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Part, mean_of, planted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import undefined

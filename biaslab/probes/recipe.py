@@ -16,8 +16,7 @@ from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import ScoreAnswer
 from biaslab.measures.scoring.scorers import GEval, Rating
 from biaslab.probes.base.answers import Losses, parse_rate, token_count
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.probe import Probe, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
 

@@ -18,8 +18,18 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import AnswerSettings, ScoreAnswer, drawn_items, single_ratings
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.probe import Accepted, Probe, by_configuration, planted, scored
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    Part,
+    Probe,
+    by_configuration,
+    label_mass,
+    planted,
+    scored,
+)
 from biaslab.probes.base.questions import protocol_column, question_of, read_with, settle, settled
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM

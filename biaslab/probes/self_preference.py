@@ -19,7 +19,6 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
 from biaslab.probes.base.feature_probe import kept_columns, width_of, with_missing_scores
 from biaslab.probes.base.pair_feature import (
     PairFeatureProbe,
@@ -29,7 +28,18 @@ from biaslab.probes.base.pair_feature import (
     seen_from,
     win_excess,
 )
-from biaslab.probes.base.probe import Accepted, paired, planted, scored
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    Part,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+    scored,
+)
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, undefined

@@ -18,8 +18,7 @@ from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import items
 from biaslab.probes._pairs import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
 from biaslab.probes.base.answers import Losses
-from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import planted
+from biaslab.probes.base.probe import Cell, Estimable, Part, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe, protocol_column, read_with, require_source_slot, settle_form
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation

@@ -41,8 +41,7 @@ from biaslab.probes._pairs import (
     reasoned,
 )
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined

@@ -25,8 +25,19 @@ from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores, items
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import Accepted, paired, planted, scored
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Contrast,
+    Estimable,
+    Part,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+    scored,
+)
 from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol

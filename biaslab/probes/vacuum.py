@@ -21,8 +21,7 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items, read_score
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate

@@ -16,10 +16,19 @@ from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import PairFeatureProbe, seen_from_longer, win_excess
-from biaslab.probes.base.probe import Accepted, by_configuration, paired, planted, rated
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Part,
+    by_configuration,
+    label_mass,
+    paired,
+    planted,
+    rated,
+)
 from biaslab.probes.base.questions import ScoreProbe
 
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"

@@ -22,8 +22,8 @@ from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Item, Question
-from biaslab.probes.base.cell import Cell, Part, label_mass, mean_of
 from biaslab.probes.base.feature_probe import FeatureProbe, has_several_ratings, over_reliabilities, without_ratings
+from biaslab.probes.base.probe import Cell, Part, label_mass, mean_of
 from biaslab.probes.base.questions import question_of, read_pair, settle_form
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import each_cell, has_value, usable
