@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, groupby
+from itertools import combinations, product
 from typing import Any, Literal
 
 import numpy as np
@@ -15,21 +15,19 @@ from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Metric
 from biaslab.core.requests import Completion, Reasons, as_messages
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import is_pair
-from biaslab.measures.scoring.pointwise import Item, drawn_items, items, ratings_by_item
+from biaslab.measures.scoring.pointwise import Item, drawn_items, ratings_by_item
 from biaslab.probes.base.pair_feature import PairFeatureProbe
 from biaslab.probes.base.probe import Cell, Part, Probe
-from biaslab.probes.base.questions import read_pair
+from biaslab.probes.base.questions import both_orders, by_context, read_pair
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 
 Asks = Literal["pairs", "scores"]
-ASKS: tuple[Asks, ...] = ("pairs", "scores")
 #: Value for pairs in columns about scores; a blank would be lost in a text table.
 BLANK: dict[str, Scalar] = {"scale": "pairs", "human": float("nan")}
 #: Metrics on pairs that these probes share.
@@ -52,10 +50,6 @@ class PairOrScoreProbe(Probe):
     """
 
     asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("asks", self.asks, ASKS)
 
     @abstractmethod
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
@@ -191,21 +185,13 @@ def ordered_pairs(
     """
     position, ratings = comparing(probe, probe.template), ratings_by_item(dataset)
     attributes = dataset.require_attributes(probe.attributes)
-    for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
-        for pair in combinations(candidates, 2):
-            if is_planned is not None and not is_planned(*pair):
-                continue
-            for both in (pair, pair[::-1]):
-                shown = [(item.candidate_id, item.text) for item in both]
-                for attribute in attributes:
-                    first, second = (
-                        columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {}))
-                        for item in both
-                    )
-                    gap = both[0].human[attribute] - both[1].human[attribute]
-                    asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
-                    asked |= {f"opponent_{name}": value for name, value in second.items() if name not in _OF_TRIALS}
-                    context = (context_id, both[0].context)
-                    yield from position.ask_pair(
-                        dataset, probe.template, attribute, context, (shown[0], shown[1]), asked
-                    )
+    for context_id, candidates in by_context(dataset).items():
+        planned = (pair for pair in combinations(candidates, 2) if is_planned is None or is_planned(*pair))
+        for pair, attribute in product(both_orders(planned), attributes):
+            first, second = (
+                columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {})) for item in pair
+            )
+            gap = pair[0].human[attribute] - pair[1].human[attribute]
+            asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
+            asked |= {f"opponent_{name}": value for name, value in second.items() if name not in _OF_TRIALS}
+            yield from position.ask_pair(dataset, probe.template, attribute, pair, asked)

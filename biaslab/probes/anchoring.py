@@ -363,6 +363,7 @@ class Anchoring(ScoreProbe):
     """
 
     name = "anchoring"
+    from_zero = ("seed", "n_forced")
     unprompted = frozenset()
     protocol_forms = ()
     cell = ("judge", "dataset", "scale", "answer")
@@ -429,8 +430,6 @@ class Anchoring(ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_orders", "n_candidates"):
-            require_whole(name, getattr(self, name), 1, optional=True)
         if self.n_forced is not None:
             labels = len(find_scale(self.scale).labels)
             require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)

@@ -249,7 +249,6 @@ class Consistency(PairOrScoreProbe):
             settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
         else:
             require_some_of("scales", self.scales, tuple(SCALES))
-        require_some_of("levels", self.levels, get_args(Measurement))
         require_whole("replicates", self.replicates, 2)
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         _ = self._asking

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Figure, Metric
@@ -226,13 +225,9 @@ class Familiarity(PairFeatureProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.asks, str):
-            remedy = 'to compare texts, use asks=["pairs"]'
-            require_one_of("asks", self.asks, ("both", "likelihoods"), remedy)
-        else:
-            require_some_of("asks", self.asks, ("pairs", "scores"))
-        if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
-            raise InputError("log_perplexity", "a value", "finite numbers of at least 0, or NaN if a text has none")
+        for value in (self.log_perplexity or {}).values():
+            if value < 0 or math.isinf(value):
+                raise InputError("log_perplexity", value, "finite numbers of at least 0, or NaN if a text has none")
         if self.log_perplexity is not None and self.asks == "likelihoods":
             raise InputError("asks", self.asks, "both, because log_perplexity is given")
 
@@ -295,7 +290,7 @@ class Familiarity(PairFeatureProbe):
             if compared:
                 return
             remedy = "pass log_perplexities(trials, dataset) to a probe that asks for scores"
-            raise TrialsError("asked", sorted(set(asked)), "trials of scores", remedy)
+            raise TrialsError("asked", sorted(set(asked)), "score or pair, for the judgements to explain", remedy)
         trials = with_given(cell.trials)
         for text in GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
@@ -329,9 +324,9 @@ class Familiarity(PairFeatureProbe):
             return {}
         for text, shown in self._texts(item).items():
             if shown not in self.log_perplexity:
-                place = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
+                which = f"log_perplexity of the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
                 remedy = "collect Familiarity(asks='likelihoods') on this data set and use log_perplexities"
-                raise InputError("log_perplexity", place, "a number for every text", remedy)
+                raise InputError(which, None, "a number for every text", remedy)
         columns = {GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
         return {**columns, READER: self.likelihood_judge}
 

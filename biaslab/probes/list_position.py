@@ -10,7 +10,7 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_sampling, require_some_of, require_whole
+from biaslab.core.checks import require_sampling
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Comparison, Figure, Metric
@@ -195,8 +195,8 @@ class ListPosition(Probe):
             settle(self, {**settled(protocol), "ranks": protocol.places.ranks})
         elif self.ranks and self.answer == "distribution":
             settle(self, {"answer": "text"})
-        require_whole("k", self.k, 2)
-        require_some_of("k", [self.k], range(2, _LONGEST + 1))
+        if not 2 <= self.k <= _LONGEST:
+            raise InputError("k", self.k, f"a whole number from 2 to {_LONGEST}")
         require_sampling(self.answer, self.replicates, self.temperature)
 
     @property

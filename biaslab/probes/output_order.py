@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, ends_begun
 from biaslab.core.metrics import Comparison, Figure, Metric
@@ -255,9 +255,6 @@ class OutputOrder(PairOrScoreProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        require_some_of("forms", self.forms, get_args(prompts.SeverityForm))
-        require_some_of("orders", self.orders, get_args(prompts.Order))
-        require_some_of("rules", self.rules, (True, False))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.requests import EACH_ALONE, Compare
 from biaslab.core.schema import Dataset
@@ -29,7 +29,7 @@ from biaslab.probes.base.probe import (
     paired,
     planted,
 )
-from biaslab.probes.base.questions import PairProbe, draw
+from biaslab.probes.base.questions import PairProbe, both_orders, by_context, draw
 from biaslab.stats.estimate import Estimate, by_construction
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
@@ -160,36 +160,22 @@ class Position(PairProbe):
         Figure("first_position_logit", "first_position_logit", by="attribute", hue="template"),
     )
 
-    templates: Sequence[int] = (1, 2)
+    templates: Sequence[Literal[1, 2]] = (1, 2)
     n_pairs: int | None = None
     gap_bins: int = 4
     cue: str = field(default="", kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("templates", self.templates, (1, 2))
-        require_whole("n_pairs", self.n_pairs, 1, optional=True)
-        require_whole("gap_bins", self.gap_bins, 1)
-
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
         attributes = dataset.require_attributes(self.attributes)
-        means = dataset.human_means[list(attributes)].to_numpy(float)  # one row per candidate
         prompted = self.protocol is None and self.answer != "verdict"
         templates = self.templates if prompted else self.templates[:1]  # protocols and verdicts replace the templates
-        for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
-            name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
-            context = (name, str(rows["context"].iloc[0]))
-            scores = [dict(zip(texts, column, strict=True)) for column in means[rows.index].T.tolist()]
-            drawn = draw(list(combinations(texts, 2)), self.n_pairs, self.seed, name)
-            both = [order for pair in drawn for order in (pair, pair[::-1])]
-            for (first, second), (attribute, score), template in product(
-                both, list(zip(attributes, scores, strict=True)), templates
-            ):
-                gap = score[first] - score[second]
-                pair = (first, texts[first]), (second, texts[second])
+        for context_id, candidates in by_context(dataset).items():
+            drawn = draw(list(combinations(candidates, 2)), self.n_pairs, self.seed, context_id)
+            for pair, attribute, template in product(both_orders(drawn), attributes, templates):
+                gap = pair[0].human[attribute] - pair[1].human[attribute]
                 condition = {"template": template, "human_gap": gap}
-                yield from self.ask_pair(dataset, template, attribute, context, pair, condition, cue=self.cue)
+                yield from self.ask_pair(dataset, template, attribute, pair, condition, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal
 
-from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Metric
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
@@ -152,9 +151,6 @@ class Recipe(Probe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        require_some_of("against", self.against, get_args(Rival))
-        require_some_of("levels", self.levels, _LEVELS)
-        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
         _ = self._scorers
 
     @cached_property

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
@@ -177,8 +177,6 @@ class ScoreDistribution(Probe):
             settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
         else:
             require_some_of("scales", self.scales, tuple(SCALES))
-        require_whole("samples", self.samples, 1)
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
         _ = self._asking
 
     @property

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.requests import Likelihood, Request
@@ -197,10 +198,6 @@ class SelfPreference(PairFeatureProbe):
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     perplexity: bool = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("asks", self.asks, ("pairs", "scores"))
-
     @property
     def forms(self) -> tuple[str, ...]:
         """Forms to ask for."""
@@ -210,8 +207,10 @@ class SelfPreference(PairFeatureProbe):
         """Plan the pairs of an own text and another's in both orders, and each text's score."""
         systems = [name for name in dict.fromkeys(dataset.candidates["system"]) if name]
         if self.own is not None:
-            remedy = "" if systems else "name who wrote each text in the column system"
-            require_one_of("own", self.own, systems or ["nobody: no candidate has a system"], remedy)
+            if not systems:
+                allowed = "None, because no candidate has a system"
+                raise InputError("own", self.own, allowed, "name who wrote each text in the column system")
+            require_one_of("own", self.own, systems)
         if "pairs" in self.asks:
             yield from ordered_pairs(self, dataset, self._columns, self._is_planned)
         for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
 
-from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
 from biaslab.core.metrics import Comparison, Figure, Metric
@@ -183,11 +182,6 @@ class Source(PairOrScoreProbe, ScoreProbe):
     scale: str = field(default="1-10", kw_only=True)
     levels: Sequence[Level] = _LEVELS
     coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("levels", self.levels, _LEVELS)
-        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
 
     def take_protocol(self) -> None:
         """Ask only for the protocol's form."""

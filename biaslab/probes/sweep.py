@@ -13,8 +13,7 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.core.arrays import Bools
-from biaslab.core.checks import require_one_of, require_some_of, require_whole
-from biaslab.core.errors import InputError
+from biaslab.core.checks import require_whole
 from biaslab.core.metrics import Calibration, Comparison, Figure, Metric
 from biaslab.core.requests import Choice, Completion, Message, as_messages
 from biaslab.core.scales import find_scale
@@ -286,14 +285,8 @@ class Sweep(PairOrScoreProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        temperatures = self.temperatures
-        if isinstance(temperatures, str) or not temperatures or len(set(temperatures)) < len(temperatures):
-            raise InputError("temperatures", temperatures, "a list of different numbers")
-        require_some_of("cot", self.cot, (False, True))
-        require_whole("samples", self.samples, 1)
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
-        require_one_of("answer", self.answer, ("distribution", "text"))
-        for temperature in temperatures:
+        for temperature in self.temperatures:
             self._asking(temperature, True)
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:

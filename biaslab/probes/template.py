@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import combinations, groupby, islice, product
+from itertools import combinations, islice, product
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from biaslab import prompts
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Figure, Metric
 from biaslab.core.requests import About, Choice, Completion, Message, Request
@@ -24,7 +23,7 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
-from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores, items
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores
 from biaslab.probes.base.probe import (
     LABEL_MASS,
     Accepted,
@@ -38,7 +37,17 @@ from biaslab.probes.base.probe import (
     planted,
     scored,
 )
-from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
+from biaslab.probes.base.questions import (
+    ScoreProbe,
+    both_orders,
+    by_context,
+    draw,
+    draw_of,
+    protocol_question,
+    read_pair,
+    read_with,
+    settle,
+)
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants
@@ -198,7 +207,6 @@ class Template(ScoreProbe):
         if self.protocols:
             settle(self, settled_by(self.protocols))
         super().__post_init__()
-        require_whole("n_items", self.n_items, 1, optional=True)
         _ = self.variants
 
     @property
@@ -219,9 +227,9 @@ class Template(ScoreProbe):
         if self.protocols:
             yield from self._with_protocols(dataset, attributes)
             return
-        by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
-        chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]
-        for context_id, chat in product(by_context, chats):
+        contexts = by_context(dataset)
+        chats = [Chats(dataset, contexts, name, find_scale(self.scale), self.seed) for name in attributes]
+        for context_id, chat in product(contexts, chats):
             lends = self.factors is not None or chat.lends
             asked = [each for each in self.variants if lends or not each.shots]
             yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
@@ -233,8 +241,8 @@ class Template(ScoreProbe):
         positions = {
             name: Position(attributes, protocol=each, **options) for name, each in self._own.items() if of_pairs
         }
-        for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
-            candidates, ways = list(group), product(attributes, self._own.values())
+        for context_id, candidates in by_context(dataset).items():
+            ways = product(attributes, self._own.values())
             if not of_pairs:
                 chosen = draw(candidates, self.n_items, self.seed, context_id)
                 for (attribute, protocol), item in product(ways, chosen):
@@ -244,18 +252,10 @@ class Template(ScoreProbe):
                     yield from question.trials(asking, {**where, "words": count_words(item.text)})
                 continue
             drawn = draw(list(combinations(candidates, 2)), self.n_items, self.seed, context_id)
-            for (attribute, protocol), pair in product(ways, drawn):
-                asks = positions[protocol.id]
-                for first, second in (pair, pair[::-1]):
-                    gap = first.human[attribute] - second.human[attribute]
-                    condition: dict[str, Scalar] = {
-                        "form": "pair",
-                        "factor": "protocol",
-                        "answer": asks.answer,
-                        "human_gap": gap,
-                    }
-                    shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
-                    yield from asks.ask_pair(dataset, 1, attribute, (context_id, first.context), shown, condition)
+            for (attribute, protocol), pair in product(ways, list(both_orders(drawn))):
+                asks, gap = positions[protocol.id], pair[0].human[attribute] - pair[1].human[attribute]
+                condition: dict[str, Scalar] = {"form": "pair", "factor": "protocol", "answer": asks.answer}
+                yield from asks.ask_pair(dataset, 1, attribute, pair, condition | {"human_gap": gap})
 
     @cached_property
     def _own(self) -> dict[str, Protocol]:
@@ -680,9 +680,9 @@ class Chats:
                 where = _named(form, variant) | {"words": count_words(item.text)}
                 yield from self.rate(item, variant).trials(asking, where)
             return
-        for pair in draw(list(combinations(items, 2)), n_items, self.seed, context_id):
-            for (first, second), variant in product((pair, pair[::-1]), variants):
-                yield from self._pair(first, second, variant, asking)
+        drawn = draw(list(combinations(items, 2)), n_items, self.seed, context_id)
+        for (first, second), variant in product(both_orders(drawn), variants):
+            yield from self._pair(first, second, variant, asking)
 
     def _pair(self, first: Item, second: Item, variant: Variant, asking: AnswerSettings) -> Iterator[Trial]:
         gap = first.human[self.attribute] - second.human[self.attribute]
@@ -704,13 +704,8 @@ class Chats:
             return []
         donors = [name for name in self._donors if name != context_id][:_SHOTS]
         if len(donors) < _SHOTS:
-            raise InputError(
-                "dataset",
-                self.dataset.name,
-                f"at least {_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}, "
-                "to use as earlier verdicts in the chat",
-                'remove "shots" from factors',
-            )
+            needs = f"{_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}"
+            raise InputError("factors", "shots", f"other factors, because earlier verdicts need {needs}")
         up, down = (self._lent(name, best, pair) for name, best in zip(donors, (True, False), strict=True))
         return [down, up] if variant.shots == "up" else [up, down]
 

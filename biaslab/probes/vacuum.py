@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import find_scale, scale_named
@@ -141,15 +140,11 @@ class Vacuum(PairProbe):
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     n_candidates: int | None = field(default=1, kw_only=True)
     names: tuple[str, str] = field(default=("GPT-4", "Llama 2"), kw_only=True)
-    template: int = field(default=1, kw_only=True)
+    template: Literal[1, 2] = field(default=1, kw_only=True)
     scale: str = field(default="1-5", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("nothing", self.nothing, NOTHINGS)
-        require_some_of("asks", self.asks, ("pairs", "scores"))
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
-        require_one_of("template", self.template, (1, 2))
         if len(self.names) != 2 or len({*map(str.strip, self.names), ""}) != 3:
             raise InputError("names", self.names, "two different names")
         find_scale(self.scale)
@@ -191,14 +186,11 @@ class Vacuum(PairProbe):
         self, dataset: Dataset, item: Item, attribute: str, kind: Nothing, both: tuple[str, str]
     ) -> Iterator[Trial]:
         """Yield the comparisons of two equal candidates."""
-        context, (one, two) = (item.context_id, item.context), both
-        pair = (item.candidate_id, one), (item.candidate_id, two)
+        pair = replace(item, text=both[0]), replace(item, text=both[1])
         for first, second in (self.names, self.names[::-1]) if kind == "named" else (("", ""),):
             condition = {"asked": "pair", "nothing": kind, "template": self.template, "named_first": first}
             edits = (first, second) if kind == "named" else () if kind == "identical" else (kind, kind)
-            yield from self.ask_pair(
-                dataset, self.template, attribute, context, pair, condition, headings=(first, second), edits=edits
-            )
+            yield from self.ask_pair(dataset, self.template, attribute, pair, condition, (first, second), edits=edits)
 
     def _score(self, dataset: Dataset, item: Item, attribute: str, kind: str, text: str) -> Iterator[Trial]:
         """Yield the trial of a score, or of each label for an exact distribution."""

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Scalar, Trial
@@ -177,10 +176,6 @@ class Verbosity(PairFeatureProbe):
 
     level: Literal["context", "dataset"] = "context"
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("scores",), kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("asks", self.asks, ("pairs", "scores"))
 
     @property
     def forms(self) -> tuple[str, ...]:

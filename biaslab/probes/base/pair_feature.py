@@ -6,14 +6,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from biaslab.core.arrays import Bools, Floats
-from biaslab.core.checks import require_one_of
 from biaslab.core.interfaces import Nearest
 from biaslab.core.requests import Compare, Request
 from biaslab.core.scales import Scale, find_scale
@@ -55,11 +54,7 @@ class PairFeatureProbe(FeatureProbe):
 
     protocol_forms = ("pair", "score")
 
-    template: int = field(default=1, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_one_of("template", self.template, (1, 2))
+    template: Literal[1, 2] = field(default=1, kw_only=True)
 
     @property
     @abstractmethod

@@ -400,6 +400,8 @@ class Probe(Design, ABC):
         Forms of protocol it accepts.
     asks_for : tuple of str
         Forms it asks for: "pair", "score" or "list"; default: the forms of protocol it accepts.
+    from_zero : tuple of str
+        Parameters that are whole numbers and may be 0; others are at least 1.
     """
 
     name: ClassVar[str]
@@ -413,6 +415,7 @@ class Probe(Design, ABC):
     needs: ClassVar[str] = "trials of its own design"
     protocol_forms: ClassVar[tuple[MetricForm, ...]] = ()
     asks_for: ClassVar[tuple[MetricForm, ...]] = ("score",)
+    from_zero: ClassVar[tuple[str, ...]] = ("seed",)
 
     attributes: Sequence[str] | None = None
     seed: int = field(default=0, kw_only=True)
@@ -430,8 +433,17 @@ class Probe(Design, ABC):
                 WRITTEN[cls.name] = cls
 
     def __post_init__(self) -> None:
+        self.take_protocol()
         require_fields(self)
-        require_whole("seed", self.seed, 0)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, list | tuple) and (not value or any(value.count(one) > 1 for one in value)):
+                raise InputError(each.name, value, "a list of at least one value, each once")
+            if isinstance(value, int) and not isinstance(value, bool):
+                require_whole(each.name, value, 0 if each.name in self.from_zero else 1)
+
+    def take_protocol(self) -> None:
+        """Load the protocol, if the probe takes one and it is given, and adopt its settings."""
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any], **others: Any) -> Self:
@@ -616,8 +628,8 @@ def require_values(trials: pd.DataFrame) -> None:
     try:
         values = trials["value"].to_numpy(float)
     except (TypeError, ValueError) as error:
-        words = f"of the type {trials['value'].dtype}"
-        raise TrialsError("value", words, "a numeric column", "load the saved table with its dtypes") from error
+        kind = str(trials["value"].dtype)
+        raise TrialsError("dtype of value", kind, "numbers", "load the saved table with its dtypes") from error
     for rows, (low, high), what in _ranges(trials, values):
         beyond = _BEYOND * (high - low) if (low, high) != _UNIT else _ROUNDING
         outside = rows & ((values < low - beyond) | (values > high + beyond))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import product
+from itertools import groupby, product
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -113,8 +113,7 @@ class PairProbe(Probe):
         dataset: Dataset,
         template: int,
         attribute: str,
-        context: tuple[str, str],
-        pair: tuple[tuple[str, str], tuple[str, str]],
+        pair: tuple[Item, Item],
         condition: Mapping[str, Scalar],
         headings: tuple[str, str] = ("", ""),
         note: str = "",
@@ -132,8 +131,8 @@ class PairProbe(Probe):
             Comparative template.
         attribute : str
             The attribute to compare on.
-        context, pair : tuple of str
-            Name and text of the context, and of the candidates shown first and second.
+        pair : tuple of Item
+            The candidates shown first and second, as shown; the context is the first's.
         condition : mapping
             Columns of the trials frame.
         headings : tuple of str
@@ -149,33 +148,32 @@ class PairProbe(Probe):
         """
         if attribute not in dataset.attributes:
             raise unknown("attribute", attribute, dataset.attributes)
-        names, texts = (pair[0][0], pair[1][0]), (pair[0][1], pair[1][1])
-        source, where = bool(context[1].strip()), (context[0], attribute, *names)
+        context_id, context, names = pair[0].context_id, pair[0].context, (pair[0].candidate_id, pair[1].candidate_id)
+        texts, source, where = (pair[0].text, pair[1].text), bool(context.strip()), (context_id, attribute, *names)
         protocol, exact = self.protocol, self.answer == "distribution"
         if self.answer == "verdict":
-            about = About(context[0], names, texts, (attribute,), source, edits=edits)
-            reference = dataset.rows[context[0], names[0]]["reference"]
-            request = Compare(*texts, context[1], reference, attribute, about)
+            about = About(context_id, names, texts, (attribute,), source, edits=edits)
+            request = Compare(*texts, context, pair[0].reference, attribute, about)
             return iter([Trial(request, *where, 0, {**condition, "template": NO_PROMPT})])
         requests: list[Request]
         if isinstance(protocol, Protocol):
             if defence not in _WITHIN_TEXTS:
                 raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} with a protocol")
             texts = (_headed(texts[0], headings[0]), _headed(texts[1], headings[1]))
-            shown, labels = protocol.show(dataset, attribute, context[0], names, texts), protocol.labels
+            shown, labels = protocol.show(dataset, attribute, context_id, names, texts), protocol.labels
             named = dataset.require_attributes(self.attributes) if protocol.joint else (attribute,)
             source = source and "context" in protocol.sources
-            about = About(context[0], names, texts, named, source, labels, edits=edits, protocol=protocol)
+            about = About(context_id, names, texts, named, source, labels, edits=edits, protocol=protocol)
             samples = range(self.replicates)
             requests = [protocol.request(shown, about, k, self.seed, exact, note) for k in samples]
             condition = {**condition, "template": protocol.id}
         else:
             definition, labels = dataset.attributes[attribute], _labels(dataset.noun, self.ties)
             form = _form(template, dataset.noun, attribute, definition, self.ties, headings, note, cue)
-            parts = form[0], context[1], form[1], texts[0], form[2], texts[1], form[3]
+            parts = form[0], context, form[1], texts[0], form[2], texts[1], form[3]
             whole = "".join(parts)
             prompt = whole.strip()
-            about = About(context[0], names, texts, (attribute,), source, labels, edits=edits)
+            about = About(context_id, names, texts, (attribute,), source, labels, edits=edits)
             defended: str | Turns = prompt
             if defence != "none":
                 from biaslab.prompts.edits.attacks import defend
@@ -224,6 +222,17 @@ def draw(population: Sequence[_Drawn], n: int | None, seed: int, context_id: str
     if n is None or n >= len(population):
         return list(population)
     return [population[i] for i in sorted(draw_of(seed, context_id).choice(len(population), n, replace=False))]
+
+
+def by_context(dataset: Dataset) -> dict[str, list[Item]]:
+    """Return the candidates of each context, in the data set's order."""
+    return {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
+
+
+def both_orders(pairs: Iterable[tuple[Item, Item]]) -> Iterator[tuple[Item, Item]]:
+    """Yield each pair, then the same pair in the other order."""
+    for pair in pairs:
+        yield from (pair, pair[::-1])
 
 
 def name_candidates(noun: str) -> tuple[str, str]:
