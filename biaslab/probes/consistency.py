@@ -31,16 +31,9 @@ from biaslab.probes._pairs import (
     pair_trials,
 )
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
-from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, planted, scored
-from biaslab.probes.base.questions import (
-    draw_score,
-    protocol_column,
-    question_of,
-    random_number,
-    read_with,
-    settle,
-    settled,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
+from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_with
+from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
 from biaslab.stats.estimate import Estimate, undefined
@@ -241,17 +234,17 @@ class Consistency(PairOrScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "pair", "score")
-            determined: dict[str, Any] = {"asks": (f"{protocol.form}s",)}
-            if protocol.form == "score":
-                determined |= {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
-            settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
-        else:
+        if self.protocol is None:
             require_some_of("scales", self.scales, tuple(SCALES))
         require_whole("replicates", self.replicates, 2)
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         _ = self._asking
+
+    def take_protocol(self) -> None:
+        """Adopt the protocol's settings, except for a temperature of 0, at which samples do not vary."""
+        temperature, joint = self.temperature, self.joint and self.protocol is None
+        super().take_protocol()
+        settle(self, {"temperature": self.temperature or temperature, "joint": joint})
 
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan all samples of each drawn pair in both orders."""

@@ -27,31 +27,19 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, Item, drawn_items
 from biaslab.probes.base.probe import (
     FAIR,
     LABEL_MASS,
-    Accepted,
     Cell,
     Contrast,
     Estimable,
     Part,
-    by_configuration,
     label_mass,
     mean_of,
-    paired,
     planted,
-    scored,
 )
-from biaslab.probes.base.questions import (
-    PairProbe,
-    ScoreProbe,
-    by_context,
-    draw_of,
-    name_candidates,
-    protocol_column,
-    settle,
-)
+from biaslab.probes.base.questions import PairProbe, ScoreProbe, by_context, draw_of, name_candidates, protocol_column
+from biaslab.probes.base.recorded import Accepted, by_configuration, paired, scored
 from biaslab.prompts.edits import Placed, TextEdit as Change, available, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.attacks import Defence, defend, shield
 from biaslab.prompts.edits.base import PREFIX
-from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM, has_value, of_items, sum_by_context, usable, whole_blocks
 from biaslab.stats.estimate import Estimate, is_rounding, undefined
 from biaslab.stats.missing import completed
@@ -488,14 +476,11 @@ class Edit(PairProbe, ScoreProbe):
         return tuple(map(find_edit, _USUAL if self.edits is None else self.edits))
 
     def take_protocol(self) -> None:
-        """Ask only for the protocol's form."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.of_form(self.protocol, "pair", "score")
-        if set(self.defences) - {UNDEFENDED, *(["quoting"] if protocol.form == "pair" else [])}:
+        """Adopt the protocol's settings; it leaves no place for most defences."""
+        super().take_protocol()
+        possible = {UNDEFENDED, "quoting"} if self.forms == ("pair",) else {UNDEFENDED}
+        if self.protocol is not None and set(self.defences) - possible:
             raise InputError("defences", list(self.defences), "none with a protocol")
-        settle(self, {"protocol": protocol, "forms": (protocol.form,)})
-        (PairProbe if protocol.form == "pair" else ScoreProbe).take_protocol(self)
 
     @property
     def asking(self) -> AnswerSettings:

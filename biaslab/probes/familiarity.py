@@ -22,8 +22,9 @@ from biaslab.probes._pairs import ordered_pairs
 from biaslab.probes.base import probe
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import PairFeatureProbe, add_perplexities
-from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
 from biaslab.probes.base.questions import ScoreProbe
+from biaslab.probes.base.recorded import Accepted
 from biaslab.stats.blocks import CELL, ITEM, usable
 from biaslab.stats.correlation import Level
 from biaslab.stats.frame import require_columns
@@ -237,6 +238,13 @@ class Familiarity(PairFeatureProbe):
         if isinstance(self.asks, str):
             return ("scores",) if self.asks == "both" else ()
         return tuple(self.asks)
+
+    def take_protocol(self) -> None:
+        """Adopt the protocol's settings, and ask for no form but the protocol's."""
+        asks, forms = self.asks, set(self.forms)
+        super().take_protocol()
+        if forms <= set(self.forms):
+            settle(self, {"asks": asks})
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's scores, its likelihood and its source's, and all pairs."""

@@ -30,7 +30,8 @@ from biaslab.probes._pairs import (
     pair_trials,
     reasoned,
 )
-from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Part, mean_of, planted, scored
+from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, mean_of, planted
+from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import undefined

@@ -17,12 +17,12 @@ from biaslab.measures.scoring.scorers import GEval, Rating
 from biaslab.probes.base.answers import Losses, parse_rate, token_count
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.stats.blocks import ITEM
-from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
+from biaslab.stats.correlation import estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"
-_LEVELS: tuple[Level, ...] = ("context", "dataset")
-_COEFFICIENTS: tuple[CorrelationMethod, ...] = ("spearman", "kendall")
+_LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
+_COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Recipe(Probe):
     against: Sequence[Rival] = ("rate_explain", "g_eval")
     scale: str = "1-10"
     rival_scale: str = "1-5"
-    levels: Sequence[Level] = _LEVELS
-    coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
+    levels: Sequence[Literal["context", "dataset"]] = _LEVELS
+    coefficients: Sequence[Literal["spearman", "kendall"]] = _COEFFICIENTS
     answer: ScoreAnswer = "distribution"
     samples: int = 10
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)

@@ -18,19 +18,9 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import AnswerSettings, ScoreAnswer, drawn_items, single_ratings
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    Part,
-    Probe,
-    by_configuration,
-    label_mass,
-    planted,
-    scored,
-)
-from biaslab.probes.base.questions import protocol_column, question_of, read_with, settle, settled
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted, settle
+from biaslab.probes.base.questions import protocol_column, question_of, read_with
+from biaslab.probes.base.recorded import Accepted, by_configuration, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights
@@ -171,13 +161,15 @@ class ScoreDistribution(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "score")
-            determined = {"scales": (protocol.scale.name,), "max_tokens": protocol.max_tokens}
-            settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
-        else:
+        if self.protocol is None:
             require_some_of("scales", self.scales, tuple(SCALES))
         _ = self._asking
+
+    def take_protocol(self) -> None:
+        """Adopt the protocol's settings, except for a temperature of 0, at which samples do not vary."""
+        temperature = self.temperature
+        super().take_protocol()
+        settle(self, {"temperature": self.temperature or temperature})
 
     @property
     def _asking(self) -> AnswerSettings:

@@ -29,19 +29,9 @@ from biaslab.probes.base.pair_feature import (
     seen_from,
     win_excess,
 )
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-    scored,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe
+from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.missing import note_missing
@@ -197,11 +187,6 @@ class SelfPreference(PairFeatureProbe):
     own: str | None = None
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     perplexity: bool = field(default=False, kw_only=True)
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """Forms to ask for."""
-        return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the pairs of an own text and another's in both orders, and each text's score."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
+from typing import Literal
 
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
@@ -18,15 +19,15 @@ from biaslab.measures.scoring.pointwise import items
 from biaslab.probes._pairs import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
 from biaslab.probes.base.answers import Losses
 from biaslab.probes.base.probe import Cell, Estimable, Part, mean_of, planted
-from biaslab.probes.base.questions import ScoreProbe, protocol_column, read_with, require_source_slot, settle_form
+from biaslab.probes.base.questions import ScoreProbe, protocol_column, read_with, require_source_slot
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
+from biaslab.stats.correlation import estimate_correlation
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.samples import sample_differences
 
 _SOURCES: tuple[str, str] = ("with", "without")
-_LEVELS: tuple[Level, ...] = ("context", "dataset")
-_COEFFICIENTS: tuple[CorrelationMethod, ...] = ("spearman", "kendall")
+_LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
+_COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
 _MISSING = "undefined: no item has a score with and without the source"
 
 
@@ -180,13 +181,8 @@ class Source(PairOrScoreProbe, ScoreProbe):
     protocol_forms = ("pair", "score")
 
     scale: str = field(default="1-10", kw_only=True)
-    levels: Sequence[Level] = _LEVELS
-    coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
-
-    def take_protocol(self) -> None:
-        """Ask only for the protocol's form."""
-        if self.protocol is not None:
-            settle_form(self, self.asks, super().take_protocol)
+    levels: Sequence[Literal["context", "dataset"]] = _LEVELS
+    coefficients: Sequence[Literal["spearman", "kendall"]] = _COEFFICIENTS
 
     @property
     def _scale(self) -> Scale:

@@ -24,19 +24,7 @@ from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Contrast,
-    Estimable,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-    scored,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of, planted, settle
 from biaslab.probes.base.questions import (
     ScoreProbe,
     both_orders,
@@ -46,8 +34,8 @@ from biaslab.probes.base.questions import (
     protocol_question,
     read_pair,
     read_with,
-    settle,
 )
+from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants
@@ -705,7 +693,7 @@ class Chats:
         donors = [name for name in self._donors if name != context_id][:_SHOTS]
         if len(donors) < _SHOTS:
             needs = f"{_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}"
-            raise InputError("factors", "shots", f"other factors, because earlier verdicts need {needs}")
+            raise InputError("factors", "shots", f"others, because earlier verdicts need {needs}", 'remove "shots"')
         up, down = (self._lent(name, best, pair) for name, best in zip(donors, (True, False), strict=True))
         return [down, up] if variant.shots == "up" else [up, down]
 

@@ -23,8 +23,8 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
-from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted
-from biaslab.probes.base.questions import settle
+from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, Probe, mean_of, planted, settle
+from biaslab.probes.base.recorded import Accepted
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, undefined, without_interval
 from biaslab.stats.joint_jackknife import CellKey, Together, quickly, suppressed_data_warnings

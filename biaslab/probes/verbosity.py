@@ -17,18 +17,9 @@ from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes._pairs import ordered_pairs
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import PairFeatureProbe, seen_from_longer, win_excess
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Part,
-    by_configuration,
-    label_mass,
-    paired,
-    planted,
-    rated,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import ScoreProbe
+from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
 
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"
@@ -176,11 +167,6 @@ class Verbosity(PairFeatureProbe):
 
     level: Literal["context", "dataset"] = "context"
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("scores",), kw_only=True)
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """Forms to ask for."""
-        return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's score on each attribute, and each pair in both orders."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -23,7 +22,7 @@ from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Item, Question
 from biaslab.probes.base.feature_probe import FeatureProbe, has_several_ratings, over_reliabilities, without_ratings
 from biaslab.probes.base.probe import Cell, Part, label_mass, mean_of
-from biaslab.probes.base.questions import question_of, read_pair, settle_form
+from biaslab.probes.base.questions import question_of, read_pair
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate
@@ -48,23 +47,21 @@ class PairFeatureProbe(FeatureProbe):
 
     Parameters
     ----------
+    asks : sequence of {"pairs", "scores"}
+        Compare texts in both orders, score them, or both; evaluators support only one of them.
     template : {1, 2}
         Comparative template.
     """
 
     protocol_forms = ("pair", "score")
 
+    asks: Any = field(default=("scores",), kw_only=True)
     template: Literal[1, 2] = field(default=1, kw_only=True)
 
     @property
-    @abstractmethod
     def forms(self) -> tuple[str, ...]:
         """Forms to ask for: "pairs", "scores", or both."""
-
-    def take_protocol(self) -> None:
-        """Ask for no form but the protocol's."""
-        if self.protocol is not None:
-            settle_form(self, self.forms, super().take_protocol)
+        return tuple(self.asks)
 
     @property
     def _scale(self) -> Scale:

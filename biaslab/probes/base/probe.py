@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from biaslab.core.arrays import Bools, Floats
-from biaslab.core.checks import require_fields, require_whole
+from biaslab.core.checks import require_counts_and_lists, require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Nearest, reading_text
 from biaslab.core.metrics import Calibration, Figure, Metric, MetricForm, declare_metrics
@@ -23,6 +23,8 @@ from biaslab.core.scales import REWARD, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
+from biaslab.probes.base.recorded import Accepted
+from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import each_cell, has_value, shared_requests, warn_shared, whole_blocks
 from biaslab.stats.estimate import Estimate, Inference, Note, without_rounding
 from biaslab.stats.frame import MISSING_SHARE, choose_metrics, estimate_rows, estimates_frame, require_columns
@@ -352,15 +354,6 @@ def planted(
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """The trials of a log that a probe can use, a note on what is left out, and the probe to use."""
-
-    trials: pd.DataFrame
-    note: str = ""
-    probe: Probe | None = None
-
-
-@dataclass(frozen=True)
 class Probe(Design, ABC):
     """Base of all probes: a frozen dataclass whose fields are its parameters; it never asks a judge itself.
 
@@ -435,15 +428,30 @@ class Probe(Design, ABC):
     def __post_init__(self) -> None:
         self.take_protocol()
         require_fields(self)
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, list | tuple) and (not value or any(value.count(one) > 1 for one in value)):
-                raise InputError(each.name, value, "a list of at least one value, each once")
-            if isinstance(value, int) and not isinstance(value, bool):
-                require_whole(each.name, value, 0 if each.name in self.from_zero else 1)
+        require_counts_and_lists(self, self.from_zero)
 
     def take_protocol(self) -> None:
-        """Load the protocol, if the probe takes one and it is given, and adopt its settings."""
+        """Load the protocol, if one is given, and adopt its settings."""
+        if self.protocol is None:
+            return
+        if not self.protocol_forms:
+            allowed = f"None, because {self.name} has its own prompts"
+            raise InputError("protocol", self.protocol, allowed, "the probe template compares several, protocols=[…]")
+        protocol = Protocol.of_form(self.protocol, *self.protocol_forms)
+        adopted: dict[str, Any] = {"protocol": protocol, "temperature": protocol.temperature}
+        if protocol.answer == "text":
+            adopted["answer"] = "text"
+        if len(self.protocol_forms) > 1:
+            adopted |= {"forms": (protocol.form,), "asks": (f"{protocol.form}s",)}
+        if protocol.form == "pair":
+            adopted["ties"] = 0.5 in protocol.points
+        elif protocol.form == "list":
+            adopted["ranks"] = protocol.places.ranks
+        else:
+            scale = protocol.scale.name
+            adopted |= {"scale": scale, "scales": (scale,), "max_tokens": protocol.max_tokens}
+        own = {each.name for each in fields(self)}
+        settle(self, {name: value for name, value in adopted.items() if name in own})
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any], **others: Any) -> Self:
@@ -575,13 +583,19 @@ class Probe(Design, ABC):
         """Select among judgements that follow no probe's design; none, unless a subclass overrides this."""
         return self._accepted(trials.iloc[:0])
 
-    def _accepted(self, trials: pd.DataFrame, note: str = "") -> Accepted:
-        """Return the trials to estimate from, with a note; without trials, the note says what is missing."""
-        return Accepted(trials, f"needs {self.needs}" if trials.empty else note)
+    def _accepted(self, trials: pd.DataFrame) -> Accepted:
+        """Return the trials to estimate from; without any, the note says what is missing."""
+        return Accepted(trials, f"needs {self.needs}" if trials.empty else "")
 
     def _named(self, where: Mapping[str, Any]) -> str:
         parts = [str(where[name]) if name == "attribute" else f"{name} {where[name]}" for name in self.cell[2:]]
         return f"{self.name} ({', '.join(parts)})"
+
+
+def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
+    """Set parameters of a frozen probe during initialisation."""
+    for name, value in parameters.items():
+        object.__setattr__(probe, name, value)
 
 
 def _opened(trials: TrialsFile | str | PathLike[str]) -> TrialsFile:
@@ -684,29 +698,3 @@ def _has(trials: pd.DataFrame, column: str) -> Bools:
         return np.zeros(len(trials), dtype=bool)
     present: Bools = (trials[column].notna() & (trials[column] != "")).to_numpy(dtype=bool)
     return present
-
-
-_CELL = ["judge", "dataset", "attribute"]
-
-
-def paired(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the judgements of two candidates."""
-    return trials[trials["opponent_id"].notna() & (trials["opponent_id"] != "")]
-
-
-def scored(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the judgements of one candidate on a scale."""
-    return trials[(trials["opponent_id"].isna() | (trials["opponent_id"] == "")) & trials["scale"].notna()]
-
-
-def rated(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the judgements of one candidate that also has a human score."""
-    scores = scored(trials)
-    return scores[scores["human"].notna()]
-
-
-def by_configuration(scores: pd.DataFrame) -> pd.DataFrame:
-    """Append the configuration, which probes do not know, to attributes if a judge has several."""
-    several = scores.groupby(_CELL, sort=False)["configuration"].transform("nunique") > 1
-    named = scores["attribute"] + " (" + scores["configuration"] + ")"
-    return scores.assign(attribute=scores["attribute"].where(~several, named))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import groupby, product
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -90,16 +90,8 @@ class PairProbe(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.take_protocol()
         require_one_of("answer", self.answer, _PAIR_ANSWERS[: 3 if Compare in self.unprompted else 2])
         require_sampling(self.answer, self.replicates, self.temperature)
-
-    def take_protocol(self) -> None:
-        """Load the protocol, if given, and adopt its settings."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.of_form(self.protocol, "pair")
-        settle(self, {**settled(protocol), "ties": 0.5 in protocol.points})
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, a verdict instead of text."""
@@ -323,18 +315,8 @@ class ScoreProbe(Probe):
     protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.take_protocol()
         super().__post_init__()
         _ = self._scale, self.asking
-
-    def take_protocol(self) -> None:
-        """Load the protocol, if given, and adopt its settings."""
-        if self.protocol is not None and not self.protocol_forms:
-            allowed = f"None, because {self.name} has its own prompts"
-            raise InputError("protocol", self.protocol, allowed, "the probe template compares several, protocols=[…]")
-        if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "score")
-            settle(self, {**settled(protocol), "scale": protocol.scale.name, "max_tokens": protocol.max_tokens})
 
     @property
     def _scale(self) -> Scale:
@@ -383,27 +365,6 @@ def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tupl
 def random_number(request: Request, use: str) -> int:
     """Return a random integer below 2**52 that depends on a request and its use."""
     return int(request_key(request, use)[:13], 16)
-
-
-def settled(protocol: Protocol) -> dict[str, Any]:
-    """Return the probe parameters set by a protocol of any form."""
-    text = {"answer": "text"} if protocol.answer == "text" else {}
-    return {"protocol": protocol, "temperature": protocol.temperature, **text}
-
-
-def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
-    """Set parameters of a frozen probe during initialisation."""
-    for name, value in parameters.items():
-        object.__setattr__(probe, name, value)
-
-
-def settle_form(probe: Any, forms: Sequence[str], take_scores: Callable[[], None]) -> None:
-    """Set ``asks`` to the form of the protocol, pairs or scores, if the probe asks for any other form."""
-    protocol = Protocol.of_form(probe.protocol, "pair", "score")
-    if protocol.form == "score":
-        take_scores()
-    own = f"{protocol.form}s"
-    settle(probe, settled(protocol) | ({"asks": (own,)} if set(forms) - {own} else {}))
 
 
 def question_of(
