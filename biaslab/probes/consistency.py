@@ -21,16 +21,15 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, ScoreAnswer, drawn_items, single_ratings
-from biaslab.probes._pairs import (
+from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
+from biaslab.probes.base.comparisons import (
     PairOrScoreProbe,
     at_temperature,
     comparing,
-    drawn_pairs,
     has_degrees,
     is_exact,
     pair_trials,
 )
-from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
 from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_with
 from biaslab.probes.base.recorded import Accepted, scored
@@ -248,8 +247,8 @@ class Consistency(PairOrScoreProbe):
 
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan all samples of each drawn pair in both orders."""
-        every = pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""})
-        return filter(drawn_pairs(dataset, self.n_candidates, self.seed), every)
+        where = {"configuration": _PAIRS, "ratings": ""}
+        return pair_trials(comparing(self), dataset, where, self.n_candidates)
 
     @property
     def _asking(self) -> AnswerSettings:

@@ -134,9 +134,8 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
     trials = oriented(touched(cell))
     blocks = whole(cell, trials, "shown", _orders(*_CONTRAST), _GAP, loud=True)
     contrast = Contrast(cell, "variant", _CONTRAST, blocks)
-    metrics = _gains(trials, blocks, _CONTRAST, cell.resampling, 0.0)
-    metrics = cell.bounded(metrics, contrast.counts[1], lambda: {"win": _extremes(trials)})
-    yield contrast.part(_named(metrics, "{}_excess"))
+    metrics = _named(_gains(trials, blocks, _CONTRAST, cell.resampling, 0.0), "{}_excess")
+    yield contrast.part(metrics, extremes=lambda: {"win_excess": _extremes(trials)})
     yield from _effects_against_unedited(cell, trials)
     yield from _flips(cell, trials)
     for edited, part in _sides(blocks) if cell.wants("side_win_excess", "side_logit_excess") else ():

@@ -18,8 +18,8 @@ from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes._pairs import ordered_pairs
 from biaslab.probes.base import probe
+from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import PairFeatureProbe, add_perplexities
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
@@ -218,7 +218,9 @@ class Familiarity(PairFeatureProbe):
     )
 
     sources: bool = True
-    asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = "both"
+    asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = field(  # type: ignore[assignment]
+        default="both", kw_only=True
+    )
     log_perplexity: Mapping[str, float] | None = field(default=None, repr=False)
     likelihood_judge: str = "given"
     level: Literal["context", "dataset"] = "context"

@@ -20,13 +20,12 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring import pointwise
-from biaslab.probes._pairs import (
+from biaslab.probes.base.comparisons import (
     ACCURACY,
     FIRST_RATE,
     ORDER_CONSISTENCY,
     RESAMPLING,
     PairOrScoreProbe,
-    drawn_pairs,
     pair_trials,
     reasoned,
 )
@@ -263,12 +262,11 @@ class OutputOrder(PairOrScoreProbe):
 
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan both orders of every pair, with the verdict alone, before and after reasons."""
-        among = drawn_pairs(dataset, self.n_candidates, self.seed)
         where: dict[str, Scalar] = {"form": _PAIRS, "rules": False}
         options = {"replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
         position = Position(self.attributes, templates=(1,), answer="text", **options)  # type: ignore[arg-type]
-        for trial in pair_trials(position, dataset, where):
-            for order in self.orders if among(trial) else ():
+        for trial in pair_trials(position, dataset, where, self.n_candidates):
+            for order in self.orders:
                 asked = replace(trial, condition={**trial.condition, "order": order})
                 yield reasoned(asked, dataset, REASONS[order], self.max_tokens)
 

@@ -170,16 +170,15 @@ class Position(PairProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
-        metrics, dropped = _metrics(blocks, self.resampling), blocks.attrs["n_dropped"]
+        metrics = _metrics(blocks, self.resampling)
         metrics["resampling_consistency"] = partial(_noise_floor, blocks, cell.trials)
         if (cell.trials["template"] == EACH_ALONE).all() and _is_free(blocks):
             checked = f"each text is scored alone, so swapping changes none of {len(blocks):,} verdicts"
             n = blocks["context_id"].nunique()
             metrics["first_position_rate"] = by_construction(0.5, n, checked)
             metrics["first_position_logit"] = by_construction(0.0, n, checked)
-        metrics = cell.bounded(metrics, dropped, partial(missing_data_bounds, cell.trials))
-        notes = note_missing_pairs(cell.trials) if dropped and not self.resampling.values_only else ()
-        yield Part(metrics, blocks, {"human_gap": np.nan}, notes)
+        missing = partial(missing_data_bounds, cell.trials), partial(note_missing_pairs, cell.trials)
+        yield cell.part(metrics, blocks, {"human_gap": np.nan}, *missing)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)
             yield Part({name: binned[name] for name in _BY_GAP}, part, {"human_gap": gap})

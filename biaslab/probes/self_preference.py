@@ -19,7 +19,7 @@ from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes._pairs import ordered_pairs
+from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import kept_columns, width_of, with_missing_scores
 from biaslab.probes.base.pair_feature import (
     PairFeatureProbe,

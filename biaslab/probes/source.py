@@ -16,8 +16,8 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import items
-from biaslab.probes._pairs import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
 from biaslab.probes.base.answers import Losses
+from biaslab.probes.base.comparisons import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
 from biaslab.probes.base.probe import Cell, Estimable, Part, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe, protocol_column, read_with, require_source_slot
 from biaslab.prompts.protocols import Protocol

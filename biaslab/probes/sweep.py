@@ -29,17 +29,16 @@ from biaslab.measures.scoring.pointwise import (
     drawn_items,
     read_score,
 )
-from biaslab.probes._pairs import (
+from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
+from biaslab.probes.base.comparisons import (
     ACCURACY,
     FIRST_RATE,
     ORDER_CONSISTENCY,
     PairOrScoreProbe,
     at_temperature,
-    drawn_pairs,
     pair_trials,
     reasoned,
 )
-from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
@@ -317,13 +316,10 @@ class Sweep(PairOrScoreProbe):
         self, dataset: Dataset, cot: Sequence[bool], temperatures: Sequence[float], exact: bool
     ) -> Iterator[Trial]:
         """Plan texts at the temperatures; if ``exact``, label probabilities instead of texts without reasons."""
-        among = drawn_pairs(dataset, self.n_candidates, self.seed)
-        texts, labels = (
-            pair_trials(Position(self.attributes, templates=(1,), answer=answer, seed=self.seed), dataset, {})
-            for answer in ("text", "distribution")
-        )
-        for text, label in zip(texts, labels, strict=True):
-            for reasons in cot if among(text) else ():
+        position = Position(self.attributes, templates=(1,), seed=self.seed)
+        asks = replace(position, answer="text"), position
+        for text, label in zip(*(pair_trials(each, dataset, {}, self.n_candidates) for each in asks), strict=True):
+            for reasons in cot:
                 where: dict[str, Scalar] = {"cot": COT if reasons else PLAIN, "temperature": _NONE, "label": _NONE}
                 if exact and not reasons:
                     yield replace(label, condition={**label.condition, **where})

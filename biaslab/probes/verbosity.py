@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes._pairs import ordered_pairs
+from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import PairFeatureProbe, seen_from_longer, win_excess
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass, planted
@@ -36,8 +36,6 @@ class Verbosity(PairFeatureProbe):
 
     Parameters
     ----------
-    asks : sequence of {"pairs", "scores"}
-        Compare texts in both orders, score them, or both; evaluators support only one of them.
     level : {"context", "dataset"}
         Level of correlations with length: averaged within contexts, or pooled.
 
@@ -166,7 +164,6 @@ class Verbosity(PairFeatureProbe):
     )
 
     level: Literal["context", "dataset"] = "context"
-    asks: Sequence[Literal["pairs", "scores"]] = field(default=("scores",), kw_only=True)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's score on each attribute, and each pair in both orders."""

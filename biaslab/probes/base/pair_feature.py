@@ -55,7 +55,7 @@ class PairFeatureProbe(FeatureProbe):
 
     protocol_forms = ("pair", "score")
 
-    asks: Any = field(default=("scores",), kw_only=True)
+    asks: Sequence[Literal["pairs", "scores"]] = field(default=("scores",), kw_only=True)
     template: Literal[1, 2] = field(default=1, kw_only=True)
 
     @property

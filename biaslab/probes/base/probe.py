@@ -126,27 +126,33 @@ class Cell:
         verdicts = Verdicts.of(self.trials, condition, levels, np.asarray(exact, bool), self.named(of))
         return Contrast(self, condition, levels, verdicts.in_both_orders() if both_orders else verdicts)
 
-    def bounded(
-        self, metrics: Mapping[str, Estimable], n_dropped: int, extremes: Callable[[], Mapping[str, Extremes]]
-    ) -> dict[str, Estimable]:
-        """Return metrics with missing-data bounds, if anything is missing.
+    def part(
+        self,
+        metrics: Mapping[str, Estimable],
+        counts: pd.DataFrame | tuple[int, int],
+        condition: Mapping[str, Any] | None = None,
+        extremes: Callable[[], Mapping[str, Extremes]] = dict,
+        notes: Callable[[], tuple[Note, ...]] = tuple,
+    ) -> Part:
+        """Return metrics of one condition; if judgements are missing, with missing-data bounds and notes.
 
         Parameters
         ----------
-        metrics : mapping of str to Ratio, Estimate or callable
-            Metrics by name.
-        n_dropped : int
-            Number of judgements not used.
+        metrics, counts, condition
+            As in `Part`.
         extremes : callable
-            Returns the smallest and largest possible value of some of the metrics.
+            Returns the smallest and largest possible value of some of the metrics, whatever is missing.
+        notes : callable
+            Returns notes on what is missing.
         """
-        if not n_dropped or self.resampling.values_only:
-            return dict(metrics)
-        bounded = dict(metrics)
-        for name, ends in extremes().items():
-            if isinstance(ratio := metrics[name], Ratio):
-                bounded[name] = replace(ratio, extremes=ends)
-        return bounded
+        part = Part(metrics, counts, condition or {})
+        if not part.judgements()[1] or self.resampling.values_only:
+            return part
+        ratios = {name: (metrics[name], ends) for name, ends in extremes().items()}
+        bounded = {
+            name: replace(ratio, extremes=ends) for name, (ratio, ends) in ratios.items() if isinstance(ratio, Ratio)
+        }
+        return replace(part, metrics={**metrics, **bounded}, notes=notes())
 
     def named(self, of: str) -> str:
         """Return the name of a part of the cell, for warnings."""
@@ -209,14 +215,19 @@ class Contrast:
             for name, (one, two) in rates.items()
         }
 
-    def part(self, metrics: Mapping[str, Estimable], where: Mapping[str, Any] | None = None) -> Part:
-        """Return metrics of the contrast, noting if more is missing under one of its conditions."""
-        notes: tuple[Note, ...] = ()
-        if self.counts[1]:
-            planned = self.cell.trials[self.cell.trials[self.condition].isin(self.levels)]
-            lost, conditions = ~has_value(planned), planned[self.condition]
-            notes = note_missing(planned["context_id"], lost, conditions, f"the {self.condition}")
-        return Part(metrics, self.counts, where or {}, notes)
+    def part(
+        self,
+        metrics: Mapping[str, Estimable],
+        where: Mapping[str, Any] | None = None,
+        extremes: Callable[[], Mapping[str, Extremes]] = dict,
+    ) -> Part:
+        """Return metrics of the contrast as `Cell.part`, noting if more is missing under one of its conditions."""
+        return self.cell.part(metrics, self.counts, where, extremes, self._notes)
+
+    def _notes(self) -> tuple[Note, ...]:
+        planned = self.cell.trials[self.cell.trials[self.condition].isin(self.levels)]
+        lost, conditions = ~has_value(planned), planned[self.condition]
+        return note_missing(planned["context_id"], lost, conditions, f"the {self.condition}")
 
 
 @dataclass(frozen=True)

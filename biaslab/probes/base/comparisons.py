@@ -106,19 +106,17 @@ def comparing(probe: Any, template: int = 1) -> Position:
     )
 
 
-def pair_trials(position: Position, dataset: Dataset, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
-    """Plan both orders of each pair, with the probe's condition columns."""
+def pair_trials(
+    position: Position, dataset: Dataset, condition: Mapping[str, Scalar], n_candidates: int | None = None
+) -> Iterator[Trial]:
+    """Plan both orders of each pair, or of those of the candidates drawn by the seed, with these condition columns."""
+    drawn = {(item.context_id, item.candidate_id) for item in drawn_items(dataset, n_candidates, position.seed)}
     asked = {"protocol": position.protocol.id} if isinstance(position.protocol, Protocol) else {}
     fixed = {**BLANK, "answer": position.answer, **asked, **condition}
     for trial in position.design(dataset):
-        own = {name: value for name, value in trial.condition.items() if name != "template"}
-        yield replace(trial, condition={**own, **fixed})
-
-
-def drawn_pairs(dataset: Dataset, n_candidates: int | None, seed: int) -> Callable[[Trial], bool]:
-    """Return a function that checks whether both candidates of a trial were drawn from its context."""
-    drawn = {(item.context_id, item.candidate_id) for item in drawn_items(dataset, n_candidates, seed)}
-    return lambda trial: {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= drawn
+        if {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= drawn:
+            own = {name: value for name, value in trial.condition.items() if name != "template"}
+            yield replace(trial, condition={**own, **fixed})
 
 
 def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) -> Trial:
