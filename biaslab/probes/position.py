@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, missing_data_bounds, note_missing_pairs
 from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
-from biaslab.probes.base.questions import PairProbe, both_orders, by_context, draw
+from biaslab.probes.base.questions import PairProbe
 from biaslab.probes.base.recorded import Accepted, paired
 from biaslab.stats.estimate import Estimate, by_construction
 from biaslab.stats.ratio import Ratio
@@ -157,15 +156,7 @@ class Position(PairProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
-        attributes = dataset.require_attributes(self.attributes)
-        prompted = self.protocol is None and self.answer != "verdict"
-        templates = self.templates if prompted else self.templates[:1]  # protocols and verdicts replace the templates
-        for context_id, candidates in by_context(dataset).items():
-            drawn = draw(list(combinations(candidates, 2)), self.n_pairs, self.seed, context_id)
-            for pair, attribute, template in product(both_orders(drawn), attributes, templates):
-                gap = pair[0].human[attribute] - pair[1].human[attribute]
-                condition = {"template": template, "human_gap": gap}
-                yield from self.ask_pair(dataset, template, attribute, pair, condition, cue=self.cue)
+        return self.pairs(dataset, None, self.templates, self.n_pairs, self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""

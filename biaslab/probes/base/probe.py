@@ -30,6 +30,7 @@ from biaslab.stats.estimate import Estimate, Inference, Note, without_rounding
 from biaslab.stats.frame import MISSING_SHARE, choose_metrics, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.missing import note_missing, shift_extremes
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import linear_model
 from biaslab.stats.resample import Resampling
 
 if TYPE_CHECKING:
@@ -100,6 +101,21 @@ class Cell:
             Name of the part, for the warning.
         """
         return whole_blocks(self.trials if trials is None else trials, condition, levels, self.named(of), keep)
+
+    def linear_model(self, items: pd.DataFrame, formula: str, within: bool = True) -> dict[str, Estimate]:
+        """Regress over items, with the level and the clusters of this cell; see `biaslab.stats.linear_model`.
+
+        Parameters
+        ----------
+        items : pandas.DataFrame
+            From `items`.
+        formula : str
+            Outcome and terms, such as ``"score ~ words + human"``.
+        within : bool
+            Give each context its own intercept.
+        """
+        level, clusters = self.resampling.level, self.resampling.clusters
+        return linear_model(items, formula, within=within, level=level, clusters=clusters)
 
     def contrast(
         self,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import groupby, product
+from itertools import combinations, groupby, product
 from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, get_args
 
@@ -99,6 +99,40 @@ class PairProbe(Probe):
             settled = {"answer": "verdict", "protocol": None, "replicates": 1}
             return Nearest(replace(self, **settled), "shows the texts without a prompt")  # type: ignore[arg-type]
         return super().nearest(refused)
+
+    def pairs(
+        self,
+        dataset: Dataset,
+        columns: Callable[[Item, Item, str], Mapping[str, Scalar]] | None = None,
+        templates: Sequence[int] = (1,),
+        n_pairs: int | None = None,
+        cue: str = "",
+    ) -> Iterator[Trial]:
+        """Plan the pairs of each context's candidates in both orders, for each attribute, template and replicate.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The data to judge.
+        columns : callable, optional
+            Maps the candidates shown first and second, and the attribute, to columns of trials, in addition to
+            ``template`` and ``human_gap``, the human score of the first minus that of the second.
+        templates : sequence of {1, 2}
+            Comparative templates; with a protocol or without a prompt, only the first counts.
+        n_pairs : int, optional
+            Pairs per context, drawn by the seed and the context; default: all.
+        cue : str
+            As in `ask_pair`.
+        """
+        attributes = dataset.require_attributes(self.attributes)
+        templates = templates if self.protocol is None and self.answer != "verdict" else templates[:1]
+        for context_id, candidates in by_context(dataset).items():
+            drawn = draw(list(combinations(candidates, 2)), n_pairs, self.seed, context_id)
+            for (first, second), attribute, template in product(both_orders(drawn), attributes, templates):
+                gap = first.human[attribute] - second.human[attribute]
+                own = columns(first, second, attribute) if columns else {}
+                condition = {"template": template, "human_gap": gap, **own}
+                yield from self.ask_pair(dataset, template, attribute, (first, second), condition, cue=cue)
 
     def ask_pair(
         self,
@@ -328,6 +362,21 @@ class ScoreProbe(Probe):
         return AnswerSettings(
             self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, Score in self.unprompted
         )
+
+    def scores(
+        self, dataset: Dataset, columns: Callable[[Item, str], Mapping[str, Scalar]] | None = None
+    ) -> Iterator[Trial]:
+        """Plan the score of each candidate on each attribute, for each replicate.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The data to judge.
+        columns : callable, optional
+            Maps a candidate and an attribute to columns of trials.
+        """
+        for question in self.questions(dataset):
+            yield from question.trials(self.asking, columns(question.item, question.attribute) if columns else {})
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:
         """Yield the question for each candidate's score on each attribute."""
