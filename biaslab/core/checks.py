@@ -353,7 +353,8 @@ def require_counts_and_lists(made: Any, from_zero: Sequence[str] = ()) -> None:
     from_zero : sequence of str
         Fields that may be 0.
     """
-    hints = _hints(type(made))
+    kind: Any = type(made)
+    hints = _hints(kind)
     for name in (each.name for each in fields(made)):
         value, kinds = getattr(made, name), _kinds(hints.get(name, Any))
         if int in kinds and isinstance(value, int):

@@ -18,13 +18,12 @@ from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes.base import probe
 from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
 from biaslab.probes.base.pair_feature import PairFeatureProbe, add_perplexities
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
 from biaslab.probes.base.questions import ScoreProbe
-from biaslab.probes.base.recorded import Accepted
+from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
 from biaslab.stats.blocks import CELL, ITEM, usable
 from biaslab.stats.correlation import Level
 from biaslab.stats.frame import require_columns
@@ -315,12 +314,12 @@ class Familiarity(PairFeatureProbe):
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select scores of texts with log perplexities and human scores."""
-        scores, pairs = probe.rated(trials), probe.paired(trials)
+        scores, pairs = rated(trials), paired(trials)
         if "log_perplexity" not in scores:
             return self._accepted(scores.iloc[:0])
         read = scores[scores["log_perplexity"].notna()]
         known = pairs.reindex(columns=["log_perplexity", "opponent_log_perplexity", "human_gap"]).notna().all(axis=1)
-        both = [probe.by_configuration(read).assign(asked="score"), pairs[known].assign(asked="pair")]
+        both = [by_configuration(read).assign(asked="score"), pairs[known].assign(asked="pair")]
         return self._accepted(pd.concat(both))
 
     def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:

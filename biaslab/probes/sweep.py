@@ -327,7 +327,7 @@ class Sweep(PairOrScoreProbe):
                 asked = replace(text, condition={**text.condition, **where})
                 asked = reasoned(asked, dataset, "before", self.max_tokens) if reasons else asked
                 for temperature, replicate in self._samples(temperatures):
-                    request = replace(asked.request, temperature=temperature, replicate=replicate)  # type: ignore[arg-type]
+                    request = replace(asked.request, temperature=temperature, replicate=replicate)
                     at = {**asked.condition, "temperature": temperature}
                     yield replace(asked, request=request, condition=at, replicate=replicate)
 

@@ -91,7 +91,7 @@ class PairOrScoreProbe(Probe):
                 yield from measure(cell if rows.all() else replace(cell, trials=cell.trials[rows]))
 
 
-def comparing(probe: Any, template: int = 1) -> Position:
+def comparing(probe: Any, template: Literal[1, 2] = 1) -> Position:
     """Return the `Position` probe that asks for pairs in both orders, with a template or the protocol of `probe`."""
     is_text = probe.answer == "text"
     answer: Any = "verdict" if probe.answer == "score" else probe.answer

@@ -77,9 +77,9 @@ class PairFeatureProbe(FeatureProbe):
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design; for an evaluator that lacks one of the forms, a design with only the other."""
         if self.answer == "score" and len(self.forms) > 1:
-            left = "scores" if isinstance(refused, Compare) else "pairs"
+            left: Literal["pairs", "scores"] = "scores" if isinstance(refused, Compare) else "pairs"
             words = f"asks for {left} only"
-            return Nearest(replace(self, asks=(left,)), words, omits=words)  # type: ignore[call-arg]
+            return Nearest(replace(self, asks=(left,)), words, omits=words)
         return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:

@@ -24,7 +24,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.probes.base.recorded import Accepted
-from biaslab.prompts.protocols import Protocol
+from biaslab.prompts.protocols import Protocol, ProtocolForm
 from biaslab.stats.blocks import each_cell, has_value, shared_requests, warn_shared, whole_blocks
 from biaslab.stats.estimate import Estimate, Inference, Note, without_rounding
 from biaslab.stats.frame import MISSING_SHARE, choose_metrics, estimate_rows, estimates_frame, require_columns
@@ -433,7 +433,7 @@ class Probe(Design, ABC):
     conditions: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[str] = "trials of its own design"
-    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ()
+    protocol_forms: ClassVar[tuple[ProtocolForm, ...]] = ()
     asks_for: ClassVar[tuple[MetricForm, ...]] = ("score",)
     from_zero: ClassVar[tuple[str, ...]] = ("seed",)
 

@@ -17,7 +17,6 @@ from biaslab import prompts
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import MetricForm
 from biaslab.core.requests import About, Choice, Compare, Completion, Request, Score, request_key
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -80,7 +79,7 @@ class PairProbe(Probe):
         prompt.
     """
 
-    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("pair",)
+    protocol_forms = ("pair",)
 
     answer: VerdictAnswer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
@@ -338,7 +337,7 @@ class ScoreProbe(Probe):
     """
 
     unprompted = frozenset({Score})
-    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("score",)
+    protocol_forms = ("score",)
     columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
 
     scale: str = field(default="1-5", kw_only=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from biaslab.core.interfaces import ProbeInterface
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.stats.blocks import CELL
 
@@ -17,7 +17,7 @@ class Accepted:
 
     trials: pd.DataFrame
     note: str = ""
-    probe: ProbeInterface | None = None
+    probe: Any = None
 
 
 def paired(trials: pd.DataFrame) -> pd.DataFrame:
