@@ -19,8 +19,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.pair_feature import PairFeatureProbe, add_perplexities
+from biaslab.probes.base.feature_probe import PairFeatureProbe, add_perplexities, kept_columns, with_missing_scores
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated

@@ -156,7 +156,7 @@ class Position(PairProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
-        return self.pairs(dataset, None, self.templates, self.n_pairs, self.cue)
+        return self.pairs(dataset, templates=self.templates, n_pairs=self.n_pairs, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""

@@ -20,14 +20,16 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import kept_columns, width_of, with_missing_scores
-from biaslab.probes.base.pair_feature import (
+from biaslab.probes.base.feature_probe import (
     PairFeatureProbe,
     add_perplexities,
     column_or_blank,
     is_recorded,
+    kept_columns,
     seen_from,
+    width_of,
     win_excess,
+    with_missing_scores,
 )
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe
@@ -315,7 +317,7 @@ def seen_from_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        As from `biaslab.probes.base.pair_feature.seen_from`, with ``other``, the other system.
+        As from `biaslab.probes.base.feature_probe.seen_from`, with ``other``, the other system.
     """
     ahead = trials["system"] == own
     judged = trials[ahead != (trials["opponent_system"] == own)]

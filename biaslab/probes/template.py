@@ -224,26 +224,20 @@ class Template(ScoreProbe):
 
     def _with_protocols(self, dataset: Dataset, attributes: Sequence[str]) -> Iterator[Trial]:
         """Plan each drawn item, or pair in both orders, under each protocol."""
+        where: dict[str, Scalar] = {"form": self.form, "factor": "protocol"}
         options: dict[str, Any] = {"replicates": self.replicates, "seed": self.seed, "answer": self.answer}
-        of_pairs = self.form == "pair"
-        positions = {
-            name: Position(attributes, protocol=each, **options) for name, each in self._own.items() if of_pairs
-        }
-        for context_id, candidates in by_context(dataset).items():
-            ways = product(attributes, self._own.values())
-            if not of_pairs:
-                chosen = draw(candidates, self.n_items, self.seed, context_id)
-                for (attribute, protocol), item in product(ways, chosen):
-                    asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
-                    where = {"form": "score", "template": protocol.id, "factor": "protocol"}
-                    question = protocol_question(protocol, dataset, item, attribute, attributes)
-                    yield from question.trials(asking, {**where, "words": count_words(item.text)})
+        for protocol in self._own.values():
+            if self.form == "pair":
+                position = Position(attributes, protocol=protocol, **options)
+                asked = where | {"answer": position.answer}
+                yield from position.pairs(dataset, lambda *_, asked=asked: asked, n_pairs=self.n_items)
                 continue
-            drawn = draw(list(combinations(candidates, 2)), self.n_items, self.seed, context_id)
-            for (attribute, protocol), pair in product(ways, list(both_orders(drawn))):
-                asks, gap = positions[protocol.id], pair[0].human[attribute] - pair[1].human[attribute]
-                condition: dict[str, Scalar] = {"form": "pair", "factor": "protocol", "answer": asks.answer}
-                yield from asks.ask_pair(dataset, 1, attribute, pair, condition | {"human_gap": gap})
+            asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
+            for context_id, candidates in by_context(dataset).items():
+                for attribute, item in product(attributes, draw(candidates, self.n_items, self.seed, context_id)):
+                    question = protocol_question(protocol, dataset, item, attribute, attributes)
+                    named = {**where, "template": protocol.id, "words": count_words(item.text)}
+                    yield from question.trials(asking, named)
 
     @cached_property
     def _own(self) -> dict[str, Protocol]:

@@ -15,8 +15,13 @@ from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.pair_feature import PairFeatureProbe, seen_from_longer, win_excess
+from biaslab.probes.base.feature_probe import (
+    PairFeatureProbe,
+    kept_columns,
+    seen_from_longer,
+    win_excess,
+    with_missing_scores,
+)
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated

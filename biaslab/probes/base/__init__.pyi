@@ -1,5 +1,4 @@
-from .feature_probe import FeatureProbe as FeatureProbe
-from .pair_feature import PairFeatureProbe as PairFeatureProbe
+from .feature_probe import FeatureProbe as FeatureProbe, PairFeatureProbe as PairFeatureProbe
 from .probe import (
     FAIR as FAIR,
     LABEL_MASS as LABEL_MASS,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +20,9 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.scoring.pointwise import Item, drawn_items, ratings_by_item
-from biaslab.probes.base.pair_feature import PairFeatureProbe
+from biaslab.probes.base.feature_probe import PairFeatureProbe
 from biaslab.probes.base.probe import Cell, Part, Probe
-from biaslab.probes.base.questions import both_orders, by_context, read_pair
+from biaslab.probes.base.questions import read_pair
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 
@@ -181,15 +180,16 @@ def ordered_pairs(
     is_planned : callable, optional
         Returns whether two texts are compared; default: all.
     """
-    position, ratings = comparing(probe, probe.template), ratings_by_item(dataset)
-    attributes = dataset.require_attributes(probe.attributes)
-    for context_id, candidates in by_context(dataset).items():
-        planned = (pair for pair in combinations(candidates, 2) if is_planned is None or is_planned(*pair))
-        for pair, attribute in product(both_orders(planned), attributes):
-            first, second = (
-                columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {})) for item in pair
-            )
-            gap = pair[0].human[attribute] - pair[1].human[attribute]
-            asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
-            asked |= {f"opponent_{name}": value for name, value in second.items() if name not in _OF_TRIALS}
-            yield from position.ask_pair(dataset, probe.template, attribute, pair, asked)
+    ratings = ratings_by_item(dataset)
+
+    def of_both(first: Item, second: Item, attribute: str) -> dict[str, Scalar] | None:
+        if is_planned is not None and not is_planned(first, second):
+            return None
+        one, other = (
+            columns(item, attribute, ratings.get((item.context_id, item.candidate_id, attribute), {}))
+            for item in (first, second)
+        )
+        others = {f"opponent_{name}": value for name, value in other.items() if name not in _OF_TRIALS}
+        return {"asked": "pair", **one, **others}
+
+    return comparing(probe, probe.template).pairs(dataset, of_both, (probe.template,))

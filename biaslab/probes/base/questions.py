@@ -102,7 +102,7 @@ class PairProbe(Probe):
     def pairs(
         self,
         dataset: Dataset,
-        columns: Callable[[Item, Item, str], Mapping[str, Scalar]] | None = None,
+        columns: Callable[[Item, Item, str], Mapping[str, Scalar] | None] = lambda *_: {},
         templates: Sequence[int] = (1,),
         n_pairs: int | None = None,
         cue: str = "",
@@ -115,7 +115,8 @@ class PairProbe(Probe):
             The data to judge.
         columns : callable, optional
             Maps the candidates shown first and second, and the attribute, to columns of trials, in addition to
-            ``template`` and ``human_gap``, the human score of the first minus that of the second.
+            ``template`` and ``human_gap``, the human score of the first minus that of the second; or to None, not to
+            ask for this pair.
         templates : sequence of {1, 2}
             Comparative templates; with a protocol or without a prompt, only the first counts.
         n_pairs : int, optional
@@ -128,10 +129,11 @@ class PairProbe(Probe):
         for context_id, candidates in by_context(dataset).items():
             drawn = draw(list(combinations(candidates, 2)), n_pairs, self.seed, context_id)
             for (first, second), attribute, template in product(both_orders(drawn), attributes, templates):
-                gap = first.human[attribute] - second.human[attribute]
-                own = columns(first, second, attribute) if columns else {}
-                condition = {"template": template, "human_gap": gap, **own}
-                yield from self.ask_pair(dataset, template, attribute, (first, second), condition, cue=cue)
+                own = columns(first, second, attribute)
+                if own is not None:
+                    gap = first.human[attribute] - second.human[attribute]
+                    condition = {"template": template, "human_gap": gap, **own}
+                    yield from self.ask_pair(dataset, template, attribute, (first, second), condition, cue=cue)
 
     def ask_pair(
         self,
@@ -363,7 +365,7 @@ class ScoreProbe(Probe):
         )
 
     def scores(
-        self, dataset: Dataset, columns: Callable[[Item, str], Mapping[str, Scalar]] | None = None
+        self, dataset: Dataset, columns: Callable[[Item, str], Mapping[str, Scalar]] = lambda *_: {}
     ) -> Iterator[Trial]:
         """Plan the score of each candidate on each attribute, for each replicate.
 
@@ -375,7 +377,7 @@ class ScoreProbe(Probe):
             Maps a candidate and an attribute to columns of trials.
         """
         for question in self.questions(dataset):
-            yield from question.trials(self.asking, columns(question.item, question.attribute) if columns else {})
+            yield from question.trials(self.asking, columns(question.item, question.attribute))
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:
         """Yield the question for each candidate's score on each attribute."""
