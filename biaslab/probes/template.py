@@ -626,27 +626,6 @@ class Chats:
         about = replace(about_scores(item, [self.attribute], self.scale, previous=previous), template=variant.name)
         return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
 
-    def compare(
-        self, first: Item, second: Item, variant: Variant, asking: AnswerSettings
-    ) -> Iterator[tuple[Request, int]]:
-        """Yield the requests that compare two items, each with its replicate number."""
-        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
-        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
-        about = About(
-            first.context_id,
-            (first.candidate_id, second.candidate_id),
-            (first.text, second.text),
-            (self.attribute,),
-            bool(first.context.strip()),
-            variant.names(self.dataset.noun),
-            template=variant.name,
-        )
-        if asking.answer == "distribution":
-            yield Choice(chat, about.labels, about), 0
-            return
-        for replicate in range(asking.replicates):
-            yield Completion(chat, asking.temperature, _VERDICT, replicate, asking.seed, about), replicate
-
     def trials(
         self,
         context_id: str,
@@ -667,10 +646,18 @@ class Chats:
             yield from self._pair(first, second, variant, asking)
 
     def _pair(self, first: Item, second: Item, variant: Variant, asking: AnswerSettings) -> Iterator[Trial]:
+        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
+        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
+        names, texts = (first.candidate_id, second.candidate_id), (first.text, second.text)
+        source, labels = bool(first.context.strip()), variant.names(self.dataset.noun)
+        about = About(first.context_id, names, texts, (self.attribute,), source, labels, template=variant.name)
+        requests: list[Request] = [Choice(chat, labels, about)]
+        if asking.answer != "distribution":
+            samples = range(asking.replicates)
+            requests = [Completion(chat, asking.temperature, _VERDICT, k, asking.seed, about) for k in samples]
         gap = first.human[self.attribute] - second.human[self.attribute]
         condition = _named("pair", variant) | {"answer": asking.answer, "human_gap": gap}
-        names, labels = (first.candidate_id, second.candidate_id), variant.names(self.dataset.noun)
-        for request, replicate in self.compare(first, second, variant, asking):
+        for replicate, request in enumerate(requests):
             yield Trial(request, first.context_id, self.attribute, *names, replicate, condition, labels)
 
     def _chat(self, prompt: str, variant: Variant, shots: Sequence[Example]) -> tuple[Message, ...]:

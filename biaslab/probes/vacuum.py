@@ -178,7 +178,8 @@ class Vacuum(PairProbe):
                 at = {"nothing": nothing, "template": trials["template"].iloc[0], "scale": "", "score": np.nan}
                 lost = int((~has_value(trials)).sum())
                 warn_missing(cell.named(str(nothing)), lost, len(trials), "no verdict could be read")
-                yield Part(_of_pairs(trials, str(nothing), cell.resampling), trials, at)
+                metrics = _of_pairs(trials, str(nothing), cell.resampling)
+                yield cell.part(metrics, trials, at, partial(_extremes, trials))
             elif asked == "score":
                 yield from self._of_scores(replace(cell, trials=trials), cell.trials, str(nothing))
 
@@ -234,22 +235,20 @@ def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dic
     named = {"name_logit": partial(_name_log_odds, trials, resampling)} if nothing == "named" else {}
     return {
         **named,
-        "dark_first_rate": replace(pairs.first_position_rate(read["context_id"], won), extremes=_extremes(trials)),
+        "dark_first_rate": pairs.first_position_rate(read["context_id"], won),
         "dark_first_logit": partial(dark_log_odds, trials, resampling),
         "tie_rate": pairs.tie_rate(read["context_id"], won),
         "label_mass": label_mass(trials),
     }
 
 
-def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio] | None:
-    """Return the rate with all missing verdicts for the second, and for the first; None if none is missing."""
-    if has_value(trials).all():
-        return None
+def _extremes(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
+    """Return the rate with all missing verdicts for the second, and for the first."""
     least, most = (
         pairs.first_position_rate(filled["context_id"], pairs.decisions(filled))
         for filled in (completed(trials, value) for value in (0.0, 1.0))
     )
-    return least, most
+    return {"dark_first_rate": (least, most)}
 
 
 def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
