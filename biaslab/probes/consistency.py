@@ -21,15 +21,9 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, ScoreAnswer, drawn_items, single_ratings
+from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
-from biaslab.probes.base.comparisons import (
-    PairOrScoreProbe,
-    at_temperature,
-    comparing,
-    has_degrees,
-    is_exact,
-    pair_trials,
-)
+from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, comparing, pair_trials
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
 from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_with
 from biaslab.probes.base.recorded import Accepted, scored
@@ -299,7 +293,7 @@ class Consistency(PairOrScoreProbe):
         """Return the sampled score on its scale, or the probability that the first of a pair wins, and the status."""
         value, status = super().read(trial, reply)
         cooled = trial.opponent_id is not None and isinstance(trial.request, Choice) and reply.samples is None
-        return (float(at_temperature(value, self.temperature)), status) if cooled and 0 < value < 1 else (value, status)
+        return (float(at_temperature(value, self.temperature)) if cooled and 0 < value < 1 else value), status
 
     def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the sampled score on its scale, and the status."""
@@ -321,11 +315,11 @@ class Consistency(PairOrScoreProbe):
 
     def measure_pairs(self, cell: Cell) -> Iterator[Part]:
         """Yield α between samples of a pair, between its two orders, and their difference."""
-        exact, trials = is_exact(cell.trials), in_two_orders(cell.trials)
+        exact, trials = comparisons.is_exact(cell.trials), in_two_orders(cell.trials)
         verdicts = Verdicts.of(trials, "order", ORDERS, exact, cell.named(_PAIRS))
         metrics: dict[str, Estimable] = {"label_mass": label_mass(cell.trials)}
         hotter = sample_count(cell.trials) and self.temperature != 1
-        why = _HOTTER if hotter else _DEGREES if exact and has_degrees(self.protocol) else ""
+        why = _HOTTER if hotter else _DEGREES if exact and comparisons.has_degrees(self.protocol) else ""
         if why or cell.wants(*_OF_A_PAIR):
             alphas = [undefined(why)] * 3 if why else verdicts.alphas(cell.resampling)
             metrics |= zip(_OF_A_PAIR, alphas, strict=True)

@@ -20,15 +20,8 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring import pointwise
-from biaslab.probes.base.comparisons import (
-    ACCURACY,
-    FIRST_RATE,
-    ORDER_CONSISTENCY,
-    RESAMPLING,
-    PairOrScoreProbe,
-    pair_trials,
-    reasoned,
-)
+from biaslab.probes.base import comparisons
+from biaslab.probes.base.comparisons import PairOrScoreProbe, pair_trials, reasoned
 from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, mean_of, planted
 from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.probes.position import Position
@@ -222,10 +215,10 @@ class OutputOrder(PairOrScoreProbe):
             form="pair",
         ),
         Metric("verdict_change", "verdicts that differ between two orders", "share", form="pair"),
-        RESAMPLING,
-        FIRST_RATE,
-        ACCURACY,
-        ORDER_CONSISTENCY,
+        comparisons.RESAMPLING,
+        comparisons.FIRST_RATE,
+        comparisons.ACCURACY,
+        comparisons.ORDER_CONSISTENCY,
     )
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),

@@ -20,25 +20,11 @@ from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders, is_pair
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Item,
-    Question,
-    ScoreAnswer,
-    about_scores,
-    drawn_items,
-    read_score,
-)
+from biaslab.measures.scoring import pointwise
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, ScoreAnswer
+from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
-from biaslab.probes.base.comparisons import (
-    ACCURACY,
-    FIRST_RATE,
-    ORDER_CONSISTENCY,
-    PairOrScoreProbe,
-    at_temperature,
-    pair_trials,
-    reasoned,
-)
+from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, pair_trials, reasoned
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
@@ -258,7 +244,7 @@ class Sweep(PairOrScoreProbe):
         ),
         Metric("cot_first_shift", "P(A) with reasons minus without", "share", null=0.0, form="pair"),
         Metric("temperature_first_shift", "P(A), highest minus lowest temperature", "share", null=0.0, form="pair"),
-        *(replace(metric, comparison=_VERDICTS) for metric in (ACCURACY, FIRST_RATE, ORDER_CONSISTENCY)),
+        *(replace(metric, comparison=_VERDICTS) for metric in comparisons.RATES),
     )
     figures = (
         Figure("agreement", "agreement", x="temperature", hue="cot", col="attribute"),
@@ -342,7 +328,7 @@ class Sweep(PairOrScoreProbe):
     ) -> Iterator[Trial]:
         """Plan scores as in `_pairs`."""
         attributes = dataset.require_attributes(self.attributes)
-        for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
+        for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
             for attribute, reasons in product(attributes, cot):
                 as_labels = exact and not reasons
                 yield from self._score(dataset, item, attribute, reasons, () if as_labels else temperatures)
@@ -362,7 +348,7 @@ class Sweep(PairOrScoreProbe):
         if waiting.empty:
             return
         as_text = self.answer == "text" or sample_count(trials[trials["cot"] == PLAIN]) > 0
-        drawn = drawn_items(dataset, self.n_candidates, self.seed)
+        drawn = pointwise.drawn_items(dataset, self.n_candidates, self.seed)
         by_item = {(item.context_id, item.candidate_id): item for item in drawn}
         for row in waiting.itertuples():
             item = by_item.get((row.context_id, row.candidate_id))  # type: ignore[arg-type]
@@ -412,7 +398,7 @@ class Sweep(PairOrScoreProbe):
             temperature = float(trial.condition["temperature"])  # type: ignore[arg-type]
             use = f"sweep, seed {self.seed}, temperature {temperature:g}, sample {trial.replicate}"
             return draw_score(trial, reply, temperature, use)
-        return read_score(trial, reply)
+        return pointwise.read_score(trial, reply)
 
     def measure_pairs(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each setting, then the effects of reasons and of temperature."""
@@ -533,7 +519,7 @@ def _ask_again(question: Question, reply: str) -> Question:
         Message("assistant", reply),
         Message("user", prompts.render("rate_again", attribute=attribute, scale=scale)),
     ]
-    about = about_scores(item, [attribute], scale, reasons="before")
+    about = pointwise.about_scores(item, [attribute], scale, reasons="before")
     return Question(item, attribute, turns, scale, about)
 
 

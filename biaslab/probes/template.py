@@ -24,17 +24,9 @@ from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores
+from biaslab.probes.base import questions
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of, planted, settle
-from biaslab.probes.base.questions import (
-    ScoreProbe,
-    both_orders,
-    by_context,
-    draw,
-    draw_of,
-    protocol_question,
-    read_pair,
-    read_with,
-)
+from biaslab.probes.base.questions import ScoreProbe, both_orders, by_context, draw, draw_of
 from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
@@ -235,7 +227,7 @@ class Template(ScoreProbe):
             asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
             for context_id, candidates in by_context(dataset).items():
                 for attribute, item in product(attributes, draw(candidates, self.n_items, self.seed, context_id)):
-                    question = protocol_question(protocol, dataset, item, attribute, attributes)
+                    question = questions.protocol_question(protocol, dataset, item, attribute, attributes)
                     named = {**where, "template": protocol.id, "words": count_words(item.text)}
                     yield from question.trials(asking, named)
 
@@ -246,7 +238,9 @@ class Template(ScoreProbe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
         own = self._own.get(str(trial.condition["template"]))
-        return read_with(own, trial, reply) if trial.opponent_id is None else read_pair(trial, reply, own)
+        if trial.opponent_id is None:
+            return questions.read_with(own, trial, reply)
+        return questions.read_pair(trial, reply, own)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the shift of each variant, the variance components, and how often verdicts flip."""

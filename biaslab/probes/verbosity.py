@@ -14,14 +14,9 @@ from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
+from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import (
-    PairFeatureProbe,
-    kept_columns,
-    seen_from_longer,
-    win_excess,
-    with_missing_scores,
-)
+from biaslab.probes.base.feature_probe import PairFeatureProbe, kept_columns, with_missing_scores
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
@@ -205,8 +200,8 @@ class Verbosity(PairFeatureProbe):
         logs = {name.replace("words", "doublings"): np.log2(n.where(n > 0)) for name, n in counted.items()}
         trials = cell.trials.assign(**counted, **logs)
         yield from self._per_doubling(replace(cell, trials=trials), "verbosity_logit", at)
-        from_longer = seen_from_longer(trials)
-        yield Part({"longer_wins_excess": partial(win_excess, from_longer)}, from_longer, at)
+        from_longer = feature_probe.seen_from_longer(trials)
+        yield Part({"longer_wins_excess": partial(feature_probe.win_excess, from_longer)}, from_longer, at)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select scores and pairs with known lengths and human judgements."""

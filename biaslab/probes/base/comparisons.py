@@ -35,6 +35,7 @@ ACCURACY = Metric(
 )
 FIRST_RATE = Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair")
 ORDER_CONSISTENCY = Metric("order_consistency", "same winner in both orders", "share", form="pair")
+RATES = (ACCURACY, FIRST_RATE, ORDER_CONSISTENCY)
 RESAMPLING = Metric("resampling_change", "verdicts that differ between samples of one request", "share", form="pair")
 
 
