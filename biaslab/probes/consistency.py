@@ -25,7 +25,7 @@ from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, comparing, pair_trials
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
-from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_with
+from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_reply
 from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
@@ -298,7 +298,7 @@ class Consistency(PairOrScoreProbe):
     def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the sampled score on its scale, and the status."""
         if not isinstance(trial.request, Choice):
-            return read_with(self.protocol, trial, reply)
+            return read_reply(self.protocol, trial, reply)
         if reply.samples is not None:
             return self._counted(trial, reply)
         use = f"consistency, seed {self.seed}, sample {trial.replicate}"

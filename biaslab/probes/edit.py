@@ -20,7 +20,7 @@ from biaslab.core.metrics import Calibration, Figure, Metric
 from biaslab.core.requests import Compare, Completion, Request, Score
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Reply, Status, Trial
+from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, drawn_items
@@ -503,10 +503,6 @@ class Edit(PairProbe, ScoreProbe):
             if "pair" in self.forms:
                 for candidates in by_context(dataset).values():
                     yield from self._pairs(dataset, attributes, defence, candidates)
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score, or the probability that the first of a pair wins, and the status."""
-        return (ScoreProbe if trial.opponent_id is None else PairProbe).read(self, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one edit, from scores or pairs, with each defence, and the effect of defences."""

@@ -19,7 +19,7 @@ from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import AnswerSettings, ScoreAnswer, drawn_items, single_ratings
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted, settle
-from biaslab.probes.base.questions import protocol_column, question_of, read_with
+from biaslab.probes.base.questions import protocol_column, question_of, read_reply
 from biaslab.probes.base.recorded import Accepted, by_configuration, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM
@@ -194,7 +194,7 @@ class ScoreDistribution(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability of the trial's label or, for text, the score, and the status."""
-        return read_with(self.protocol, trial, reply)
+        return read_reply(self.protocol, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each scale and kind of answer, then those of single human ratings."""

@@ -12,14 +12,14 @@ from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.requests import Request
-from biaslab.core.scales import Scale, find_scale, scale_named
+from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Reply, Status, Trial
+from biaslab.core.trials import Trial
 from biaslab.measures.scoring.pointwise import items
 from biaslab.probes.base.answers import Losses
 from biaslab.probes.base.comparisons import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
 from biaslab.probes.base.probe import Cell, Estimable, Part, mean_of, planted
-from biaslab.probes.base.questions import ScoreProbe, protocol_column, read_with, require_source_slot
+from biaslab.probes.base.questions import ScoreProbe, protocol_column, require_source_slot
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.correlation import estimate_correlation
 from biaslab.stats.ratio import Ratio
@@ -184,10 +184,6 @@ class Source(PairOrScoreProbe, ScoreProbe):
     levels: Sequence[Literal["context", "dataset"]] = _LEVELS
     coefficients: Sequence[Literal["spearman", "kendall"]] = _COEFFICIENTS
 
-    @property
-    def _scale(self) -> Scale:
-        return find_scale(self.scale) if "scores" not in self.asks else super()._scale
-
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each item, and each pair, with and without its source.
 
@@ -224,10 +220,6 @@ class Source(PairOrScoreProbe, ScoreProbe):
             strict=True,
         )
         yield from chain.from_iterable(both)
-
-    def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score in the reply, and its status."""
-        return read_with(self.protocol, trial, reply)
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: two texts instead of label probabilities, because one does not show its noise."""

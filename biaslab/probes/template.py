@@ -238,9 +238,7 @@ class Template(ScoreProbe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
         own = self._own.get(str(trial.condition["template"]))
-        if trial.opponent_id is None:
-            return questions.read_with(own, trial, reply)
-        return questions.read_pair(trial, reply, own)
+        return questions.read_reply(own, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the shift of each variant, the variance components, and how often verdicts flip."""

@@ -15,11 +15,11 @@ from biaslab.core.errors import InputError
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Reply, Scalar, Status, Trial
+from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.pairs import is_counted, log_odds
-from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items, read_score
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.blocks import each_cell, has_value, usable
@@ -166,10 +166,6 @@ class Vacuum(PairProbe):
                 }
                 for (name, text), attribute in product({_WHOLE: item.text, **single}.items(), attributes):
                     yield from self._score(dataset, item, attribute, name, text)
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the first wins, or the score, and the status."""
-        return super().read(trial, reply) if trial.opponent_id is not None else read_score(trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each kind of content-free input: of pairs, then of scores."""

@@ -22,7 +22,7 @@ from biaslab.measures.ranking.pairs import is_pair
 from biaslab.measures.scoring.pointwise import Item, drawn_items, ratings_by_item
 from biaslab.probes.base.feature_probe import PairFeatureProbe
 from biaslab.probes.base.probe import Cell, Part, Probe
-from biaslab.probes.base.questions import read_pair
+from biaslab.probes.base.questions import read_reply
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 
@@ -59,9 +59,9 @@ class PairOrScoreProbe(Probe):
     def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the scores of a data set."""
 
-    @abstractmethod
     def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Parse the reply to the question for a score."""
+        return read_reply(self.protocol, trial, reply)
 
     @abstractmethod
     def measure_pairs(self, cell: Cell) -> Iterator[Part]:
@@ -80,8 +80,7 @@ class PairOrScoreProbe(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
-        is_score = trial.opponent_id is None
-        return self.read_score(trial, reply) if is_score else read_pair(trial, reply, self.protocol)
+        return self.read_score(trial, reply) if trial.opponent_id is None else read_reply(self.protocol, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of comparisons, then of scores."""

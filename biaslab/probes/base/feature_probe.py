@@ -16,15 +16,14 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.requests import About, Compare, Likelihood, Request
-from biaslab.core.scales import REWARD, Scale, find_scale, scale_named
+from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import is_counted, log_odds
-from biaslab.measures.scoring.pointwise import Item, Question, ratings_by_item
+from biaslab.measures.scoring.pointwise import Question, ratings_by_item
 from biaslab.probes.base.probe import Cell, Part, label_mass, mean_of
-from biaslab.probes.base.questions import ScoreProbe, protocol_column, question_of, read_pair
-from biaslab.prompts.protocols import Protocol
+from biaslab.probes.base.questions import ScoreProbe, protocol_column
 from biaslab.stats.blocks import ITEM, each_cell, has_value, usable
 from biaslab.stats.correlation import Level, correlation_difference, disattenuated_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Note
@@ -98,7 +97,7 @@ class FeatureProbe(ScoreProbe):
         )
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score or, for a likelihood, the log perplexity (−mean log P per token), and the status."""
+        """Return the log perplexity (−mean log P per token), or the score or verdict, and the status."""
         if not isinstance(trial.request, Likelihood):
             return super().read(trial, reply)
         value = -float(np.mean(reply.logprobs)) if reply.logprobs else math.nan
@@ -526,17 +525,6 @@ class PairFeatureProbe(FeatureProbe):
         """Forms to ask for: "pairs", "scores", or both."""
         return tuple(self.asks)
 
-    @property
-    def _scale(self) -> Scale:
-        of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
-        return find_scale("1-5") if of_pairs else super()._scale
-
-    def question(self, dataset: Dataset, item: Item, attribute: str, **placed: str) -> Question:
-        """Return the question for one score; with a pair protocol, only its text is used, for likelihoods."""
-        of_pairs = isinstance(self.protocol, Protocol) and self.protocol.form == "pair"
-        protocol = None if of_pairs else self.protocol
-        return question_of(protocol, dataset, item, attribute, self._scale, self.attributes, **placed)
-
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design; for an evaluator that lacks one of the forms, a design with only the other."""
         if self.answer == "score" and len(self.forms) > 1:
@@ -544,10 +532,6 @@ class PairFeatureProbe(FeatureProbe):
             words = f"asks for {left} only"
             return Nearest(replace(self, asks=(left,)), words, omits=words)
         return super().nearest(refused)
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the first wins, the score, or the log perplexity, and the status."""
-        return super().read(trial, reply) if trial.opponent_id is None else read_pair(trial, reply, self.protocol)
 
     def _apart(self, cell: Cell) -> tuple[Cell, Iterator[tuple[dict[str, Any], Cell]]]:
         """Split a cell into its scores and, per prompt, its comparisons with their condition columns."""

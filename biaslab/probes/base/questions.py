@@ -32,7 +32,7 @@ from biaslab.measures.scoring.pointwise import (
 )
 from biaslab.probes.base.probe import Probe
 from biaslab.prompts.parsing import parse_choice
-from biaslab.prompts.protocols import Protocol
+from biaslab.prompts.protocols import Protocol, ProtocolForm
 from biaslab.stats.samples import tempered
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class PairProbe(Probe):
         prompt.
     """
 
-    protocol_forms = ("pair",)
+    protocol_forms: ClassVar[tuple[ProtocolForm, ...]] = ("pair",)
 
     answer: VerdictAnswer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
@@ -213,8 +213,8 @@ class PairProbe(Probe):
         return iter([Trial(each, *where, k, condition, labels) for k, each in enumerate(requests)])
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the first wins, and the status."""
-        return read_pair(trial, reply, self.protocol)
+        """Return the probability that the first wins, or the score, and the status."""
+        return read_reply(self.protocol, trial, reply)
 
 
 def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[float, Status]:
@@ -339,7 +339,7 @@ class ScoreProbe(Probe):
     """
 
     unprompted = frozenset({Score})
-    protocol_forms = ("score",)
+    protocol_forms: ClassVar[tuple[ProtocolForm, ...]] = ("score",)
     columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
 
     scale: str = field(default="1-5", kw_only=True)
@@ -355,7 +355,8 @@ class ScoreProbe(Probe):
 
     @property
     def _scale(self) -> Scale:
-        return self.protocol.scale if isinstance(self.protocol, Protocol) else find_scale(self.scale)
+        own = score_protocol(self.protocol)
+        return own.scale if own else find_scale(self.scale)
 
     @property
     def asking(self) -> AnswerSettings:
@@ -396,8 +397,8 @@ class ScoreProbe(Probe):
         return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score in the reply, and its status."""
-        return read_with(self.protocol, trial, reply)
+        """Return the score, or the probability that the first of a pair wins, and the status."""
+        return read_reply(self.protocol, trial, reply)
 
 
 def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tuple[float, Status]:
@@ -426,25 +427,37 @@ def question_of(
     attributes: Sequence[str] | None = None,
     **placed: str,
 ) -> Question:
-    """Return the question for a score, from a protocol or from biaslab's own prompt.
+    """Return the question for a score, from a score protocol or from biaslab's own prompt.
 
     Headings, notes and edits are as in `Question.rate`.
     """
-    if isinstance(protocol, Protocol):
-        return protocol_question(protocol, dataset, item, attribute, attributes, **placed)
+    if own := score_protocol(protocol):
+        return protocol_question(own, dataset, item, attribute, attributes, **placed)
     return Question.rate(dataset, item, [attribute], scale, **placed)  # type: ignore[arg-type]
 
 
-def read_with(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Status]:
-    """Return score and status of a reply; text is parsed by the protocol, if there is one."""
-    if isinstance(trial.request, Completion) and isinstance(protocol, Protocol):
-        return protocol.read(reply, trial.attribute)
-    return read_score(trial, reply)
+def score_protocol(protocol: object) -> Protocol | None:
+    """Return the protocol if it asks for scores, else None."""
+    return protocol if isinstance(protocol, Protocol) and protocol.form == "score" else None
+
+
+def read_reply(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Status]:
+    """Return the probability that the first of a pair wins, or the score, and the status.
+
+    Text is parsed by the protocol, if there is one of the form that was asked for.
+    """
+    if trial.opponent_id is not None:
+        return read_pair(trial, reply, protocol)
+    own = score_protocol(protocol)
+    return (
+        own.read(reply, trial.attribute) if own and isinstance(trial.request, Completion) else read_score(trial, reply)
+    )
 
 
 def protocol_column(protocol: object) -> dict[str, Scalar]:
     """Return the column that names a score protocol (for pairs, the column ``template`` does)."""
-    return {"protocol": protocol.id} if isinstance(protocol, Protocol) and protocol.form != "pair" else {}
+    own = score_protocol(protocol)
+    return {"protocol": own.id} if own else {}
 
 
 def protocol_question(
