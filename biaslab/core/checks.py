@@ -357,7 +357,7 @@ def require_counts_and_lists(made: Any, from_zero: Sequence[str] = ()) -> None:
     hints = _hints(kind)
     for name in (each.name for each in fields(made)):
         value, kinds = getattr(made, name), _kinds(hints.get(name, Any))
-        if int in kinds and isinstance(value, int):
+        if int in kinds and isinstance(value, Integral):
             require_whole(name, value, 0 if name in from_zero else 1)
         if isinstance(value, list | tuple):
             inner = [member for kind in kinds for member in get_args(kind)]
