@@ -16,8 +16,8 @@ from biaslab.core.checks import require_count
 from biaslab.core.metrics import find_metric
 from biaslab.logs.audit.doctor import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
-from biaslab.report.verdicts import findings
-from biaslab.report.wording import correction, levels
+from biaslab.report.verdicts import by_metric, classify
+from biaslab.report.wording import levels
 from biaslab.stats.frame import require_columns, without_breakdowns
 
 #: Figures other than biases, and which of their rows to show.
@@ -94,14 +94,13 @@ def page(
     require_count("width", width, 10)
     whole = without_breakdowns(estimates) if len(estimates) else estimates
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
-    cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested
+    found = classify(tested, reference=reference) if len(tested) else []
+    rows = [sum_up(part) for part in by_metric(found).values()]
     lines: list[str] = [*(f"{line}" for line in estimates.attrs.get("read", ())), ""]
     for judge, own in whole.groupby("judge", sort=False):
-        biases = cells[cells["judge"] == judge] if len(cells) else cells
-        rows = (
-            [sum_up(part, None) for _, part in biases.groupby(["probe", "metric"], sort=False)] if len(biases) else []
-        )
-        lines += [_head(str(judge), own), *_biases(rows, width), *_figures(own, _FIGURES, width), *_advice(rows, width)]
+        biases = [row for row in rows if row["judge"] == judge]
+        figures = _figures(own, _FIGURES, width)
+        lines += [_head(str(judge), own), *_biases(biases, width), *figures, *_advice(biases, width)]
         lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
@@ -110,8 +109,8 @@ def page(
         lines += [part for sentence in missing for part in _item(f"! {sentence}", width)] + [""]
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
-    if len(cells):
-        lines += textwrap.wrap(_legend(cells), width, break_on_hyphens=False)
+    if found:
+        lines += textwrap.wrap(_legend(levels(tested), found[0].over), width, break_on_hyphens=False)
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -194,9 +193,9 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
     return [*lines, ""] if reasons else lines
 
 
-def _legend(cells: pd.DataFrame) -> str:
+def _legend(level: str, over: str) -> str:
     return (
-        f"{levels(cells)} intervals over contexts. Found: q < .05 (corrected over {correction(cells)}), and the "
+        f"{level} intervals over contexts. Found: q < .05 (corrected over {over}), and the "
         "interval excludes the fair value. Not found: the interval excludes every shift that matters."
     )
 
