@@ -177,7 +177,7 @@ class ListPosition(Probe):
         LABEL_MASS,
     )
     figures = (
-        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", finding=place_called_best),
+        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", headline=place_called_best),
         Figure("same_best", ("same_best", "resampling_same_best"), by="attribute"),
     )
 

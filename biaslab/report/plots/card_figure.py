@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from biaslab.report.plots import MARKERS, PALETTE, note, panels, styled
-from biaslab.report.plots.headline import judge_words
+from biaslab.report.plots.figure_words import judge_words
 from biaslab.report.plots.style import OTHERS, family_colour
 from biaslab.report.summary import STATUS
 from biaslab.report.verdicts import by_metric

@@ -23,7 +23,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, written
 from biaslab.report.plots import style
-from biaslab.report.plots.headline import AXES, HOLLOW, marked, named, remember_rows, row_name
+from biaslab.report.plots.figure_words import AXES, HOLLOW, marked, named, remember_rows, row_name
 from biaslab.report.verdicts import Peers, find_peers, judges_of
 from biaslab.report.wording import conditions, varying, with_interval
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns

@@ -11,7 +11,7 @@ from biaslab.core.output import percent, written
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.drawing import fit_text
 from biaslab.report.plots.figure import DrawnFigures, close
-from biaslab.report.plots.headline import judge_words, marked
+from biaslab.report.plots.figure_words import judge_words, marked
 from biaslab.report.plots.style import PALETTE, note, panels, styled
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import require_columns
