@@ -12,13 +12,27 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
-from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled, undefined, unvarying, without_interval
+from biaslab.stats.estimate import (
+    ALPHA,
+    Estimate,
+    Remark,
+    because,
+    is_rounding,
+    settled,
+    undefined,
+    unvarying,
+    without_interval,
+)
 from biaslab.stats.t_inference import estimate_by_t, p_by_t
 
 Target = Literal["contexts like these", "these contexts"]
 #: Fewer labelled contexts give no interval: with 3 or 4 it would rely entirely on normality.
 FEWEST_LABELLED = 5
 _MOST_LEVERAGE = 0.95
+
+
+_FEW_LABELLED = because("few_labelled", "{labelled} labelled contexts; an interval needs at least {fewest}")
+_RARE_LABEL = because("rare_label", "one label occurs in only {contexts} contexts; each needs at least {fewest}")
 
 
 @dataclass(frozen=True)
@@ -134,7 +148,7 @@ class Fitted:
         Number of contexts used.
     method : str
         Name of the method.
-    note : str
+    note : Note or str
         Caveat, or why there is no estimate.
     finite : ndarray, shape (names,)
         √(1 − probability of being labelled): finite-population factor of ``labelled`` if the target is these contexts.
@@ -149,7 +163,7 @@ class Fitted:
     contexts: int
     method: str
     finite: Floats
-    note: str = ""
+    note: Remark = ""
     logit: bool = field(default=False, kw_only=True)
 
     def errors(self, target: Target) -> Floats:
@@ -169,7 +183,7 @@ class Fitted:
         if self.method == "none" and not math.isnan(self.value):
             return without_interval(self.value, self.contexts, self.note)
         if math.isnan(self.value) or self.sample < 2:
-            return undefined(self.note or "undefined: fewer than two contexts", self.contexts)
+            return undefined(self.note or because("few_contexts_left", "fewer than two contexts"), self.contexts)
         error = float(np.linalg.norm(self.errors(target)))
         if target == "these contexts" and not error > 0 and self.everywhere.any():
             note, end = f"all {self.contexts} contexts are judged: no sampling error, only bias", self.value
@@ -186,7 +200,7 @@ class Fitted:
                 low, high, p_value = settled((low, high), null, p_value, level)
                 name = self.method.replace("t over contexts", "logit scale, t over contexts")
                 estimate = replace(estimate, ci_low=low, ci_high=high, p_value=p_value, method=name)
-        return replace(estimate, n_contexts=self.contexts, notes=(*filter(None, [self.note]), *estimate.notes))
+        return replace(estimate, n_contexts=self.contexts, notes=((self.note,) if self.note else ()) + estimate.notes)
 
 
 def of_judge(sums: Sums) -> Fitted:
@@ -278,7 +292,7 @@ def kept(leverage: Floats) -> Floats:
 
 
 def fitted(
-    sums: Sums, value: float, everywhere: Floats, labelled: Floats, sample: int, method: str, note: str = ""
+    sums: Sums, value: float, everywhere: Floats, labelled: Floats, sample: int, method: str, note: Remark = ""
 ) -> Fitted:
     """Return an estimate of these sums."""
     finite = sums.spread(np.sqrt(np.clip(1 - sums.probability, 0.0, 1.0)))
@@ -287,10 +301,10 @@ def fitted(
 
 def too_few(sums: Sums) -> Fitted:
     """Return no estimate, because too few contexts are labelled."""
-    return unfitted(sums, f"undefined: {sums.rated} labelled contexts; an interval needs at least {FEWEST_LABELLED}")
+    return unfitted(sums, _FEW_LABELLED.with_values(labelled=sums.rated, fewest=FEWEST_LABELLED))
 
 
-def unfitted(sums: Sums, reason: str) -> Fitted:
+def unfitted(sums: Sums, reason: Remark) -> Fitted:
     """Return no estimate, with the reason."""
     nothing = np.zeros(len(sums.judged))
     return fitted(sums, math.nan, nothing, nothing, 0, "none", reason)
@@ -362,7 +376,7 @@ def adjusted(
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
     if math.isnan(slope.value):
-        return unfitted(sums, "undefined: the labels do not identify the slope of the covariate")
+        return unfitted(sums, because("slope_not_identified", "the labels do not identify the slope of the covariate"))
     whole = items[items["covariate"].notna()]
     less = whole.assign(value=whole["value"] - slope.value * whole["covariate"])
     value, everywhere = ratio(summed(less, contexts, None).judged)
@@ -411,13 +425,12 @@ def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
         return too_few(sums)
     few = min(int((true > 0).sum()), int((false > 0).sum()))
     if few < FEWEST_LABELLED:
-        why = f"undefined: one label occurs in only {few} contexts; each needs at least {FEWEST_LABELLED}"
-        return unfitted(sums, why)
+        return unfitted(sums, _RARE_LABEL.with_values(contexts=few, fewest=FEWEST_LABELLED))
     overall, everywhere = ratio(sums.judged)
     hit, hits = _rate(both, true, weight)
     alarm, alarms = _rate(sums.judged_labelled[:, 0] - both, false, weight)
     if not hit > alarm:
-        return unfitted(sums, "undefined: the judge does not separate 1 from 0 on the labelled contexts")
+        return unfitted(sums, because("not_separated", "the judge does not separate 1 from 0 on the labelled contexts"))
     value = (overall - alarm) / (hit - alarm)
     where = (sums.spread(hits), sums.spread(alarms))
     slack = (_unseen(hit, true), _unseen(alarm, false))

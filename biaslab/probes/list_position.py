@@ -37,7 +37,7 @@ from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part
 from biaslab.probes.base.probe import Probe, planted
 from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of, settle, settled
 from biaslab.prompts.protocols import Protocol, list_protocol
-from biaslab.stats.estimate import by_construction
+from biaslab.stats.estimate import because, by_construction
 from biaslab.stats.ratio import Ratio
 
 _RANKED = "direct ranking"
@@ -319,4 +319,5 @@ def _is_free(blocks: ListBlocks) -> bool:
 def _label_mass(blocks: ListBlocks) -> Ratio:
     mass = blocks.label_mass.mean(axis=1)
     known = np.isfinite(mass)
-    return Ratio(blocks.context, np.nan_to_num(mass), known, bounds=(0.0, 1.0), missing="undefined: answers are text")
+    missing = because("text_answers", "answers are text")
+    return Ratio(blocks.context, np.nan_to_num(mass), known, bounds=(0.0, 1.0), missing=missing)

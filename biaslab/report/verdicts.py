@@ -382,7 +382,7 @@ class Finding:
     def sentence(self) -> str:
         """The verdict with the numbers, and with what distinguishes the estimate."""
         verdict = f"inconclusive: {self.words}" if self.doubt else self.words
-        whole = "; ".join(filter(None, (verdict, self.standing and self.standing.words, self.hedge)))
+        whole = "; ".join(filter(None, (verdict, self.standing.words if self.standing else "", self.hedge)))
         return f"{self.name}: {self._evidence}{whole}".removeprefix(": ")
 
     @property

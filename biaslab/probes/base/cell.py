@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from biaslab.core.metrics import Metric
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.stats.blocks import has_value, whole_blocks
-from biaslab.stats.estimate import Estimate, Inference, Note
+from biaslab.stats.estimate import NO_TRIALS, Estimate, Inference, Note, Remark, because
 from biaslab.stats.frame import MISSING_SHARE, estimate_rows
 from biaslab.stats.missing import note_missing, shift_extremes
 from biaslab.stats.ratio import Ratio
@@ -163,7 +163,7 @@ class Contrast:
         return self.judged.counts if isinstance(self.judged, Verdicts) else counts_of(self.judged)
 
     def shift(
-        self, bounds: tuple[float, float], missing: str, inference: Inference = "resampling", clipped: bool = True
+        self, bounds: tuple[float, float], missing: Remark, inference: Inference = "resampling", clipped: bool = True
     ) -> Ratio:
         """Return the mean score under the first condition minus that under the second, with missing-data bounds.
 
@@ -262,7 +262,7 @@ def mean_of(
     values: ArrayLike,
     null: float | None = None,
     bounds: tuple[float, float] | None = None,
-    missing: str = "undefined: no trials left",
+    missing: Remark = NO_TRIALS,
     inference: Inference = "resampling",
 ) -> Ratio:
     """Return the mean of one value per item.
@@ -288,7 +288,7 @@ def mean_of(
 def label_mass(trials: pd.DataFrame) -> Ratio:
     """Return the mean total probability of all labels."""
     mass = trials["label_mass"]
-    missing = "undefined: answers are text"
+    missing = because("text_answers", "answers are text")
     return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
 
 
