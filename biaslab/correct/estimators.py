@@ -147,7 +147,7 @@ class Fitted:
     contexts : int
         Number of contexts used.
     method : str
-        Name of the method.
+        Name of the method, with ``{scale}`` where the scale of the interval is named.
     note : Note or str
         Caveat, or why there is no estimate.
     finite : ndarray, shape (names,)
@@ -193,12 +193,12 @@ class Fitted:
             p_value = math.nan if null is None else 1.0
             estimate = unvarying(self.value, self.sample, level, known, p_value, null=null)
             return replace(estimate, n_contexts=self.contexts)
-        estimate = estimate_by_t(self.value, error, self.sample, level, self.method, null, bounds)
+        estimate = estimate_by_t(self.value, error, self.sample, level, self.method.format(scale=""), null, bounds)
         if self.logit:
             low, high, p_value = logit_interval(self.value, error, self.sample, level, bounds, null)
             if not math.isnan(low):
                 low, high, p_value = settled((low, high), null, p_value, level)
-                name = self.method.replace("t over contexts", "logit scale, t over contexts")
+                name = self.method.format(scale="logit scale, ")
                 estimate = replace(estimate, ci_low=low, ci_high=high, p_value=p_value, method=name)
         return replace(estimate, n_contexts=self.contexts, notes=((self.note,) if self.note else ()) + estimate.notes)
 
@@ -207,7 +207,7 @@ def of_judge(sums: Sums) -> Fitted:
     """Estimate by the judge alone: Σ values / Σ items over all contexts."""
     value, parts = ratio(sums.judged)
     note, nothing = "the judge's bias is not corrected", np.zeros(len(sums.judged))
-    return fitted(sums, value, parts, nothing, sums.contexts, "judge as it is, t over contexts", note)
+    return fitted(sums, value, parts, nothing, sums.contexts, "judge as it is, {scale}t over contexts", note)
 
 
 def of_humans(sums: Sums) -> Fitted:
@@ -220,7 +220,9 @@ def of_humans(sums: Sums) -> Fitted:
         return too_few(sums)
     value, parts = ratio(sums.human, sums.weight)
     parts = parts / kept(share(sums))
-    return fitted(sums, value, np.zeros(len(sums.judged)), sums.spread(parts), sums.rated, "labels, t over contexts")
+    return fitted(
+        sums, value, np.zeros(len(sums.judged)), sums.spread(parts), sums.rated, "labels, {scale}t over contexts"
+    )
 
 
 def powered(sums: Sums, most: float = 1.0) -> Fitted:
@@ -250,7 +252,7 @@ def powered(sums: Sums, most: float = 1.0) -> Fitted:
         note = "all contexts are labelled: the judge is not used"
     return fitted(
         sums, value + slope * (overall - on_labelled), slope * everywhere, sums.spread(parts), sums.rated,
-        "prediction-powered, t over contexts", note,
+        "prediction-powered, {scale}t over contexts", note,
     )  # fmt: skip
 
 
@@ -394,7 +396,7 @@ def adjusted(
     note = (
         f"assumes no bias except the covariate's; {sums.rated} labelled contexts do not reject this (p {p_value:.2g})"
     )
-    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts", note)
+    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, {scale}t over contexts", note)
 
 
 def _p_of_no_other_bias(items: pd.DataFrame, contexts: list[str], slope: Slope, middle: float) -> float:

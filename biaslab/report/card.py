@@ -21,7 +21,7 @@ from biaslab.report.summary import STATUS, Fitness, agreements, fitness, is_bias
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
-from biaslab.stats.frame import require_columns, without_breakdowns
+from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -235,17 +235,18 @@ def card(
     """
     frames = [estimates] if isinstance(estimates, pd.DataFrame) else list(estimates)
     if not frames:
-        raise InputError("estimates", estimates, "at least one estimates frame")
+        raise InputError.plain("estimates are empty; pass at least one estimates frame")
     for frame in frames:
         require_columns(frame, ("probe", "metric", "estimate"), "estimates")
-    whole = pd.concat([frame.dropna(axis=1, how="all") for frame in frames], ignore_index=True)
+    whole = pd.concat([with_numpy_types(frame).dropna(axis=1, how="all") for frame in frames], ignore_index=True)
     needed = [c for c in frames[0].columns if c not in whole]  # columns that are empty everywhere
     whole[needed] = float("nan")
     whole = without_breakdowns(whole)
     named = list(zip(whole["metric"], whole["probe"], strict=True))
     cells = whole[[is_bias(*pair) for pair in named]].reset_index(drop=True)
     if cells.empty:
-        raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
+        present = f"have only {', '.join(dict.fromkeys(whole['metric']))}" if len(whole) else "have no row"
+        raise TrialsError.plain(f"estimates {present}; a card needs at least one primary metric of a probe")
     quality = agreements(whole[[find_metric(*pair).quality for pair in named]])
     found = classify(cells, matters, reference=reference)
     rows = [sum_up(part, remedies) for part in by_metric(found).values()]

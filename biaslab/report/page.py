@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import pandas as pd
 
 from biaslab.core.checks import require_count
+from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
 from biaslab.logs.audit.doctor import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import by_metric, classify
 from biaslab.report.wording import levels
-from biaslab.stats.frame import require_columns, without_breakdowns
+from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 #: Figures other than biases, and which of their rows to show.
 _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
@@ -73,7 +75,7 @@ def page(
     TrialsError
         If a column is missing.
     InputError
-        If the reference is unknown.
+        If the reference is unknown, or `not_run` is a path: the page is returned, not written.
 
     Examples
     --------
@@ -92,7 +94,10 @@ def page(
     """
     require_columns(estimates, _NEEDED, "estimates")
     require_count("width", width, 10)
-    whole = without_breakdowns(estimates) if len(estimates) else estimates
+    if isinstance(not_run, str | PathLike):
+        remedy = f"to write the page to a file: Path({str(not_run)!r}).write_text(bl.report.page(estimates))"
+        raise InputError("not_run", not_run, "probe → reason", remedy)
+    whole = without_breakdowns(with_numpy_types(estimates)) if len(estimates) else estimates
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
     found = classify(tested, reference=reference) if len(tested) else []
     rows = [sum_up(part) for part in by_metric(found).values()]

@@ -231,7 +231,8 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     """
     if missing > MISSING_SHARE * planned:
         share = f"{missing} of {planned} judgements are left out"
-        warn(f"{what}: {share} because {why}; missing judgements may bias the estimate", MissingDataWarning)
+        facts = f"{what}: {share} because {why}"
+        warn(MissingDataWarning(facts, "missing judgements may bias the estimate"), MissingDataWarning)
 
 
 AVERAGE = "average"

@@ -550,3 +550,14 @@ def test_no_marks_are_drawn_without_peers(make_row, others):
 
 def test_first_position_rate_declares_its_comparison():
     assert find_metric("first_position_rate", "position").comparison == Comparison("verdicts on pairs")
+
+
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_findings_of_other_dtypes_equal_those_of_numpy(make_row, backend):
+    rows = pd.DataFrame([make_row(), make_row(estimate=0.5, p_value=math.nan, mde=math.nan, bound_low=math.nan)])
+    other = rows.convert_dtypes(dtype_backend=backend)
+    assert report.verdicts(other) == report.verdicts(rows)
+    found, expected = report.findings(other), report.findings(rows)
+    assert found["finding"].tolist() == expected["finding"].tolist()
+    assert report.page(other) == report.page(rows)
+    assert report.card(other).overall == report.card(rows).overall

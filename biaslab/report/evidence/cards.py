@@ -133,8 +133,8 @@ def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.D
     if not is_estimates(judgements):
         return judgements, []
     if trials is None:
-        allowed = "the trials that the estimates were computed from"
-        raise TrialsError("trials", None, allowed, "write show(estimates.iloc[[0]], trials=trials)")
+        remedy = "pass the trials that they were computed from: show(estimates.iloc[[0]], trials=trials)"
+        raise TrialsError.plain(f"estimates alone do not contain the judgements; {remedy}")
     return behind(judgements, trials)
 
 

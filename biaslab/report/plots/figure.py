@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ from biaslab.report.plots.drawing import (
     svg_of,
     values_of,
 )
-from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name
+from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label
 from biaslab.report.wording import varying, with_interval
 from biaslab.stats.estimate import significant
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
@@ -365,9 +366,10 @@ def compared(
     if rows.empty:
         raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(own['metric']))}")
     names = varying(rows, condition_names(rows, "role", "compared"))
+    pairs = {f"{other} − {one}": (other, one) for one, other in permutations(map(str, own["compared"].unique()), 2)}
     rows = rows.assign(
         cell=[", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")],
-        who=["\n− ".join(map(_short, str(text).split(" − "))) for text in rows["compared"]],
+        who=["\n− ".join(map(_short, pairs.get(text, (text,)))) for text in map(str, rows["compared"])],
     )
     shifts = rows["role"] == "difference"
     shown, apart = rows[~shifts].drop_duplicates(["who", "cell"]), rows[shifts]
@@ -375,11 +377,11 @@ def compared(
     by = ["cell", "who"] if names else ["who"]
     intervals(shown, metric, by=by, hue="metric", ax=left, title=title)
     intervals(apart, f"{metric}_difference", by=by, hue="metric", ax=right, title="difference")
-    headline = _largest(apart, metric) if headline is None else headline
+    headline = _largest(apart, metric, pairs) if headline is None else headline
     return list(close([left, right], estimates, name, out, headline).axes)
 
 
-def _largest(shifts: pd.DataFrame, metric: str) -> str | None:
+def _largest(shifts: pd.DataFrame, metric: str, pairs: Mapping[str, tuple[str, str]]) -> str | None:
     """Say how many of several differences are found and which one is largest, or what a single one shows."""
     shifts = shifts[shifts["estimate"].notna()]
     if shifts.empty:
@@ -391,8 +393,8 @@ def _largest(shifts: pd.DataFrame, metric: str) -> str | None:
     if len(tests) > 1:
         what = "pairs of judges differ" if tests["compared"].is_unique else "differences are found"
         return f"{found} of {len(tests)} {what}; {largest['compared']}: {value}"
-    other, _, reference = str(largest["compared"]).partition(" − ")
-    label = find_metric(metric, str(largest["probe"])).label.split(",")[0]
+    other, reference = pairs[str(largest["compared"])]
+    label = short_label(find_metric(metric, str(largest["probe"])))
     return f"{other} {'differs' if found else 'is not shown to differ'} from {reference} in {label}: {value}"
 
 

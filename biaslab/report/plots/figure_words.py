@@ -100,7 +100,7 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
 def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     """Describe one metric: the number of estimates found on each side of the null, or else their range."""
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
-    label = metric.label.partition(", ")[0]
+    label = short_label(metric)
     name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
     are_judges = len(judges) > 1 and ("scorer" not in rows or rows["scorer"].isna().all())  # not ROUGE and the like
     who = judge_words(judges[0]) if len(judges) == 1 else "the judges" if are_judges else ""
@@ -121,6 +121,17 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
         verdict = f"no interval of {subject} excludes" if several else f"the interval of {subject} includes"
         return f"{verdict} {fair(metric.null)} ({reach})"
     return f"none of {len(rows)} estimates of {subject} is found after correction ({reach})"
+
+
+def short_label(metric: Metric) -> str:
+    """Return the label that a probe declares, up to the first comma.
+
+    Examples
+    --------
+    >>> short_label(find_metric("first_position_rate", "position"))
+    'P(A)'
+    """
+    return metric.label.partition(",")[0]
 
 
 def _possessive(who: str) -> str:
