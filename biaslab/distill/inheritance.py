@@ -37,8 +37,7 @@ ROLES = ("teacher", "student", "control")
 #: Columns that describe how a judge was asked, which may differ between teacher and student.
 _MAY_DIFFER = ("answer",)
 _NO_SHARE = because(
-    "bias_not_above_0",
-    "the teacher's own bias is not distinguishable from zero (Fieller's g = {g} ≥ 1)",
+    "bias_not_above_0", "the teacher's own bias is not distinguishable from zero (Fieller's g = {g} ≥ 1)"
 )
 
 

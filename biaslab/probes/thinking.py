@@ -257,8 +257,7 @@ _ONCE = because("one_sample", 'each request was sampled once; use answer="text" 
 _NO_REPLICATE = because("replicate_without_estimate", "no estimate for one of the replicates")
 _NOT_LESS = because("bias_not_reduced", "the bias is not reduced")
 _NO_POINT = because(
-    "reduction_not_above_0",
-    "the reduction may be zero, so the cost per point is unbounded (Fieller's g {g})",
+    "reduction_not_above_0", "the reduction may be zero, so the cost per point is unbounded (Fieller's g {g})"
 )
 
 

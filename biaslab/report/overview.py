@@ -15,7 +15,7 @@ from biaslab.core.output import MISSING, number
 from biaslab.report import wording
 from biaslab.report.card import card
 from biaslab.report.summary import STATUS, is_bias
-from biaslab.report.verdicts import Finding, by_metric, classify_as_tested
+from biaslab.report.verdicts import Finding, by_metric, classify
 from biaslab.stats.frame import LEADING, corrected_effects, require_columns, without_breakdowns
 
 _MOST = 100  # rows that a notebook shows
@@ -55,7 +55,7 @@ class Overview(RenderedFrame):
     def _repr_html_(self) -> str:
         estimates, named, digits = self._source
         try:
-            found = classify_as_tested(estimates)
+            found = classify(estimates, as_tested=True)
         except TrialsError:  # a column needed for verdicts is missing
             return self.plain.to_html(max_rows=_MOST)
         return (
@@ -205,12 +205,7 @@ def _line(finding: Finding, names: list[str], scales: Mapping[tuple[Any, ...], _
             "q": _raw(row["q_value"]),
             "n": _raw(row["n_contexts"]),
         },
-        "bar": {
-            "estimate": scale.place(finding.estimate),
-            "ci_low": scale.place(finding.low),
-            "ci_high": scale.place(finding.high),
-            "null": scale.place(finding.null),
-        },
+        "bar": {name: scale.place(getattr(finding, name)) for name in ("estimate", "low", "high", "null")},
         "grey": [scale.place(finding.null + way * matters) for way in (-1, 1)],
     }
 

@@ -115,7 +115,11 @@ def page(
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
     if found:
-        lines += textwrap.wrap(_legend(levels(tested), found[0].over), width, break_on_hyphens=False)
+        legend = (
+            f"{levels(tested)} intervals over contexts. Found: q < .05 (corrected over {found[0].over}), and the "
+            "interval excludes the fair value. Not found: the interval excludes every shift that matters."
+        )
+        lines += textwrap.wrap(legend, width, break_on_hyphens=False)
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -196,13 +200,6 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
     for why, names in reasons.items():
         lines += _item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
     return [*lines, ""] if reasons else lines
-
-
-def _legend(level: str, over: str) -> str:
-    return (
-        f"{level} intervals over contexts. Found: q < .05 (corrected over {over}), and the "
-        "interval excludes the fair value. Not found: the interval excludes every shift that matters."
-    )
 
 
 def _item(text: str, width: int) -> Sequence[str]:

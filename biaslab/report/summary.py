@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 from biaslab.core.metrics import find_metric, is_primary
 from biaslab.core.output import number
-from biaslab.report.verdicts import Doubt, Finding, by_metric, classify, detectable, side_words
+from biaslab.report.verdicts import Finding, by_metric, classify, detectable, side_words
 from biaslab.report.wording import condition_text, evidence, interval, probability, size
 from biaslab.stats.estimate import ALPHA, is_above, is_rounding
 from biaslab.stats.frame import require_columns
@@ -29,6 +29,7 @@ _DECIDES = {
     "missing": "judge the missing items again",
     "reliability": "have a second person rate the texts",
 }
+_NOTHING = {"none": "nothing", "slight": "nothing"}
 #: Mark (distinguishable without colour) and words for each status on a card.
 STATUS = {
     "bias": ("●", "found"),
@@ -61,6 +62,7 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
     ways = list(dict.fromkeys(each.kind for each in shown)) if status == "bias" else []
     advised = "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
+    to_do = _DECIDES.get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
     clauses = _clauses(cells, shown, status, strongest)
     hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or cells)))
     return {
@@ -81,16 +83,11 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
         "detectable": detectable(strongest.mde, strongest.detectable, strongest.over),
         "remedy": best_remedy(cells, remedies).words if remedies is not None else "",
         "advice": advised,
-        "to_do": advised or _to_do(status, strongest.doubt),
+        "to_do": advised or to_do,
         "sides": tuple(ways),
         "n_open": sum(each.kind == "open" for each in cells),
         "n_cells": len(cells),
     }
-
-
-def _to_do(status: str, doubt: Doubt) -> str:
-    """Return the data that would settle an inconclusive finding, or an empty string."""
-    return _DECIDES.get(doubt, "") if status == "unclear" else "nothing" if status in ("none", "slight") else ""
 
 
 def _status(cells: Sequence[Finding]) -> str:

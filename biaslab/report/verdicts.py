@@ -160,8 +160,11 @@ def classify(
     matters: Mapping[str, float] | None = None,
     null: float | None = None,
     reference: str | pd.DataFrame | None = None,
+    as_tested: bool = False,
 ) -> list[Finding]:
     """Return the finding on each estimate; parameters and errors as in `findings`.
+
+    With `as_tested`, q-values are kept as they are, over the tests of their study.
 
     Examples
     --------
@@ -174,25 +177,12 @@ def classify(
     estimates = with_numpy_types(estimates)
     wanted = _sizes({} if matters is None else matters, estimates)
     metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
-    has_null = np.array([metric.null is not None for metric in metrics], bool)
-    tested = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
-    return _classified(tested, metrics, wanted, None if reference is None else judges_of(reference))
-
-
-def classify_as_tested(estimates: pd.DataFrame) -> list[Finding]:
-    """Classify estimates like `classify`, but keep their q-values, which are over the tests of their study.
-
-    Examples
-    --------
-    >>> import biaslab as bl
-    >>> rows = bl.atlas.estimates(metric="first_position_rate", source="mt_bench", judge="gpt-4-0613")
-    >>> [finding.row["q_value"] for finding in classify_as_tested(rows)] == rows["q_value"].tolist()
-    True
-    """
-    require_columns(estimates, (*_NEEDED, "q_value"), "estimates")
-    estimates = with_numpy_types(estimates)
-    metrics = [find_metric(*named) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
-    return _classified(estimates, metrics, {}, None)
+    if as_tested:
+        require_columns(estimates, ["q_value"], "estimates")
+    else:
+        has_null = np.array([metric.null is not None for metric in metrics], bool)
+        estimates = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
+    return _classified(estimates, metrics, wanted, None if reference is None else judges_of(reference))
 
 
 def _classified(
@@ -208,24 +198,10 @@ def _classified(
         parts = (row["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         matters = wanted.get(row["metric"], metric.matters)
         kind, doubt = _decided(row, metric.null, matters, effect)
-        found.append(
-            Finding(
-                metric=metric,
-                where=where,
-                name=", ".join(map(str, filter(None, parts))),
-                kind=kind,
-                doubt=doubt,
-                estimate=float(row["estimate"]),
-                low=float(row["ci_low"]),
-                high=float(row["ci_high"]),
-                matters=matters,
-                mde=float(row["mde"]),
-                detectable=float(effect),
-                over=over,
-                standing=None if others is None else _standing(row, kind, others),
-                row=row,
-            )
-        )
+        numbers = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "mde"))
+        standing = None if others is None else _standing(row, kind, others)
+        name = ", ".join(map(str, filter(None, parts)))
+        found.append(Finding(metric, where, name, kind, doubt, *numbers, float(effect), matters, over, standing, row))
     return found
 
 
@@ -300,10 +276,10 @@ class Finding:
         Why it is inconclusive, see `Doubt`; empty otherwise.
     estimate, low, high : float
         The estimate and its interval.
-    matters : float or None
-        Smallest distance from the null that matters.
     mde, detectable : float
         Smallest effect detected with 80 % power, by the single test and after correction.
+    matters : float or None
+        Smallest distance from the null that matters.
     over : str
         Number of tests that were corrected for, in words.
     standing : Standing or None
@@ -320,9 +296,9 @@ class Finding:
     estimate: float
     low: float
     high: float
-    matters: float | None
     mde: float
     detectable: float
+    matters: float | None
     over: str
     standing: Standing | None
     row: Mapping[Any, Any]

@@ -318,8 +318,7 @@ def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArr
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
 _FEW_MULTIPLES = because(
-    "few_multiples",
-    "fewer than three multiples of {multiple} fit into the scale with their windows",
+    "few_multiples", "fewer than three multiples of {multiple} fit into the scale with their windows"
 )
 _NONE = because("no_scores", "no scores left")
 

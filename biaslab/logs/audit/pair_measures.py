@@ -25,10 +25,7 @@ _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a syst
 _UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
 _ALIKE = 1e-9  # relative difference that may be due to rounding
 _SHOWN_FIRST = "position"
-_FIXED = because(
-    "always_first",
-    "{system} is always shown first, so its quality cannot be separated from its position",
-)
+_FIXED = because("always_first", "{system} is always shown first, so its quality cannot be separated from its position")
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,8 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
     are_judges = len(judges) > 1 and ("scorer" not in rows or rows["scorer"].isna().all())  # not ROUGE and the like
     who = judge_words(judges[0]) if len(judges) == 1 else "the judges" if are_judges else ""
-    subject = f"{who}{_possessive(who)} {name}" if who and names else name
+    owner = f"{who}'" if who in ("the judges", "humans") else f"{who}'s"
+    subject = f"{owner} {name}" if who and names else name
     several, reach = len(rows) > 1, _reach(rows, plain=True)
     if metric.null is None:
         reach = _reach(rows)
@@ -132,10 +133,6 @@ def short_label(metric: Metric) -> str:
     'P(A)'
     """
     return metric.label.partition(",")[0]
-
-
-def _possessive(who: str) -> str:
-    return "'" if who in ("the judges", "humans") else "'s"
 
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:
