@@ -245,12 +245,7 @@ def _planned(trials: pd.DataFrame, dataset: Dataset, probe: Design | None) -> di
     return requests
 
 
-def _missing(
-    trials: pd.DataFrame,
-    keys: Sequence[str],
-    store: object,
-    evidence: Evidence,
-) -> Iterator[str]:
+def _missing(trials: pd.DataFrame, keys: Sequence[str], store: object, evidence: Evidence) -> Iterator[str]:
     """Yield one line per missing thing, with the remedy."""
     of = f" of {count(len(keys), 'judgement')}"
     unasked, unheard = (len(set(keys) - set(known)) for known in (evidence.requests, evidence.replies))

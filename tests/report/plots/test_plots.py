@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import TrialsError
 from biaslab.probes.position import Position
 from biaslab.stats.frame import without_breakdowns
 
@@ -388,16 +388,6 @@ def test_short_values_are_named_in_words():
     ax = bl.plots.intervals(pd.DataFrame(rows), "first_position_rate", by="order", hue="remedy")
     assert [t.get_text() for t in ax.get_yticklabels()] == ["score alone", "reasons first"]
     assert [container.get_label() for container in ax.containers] == ["no remedy", "swap"]
-
-
-def test_a_logarithmic_axis_has_a_tick_at_each_value(estimates):
-    grown = without_breakdowns(estimates).query("metric == 'tie_rate' and attribute == 'fluency'")
-    grown = grown.assign(n=[10.0, 1000.0])
-    ax = bl.plots.against(grown, "n", "tie_rate", log=True, label="ties")
-    assert (ax.get_xscale(), ax.get_ylabel()) == ("log", "ties")
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "1,000"]
-    with pytest.raises(InputError, match="log"):
-        bl.plots.against(grown.assign(n=[0.0, 10.0]), "n", "tie_rate", log=True)
 
 
 def test_rows_are_named_by_several_conditions(estimates):
