@@ -198,10 +198,11 @@ def _classified(
         parts = (row["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         matters = wanted.get(row["metric"], metric.matters)
         kind, doubt = _decided(row, metric.null, matters, effect)
-        numbers = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "mde"))
+        value, low, high, mde = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "mde"))
+        numbers = (value, low, high, mde, float(effect), matters)
         standing = None if others is None else _standing(row, kind, others)
         name = ", ".join(map(str, filter(None, parts)))
-        found.append(Finding(metric, where, name, kind, doubt, *numbers, float(effect), matters, over, standing, row))
+        found.append(Finding(metric, where, name, kind, doubt, *numbers, over, standing, row))
     return found
 
 
