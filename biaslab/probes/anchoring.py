@@ -23,8 +23,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.agreement import NO_FIRST_SCORE, later_scores
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
-from biaslab.probes.base.cell import Cell, Estimable, Part
-from biaslab.probes.base.probe import planted
+from biaslab.probes.base.probe import Cell, Estimable, Part, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.prompts.parsing import parse_scores
 from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable
@@ -367,6 +366,7 @@ class Anchoring(ScoreProbe):
     """
 
     name = "anchoring"
+    from_zero = ("seed", "n_forced")
     unprompted = frozenset()
     protocol_forms = ()
     cell = ("judge", "dataset", "scale", "answer")
@@ -433,8 +433,6 @@ class Anchoring(ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_orders", "n_candidates"):
-            require_whole(name, getattr(self, name), 1, optional=True)
         if self.n_forced is not None:
             labels = len(find_scale(self.scale).labels)
             require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, ends_begun
 from biaslab.core.metrics import Comparison, Figure, Metric
@@ -20,18 +20,10 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring import pointwise
-from biaslab.probes._pairs import (
-    ACCURACY,
-    FIRST_RATE,
-    ORDER_CONSISTENCY,
-    RESAMPLING,
-    PairOrScoreProbe,
-    drawn_pairs,
-    pair_trials,
-    reasoned,
-)
-from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, planted, scored
+from biaslab.probes.base import comparisons
+from biaslab.probes.base.comparisons import PairOrScoreProbe, pair_trials, reasoned
+from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, mean_of, planted
+from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import because, undefined
@@ -226,10 +218,10 @@ class OutputOrder(PairOrScoreProbe):
             form="pair",
         ),
         Metric("verdict_change", "verdicts that differ between two orders", "share", form="pair"),
-        RESAMPLING,
-        FIRST_RATE,
-        ACCURACY,
-        ORDER_CONSISTENCY,
+        comparisons.RESAMPLING,
+        comparisons.FIRST_RATE,
+        comparisons.ACCURACY,
+        comparisons.ORDER_CONSISTENCY,
     )
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
@@ -259,9 +251,6 @@ class OutputOrder(PairOrScoreProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        require_some_of("forms", self.forms, get_args(prompts.SeverityForm))
-        require_some_of("orders", self.orders, get_args(prompts.Order))
-        require_some_of("rules", self.rules, (True, False))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
@@ -269,12 +258,11 @@ class OutputOrder(PairOrScoreProbe):
 
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan both orders of every pair, with the verdict alone, before and after reasons."""
-        among = drawn_pairs(dataset, self.n_candidates, self.seed)
         where: dict[str, Scalar] = {"form": _PAIRS, "rules": False}
         options = {"replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
         position = Position(self.attributes, templates=(1,), answer="text", **options)  # type: ignore[arg-type]
-        for trial in pair_trials(position, dataset, where):
-            for order in self.orders if among(trial) else ():
+        for trial in pair_trials(position, dataset, where, self.n_candidates):
+            for order in self.orders:
                 asked = replace(trial, condition={**trial.condition, "order": order})
                 yield reasoned(asked, dataset, REASONS[order], self.max_tokens)
 

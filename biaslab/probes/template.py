@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import combinations, groupby, islice, product
+from itertools import combinations, islice, product
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from biaslab import prompts
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Figure, Metric
 from biaslab.core.requests import About, Choice, Completion, Message, Request
@@ -24,10 +23,11 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
-from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores, items
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import Accepted, paired, planted, scored
-from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores
+from biaslab.probes.base import questions
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of, planted, settle
+from biaslab.probes.base.questions import ScoreProbe, both_orders, by_context, draw, draw_of
+from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants
@@ -185,7 +185,6 @@ class Template(ScoreProbe):
         if self.protocols:
             settle(self, settled_by(self.protocols))
         super().__post_init__()
-        require_whole("n_items", self.n_items, 1, optional=True)
         _ = self.variants
 
     @property
@@ -206,43 +205,29 @@ class Template(ScoreProbe):
         if self.protocols:
             yield from self._with_protocols(dataset, attributes)
             return
-        by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
-        chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]
-        for context_id, chat in product(by_context, chats):
+        contexts = by_context(dataset)
+        chats = [Chats(dataset, contexts, name, find_scale(self.scale), self.seed) for name in attributes]
+        for context_id, chat in product(contexts, chats):
             lends = self.factors is not None or chat.lends
             asked = [each for each in self.variants if lends or not each.shots]
             yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
 
     def _with_protocols(self, dataset: Dataset, attributes: Sequence[str]) -> Iterator[Trial]:
         """Plan each drawn item, or pair in both orders, under each protocol."""
+        where: dict[str, Scalar] = {"form": self.form, "factor": "protocol"}
         options: dict[str, Any] = {"replicates": self.replicates, "seed": self.seed, "answer": self.answer}
-        of_pairs = self.form == "pair"
-        positions = {
-            name: Position(attributes, protocol=each, **options) for name, each in self._own.items() if of_pairs
-        }
-        for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
-            candidates, ways = list(group), product(attributes, self._own.values())
-            if not of_pairs:
-                chosen = draw(candidates, self.n_items, self.seed, context_id)
-                for (attribute, protocol), item in product(ways, chosen):
-                    asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
-                    where = {"form": "score", "template": protocol.id, "factor": "protocol"}
-                    question = protocol_question(protocol, dataset, item, attribute, attributes)
-                    yield from question.trials(asking, {**where, "words": count_words(item.text)})
+        for protocol in self._own.values():
+            if self.form == "pair":
+                position = Position(attributes, protocol=protocol, **options)
+                asked = where | {"answer": position.answer}
+                yield from position.pairs(dataset, lambda *_, asked=asked: asked, n_pairs=self.n_items)
                 continue
-            drawn = draw(list(combinations(candidates, 2)), self.n_items, self.seed, context_id)
-            for (attribute, protocol), pair in product(ways, drawn):
-                asks = positions[protocol.id]
-                for first, second in (pair, pair[::-1]):
-                    gap = first.human[attribute] - second.human[attribute]
-                    condition: dict[str, Scalar] = {
-                        "form": "pair",
-                        "factor": "protocol",
-                        "answer": asks.answer,
-                        "human_gap": gap,
-                    }
-                    shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
-                    yield from asks.ask_pair(dataset, 1, attribute, (context_id, first.context), shown, condition)
+            asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
+            for context_id, candidates in by_context(dataset).items():
+                for attribute, item in product(attributes, draw(candidates, self.n_items, self.seed, context_id)):
+                    question = questions.protocol_question(protocol, dataset, item, attribute, attributes)
+                    named = {**where, "template": protocol.id, "words": count_words(item.text)}
+                    yield from question.trials(asking, named)
 
     @cached_property
     def _own(self) -> dict[str, Protocol]:
@@ -251,7 +236,7 @@ class Template(ScoreProbe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
         own = self._own.get(str(trial.condition["template"]))
-        return read_with(own, trial, reply) if trial.opponent_id is None else read_pair(trial, reply, own)
+        return questions.read_reply(own, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the shift of each variant, the variance components, and how often verdicts flip."""
@@ -637,27 +622,6 @@ class Chats:
         about = replace(about_scores(item, [self.attribute], self.scale, previous=previous), template=variant.name)
         return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
 
-    def compare(
-        self, first: Item, second: Item, variant: Variant, asking: AnswerSettings
-    ) -> Iterator[tuple[Request, int]]:
-        """Yield the requests that compare two items, each with its replicate number."""
-        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
-        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
-        about = About(
-            first.context_id,
-            (first.candidate_id, second.candidate_id),
-            (first.text, second.text),
-            (self.attribute,),
-            bool(first.context.strip()),
-            variant.names(self.dataset.noun),
-            template=variant.name,
-        )
-        if asking.answer == "distribution":
-            yield Choice(chat, about.labels, about), 0
-            return
-        for replicate in range(asking.replicates):
-            yield Completion(chat, asking.temperature, _VERDICT, replicate, asking.seed, about), replicate
-
     def trials(
         self,
         context_id: str,
@@ -673,15 +637,23 @@ class Chats:
                 where = _named(form, variant) | {"words": count_words(item.text)}
                 yield from self.rate(item, variant).trials(asking, where)
             return
-        for pair in draw(list(combinations(items, 2)), n_items, self.seed, context_id):
-            for (first, second), variant in product((pair, pair[::-1]), variants):
-                yield from self._pair(first, second, variant, asking)
+        drawn = draw(list(combinations(items, 2)), n_items, self.seed, context_id)
+        for (first, second), variant in product(both_orders(drawn), variants):
+            yield from self._pair(first, second, variant, asking)
 
     def _pair(self, first: Item, second: Item, variant: Variant, asking: AnswerSettings) -> Iterator[Trial]:
+        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
+        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
+        names, texts = (first.candidate_id, second.candidate_id), (first.text, second.text)
+        source, labels = bool(first.context.strip()), variant.names(self.dataset.noun)
+        about = About(first.context_id, names, texts, (self.attribute,), source, labels, template=variant.name)
+        requests: list[Request] = [Choice(chat, labels, about)]
+        if asking.answer != "distribution":
+            samples = range(asking.replicates)
+            requests = [Completion(chat, asking.temperature, _VERDICT, k, asking.seed, about) for k in samples]
         gap = first.human[self.attribute] - second.human[self.attribute]
         condition = _named("pair", variant) | {"answer": asking.answer, "human_gap": gap}
-        names, labels = (first.candidate_id, second.candidate_id), variant.names(self.dataset.noun)
-        for request, replicate in self.compare(first, second, variant, asking):
+        for replicate, request in enumerate(requests):
             yield Trial(request, first.context_id, self.attribute, *names, replicate, condition, labels)
 
     def _chat(self, prompt: str, variant: Variant, shots: Sequence[Example]) -> tuple[Message, ...]:
@@ -697,13 +669,8 @@ class Chats:
             return []
         donors = [name for name in self._donors if name != context_id][:_SHOTS]
         if len(donors) < _SHOTS:
-            raise InputError(
-                "dataset",
-                self.dataset.name,
-                f"at least {_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}, "
-                "to use as earlier verdicts in the chat",
-                'remove "shots" from factors',
-            )
+            needs = f"{_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}"
+            raise InputError("factors", "shots", f"others, because earlier verdicts need {needs}", 'remove "shots"')
         up, down = (self._lent(name, best, pair) for name, best in zip(donors, (True, False), strict=True))
         return [down, up] if variant.shots == "up" else [up, down]
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
-from biaslab.core.checks import check_spending, require_one_of, require_temperature, require_whole, unknown
+from biaslab.core.checks import check_spending, require_temperature, unknown
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import PRICES, is_sequential
 from biaslab.core.metrics import Metric
@@ -23,9 +23,8 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
-from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, Probe, planted
-from biaslab.probes.base.questions import settle
+from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, Probe, mean_of, planted, settle
+from biaslab.probes.base.recorded import Accepted
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, Remark, because, undefined, without_interval
 from biaslab.stats.joint_jackknife import CellKey, Together, quickly, suppressed_data_warnings
@@ -148,8 +147,6 @@ class Thinking(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("answer", self.answer, ("distribution", "text"))
-        require_whole("replicates", self.replicates, 1)
         require_temperature(self.temperature)
         if self.prices:
             check_spending("prices", self.prices, PRICES)
@@ -226,8 +223,7 @@ class Thinking(Probe):
     def _require_own(self, trials: pd.DataFrame) -> None:
         other = set(trials["bias"]) - {self._probe.name} if "bias" in trials else set()
         if other:
-            allowed = f"trials of the bias {self._probe.name}"
-            raise TrialsError("trials", sorted(other), allowed, f"use Thinking(bias={min(other)!r})")
+            raise TrialsError("bias", sorted(other), self._probe.name, f"use Thinking(bias={min(other)!r})")
 
 
 def _find_bias(name: str) -> tuple[type[Probe], str]:

@@ -16,8 +16,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.plots.style import family_colour
 from biaslab.report.summary import best_remedy
 from biaslab.report.verdicts import classify, detectable
-from biaslab.stats.families import adjust_families, critical_p
-from biaslab.stats.frame import corrected_effects
+from biaslab.stats.frame import adjust_families, corrected_effects, critical_p
 from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
 

@@ -20,7 +20,7 @@ from biaslab.report.summary import STATUS, sum_up
 from biaslab.report.verdicts import FEWEST, classify, find_peers, judges_of
 from biaslab.report.wording import MISSING
 from biaslab.stats.estimate import is_above
-from biaslab.stats.families import adjust_families
+from biaslab.stats.frame import adjust_families
 
 NAN = float("nan")
 PROBES = available()

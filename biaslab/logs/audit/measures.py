@@ -15,8 +15,8 @@ from scipy import stats
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.measures.scoring import agreement
-from biaslab.probes.base.cell import Cell, Part
-from biaslab.probes.base.probe import Accepted, rated
+from biaslab.probes.base.probe import Cell, Part
+from biaslab.probes.base.recorded import Accepted, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable
 from biaslab.stats.correlation import CorrelationMethod, Level, context_correlations, paired
 from biaslab.stats.estimate import Estimate, because, undefined

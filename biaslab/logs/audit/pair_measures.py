@@ -14,8 +14,8 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.measures.ranking import pairs
-from biaslab.probes.base.cell import Part
-from biaslab.probes.base.probe import Accepted, paired
+from biaslab.probes.base.probe import Part
+from biaslab.probes.base.recorded import Accepted, paired
 from biaslab.stats.blocks import usable
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.ratio import Ratio

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from biaslab.core.arrays import Floats
 from biaslab.core.scales import Scale
-from biaslab.probes.base.cell import Cell, Estimable, mean_of
+from biaslab.probes.base.probe import Cell, Estimable, mean_of
 from biaslab.stats.blocks import ITEM, number_items, sum_by_context, usable
 from biaslab.stats.correlation import CorrelationMethod, Level, agreement_loss, relative_loss
 from biaslab.stats.estimate import Estimate, Remark, because, undefined
