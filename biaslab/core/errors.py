@@ -29,7 +29,7 @@
     NearestDesignWarning (a UserWarning)  a judge refuses what was planned, and is asked the nearest that it can answer
     InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests
 
-A message gives the name, the bad value, what is allowed and the remedy; the same facts are attributes.
+A message gives the name, the bad value or the problem, what is allowed and the remedy; the same facts are attributes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from biaslab.core import Request
@@ -76,6 +76,19 @@ class InputError(BiaslabError, ValueError):
     def __init__(self, name: str, value: object, allowed: str, remedy: str = "") -> None:
         self.name, self.value, self.allowed, self.remedy = name, value, allowed, remedy
         super().__init__(f"{name} is {_short(value)}, allowed: {allowed}" + (f"; {remedy}" if remedy else ""))
+
+    @classmethod
+    def plain(cls, sentence: str) -> Self:
+        """Return an error with a message of its own, where the user wrote no value that could be quoted.
+
+        Examples
+        --------
+        >>> str(InputError.plain("trials has no rows, expected: at least one comparison"))
+        'trials has no rows, expected: at least one comparison'
+        """
+        error = cls.__new__(cls, sentence)
+        error.name, error.value, error.allowed, error.remedy = "", None, "", ""
+        return error
 
 
 class DatasetError(InputError):
@@ -219,7 +232,19 @@ class MissingDependencyError(BiaslabError, ImportError):
 
 
 class MissingDataWarning(UserWarning):
-    """More than 5 % of the judgements of a metric are missing, which may bias its estimate."""
+    """More than 5 % of the judgements of a metric are missing, which may bias its estimate.
+
+    Parameters
+    ----------
+    facts : str
+        The metric, how many judgements are missing, and why.
+    consequence : str
+        What this may do to the estimate.
+    """
+
+    def __init__(self, facts: str, consequence: str = "") -> None:
+        super().__init__("; ".join(filter(None, (facts, consequence))))
+        self.facts = facts
 
 
 class SharedRequestsWarning(UserWarning):
@@ -249,7 +274,7 @@ def _short(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def warn(message: str, category: type[Warning]) -> None:
+def warn(message: str | Warning, category: type[Warning]) -> None:
     """Warn at the calling line outside biaslab, whatever the depth of the call stack."""
     frame, level = sys._getframe(1), 2  # noqa: SLF001 - before Python 3.12 warnings cannot skip a package by themselves
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

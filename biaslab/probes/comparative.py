@@ -28,7 +28,7 @@ from biaslab.measures.ranking.selection import SelectionStrategy, most_informati
 from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import PairProbe, by_context, draw_of
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, Note
 from biaslab.stats.frame import warn_missing
 
 _CORRELATED: dict[str, tuple[Level, CorrelationMethod]] = {
@@ -38,6 +38,9 @@ _CORRELATED: dict[str, tuple[Level, CorrelationMethod]] = {
 }
 _SCORED = ("human", "opponent_human", "system", "opponent_system")
 _BOTH_ORDERS = ("full", "symmetric")
+
+
+_UNFITTED = Note("debiasing_not_fitted", words="the debiasing cannot be fitted with one context")
 
 
 @dataclass(frozen=True)
@@ -249,7 +252,7 @@ def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
     def explained() -> Estimate:
         computed = estimate()
         undefined = math.isnan(computed.estimate)
-        return computed.noted("the debiasing cannot be fitted with one context") if undefined else computed
+        return computed.noted(_UNFITTED) if undefined else computed
 
     return explained
 

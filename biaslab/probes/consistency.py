@@ -29,10 +29,10 @@ from biaslab.probes.base.questions import draw_score, protocol_column, question_
 from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 
-_NO_SAMPLE = "undefined: no readable score"
+_NO_SAMPLE = because("no_readable_score", "no readable score")
 _UNIT = ("candidate_id", "unit")
 
 
@@ -41,9 +41,9 @@ _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
 _SAMPLES = Comparison("samples of one request", ("level", "answer"))
 _OF_PAIRS = Comparison("verdicts on pairs")
 _PAIRS, _OF_A_PAIR = "pairs", ("pair_alpha", "order_alpha", "order_gap")
-_DEGREES = 'undefined: a single probability cannot represent ties or degrees; use answer="text"'
+_DEGREES = because("one_probability", 'a single probability cannot represent ties or degrees; use answer="text"')
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
-_HOTTER = 'undefined: samples were counted at temperature 1, not at another one; use answer="text"'
+_HOTTER = because("other_temperature", 'samples were counted at temperature 1, not at another one; use answer="text"')
 _MANY_CONTEXTS = 3000  # above this, ordinal alpha is too slow: its time is quadratic in the contexts
 
 
@@ -319,7 +319,7 @@ class Consistency(PairOrScoreProbe):
         verdicts = Verdicts.of(trials, "order", ORDERS, exact, cell.named(_PAIRS))
         metrics: dict[str, Estimable] = {"label_mass": label_mass(cell.trials)}
         hotter = sample_count(cell.trials) and self.temperature != 1
-        why = _HOTTER if hotter else _DEGREES if exact and comparisons.has_degrees(self.protocol) else ""
+        why = _HOTTER if hotter else _DEGREES if exact and comparisons.has_degrees(self.protocol) else None
         if why or cell.wants(*_OF_A_PAIR):
             alphas = [undefined(why)] * 3 if why else verdicts.alphas(cell.resampling)
             metrics |= zip(_OF_A_PAIR, alphas, strict=True)

@@ -31,7 +31,7 @@ from biaslab.prompts.edits import Placed, TextEdit as Change, available, changes
 from biaslab.prompts.edits.attacks import Defence, defend, shield
 from biaslab.prompts.edits.base import PREFIX
 from biaslab.stats.blocks import ITEM, has_value, of_items, sum_by_context, usable, whole_blocks
-from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.estimate import Estimate, because, is_rounding, undefined
 from biaslab.stats.missing import completed
 from biaslab.stats.ratio import Ratio, RatioTest
 from biaslab.stats.resample import Resampling, cluster_statistic
@@ -41,6 +41,15 @@ UNEDITED, EDITED, NULL = VARIANTS = ("unedited", "edited", "null edit")
 
 #: A judge that reacts to any change is fair if the content adds nothing; so calibration plants a null-edit effect too.
 _MOVED = {"authority": 0.5, "null:authority": 0.5}
+
+
+_ONE_SIDED = because("one_sided_pairs", "no pair is won only when {one}, or none only when {other}; use more samples")
+_UNJUDGED = because("variant_not_judged", "no text was judged as {variant}")
+_UNREAD = because("no_readable_judgement", "no readable judgements as {variants}")
+_CONSTANT_HUMANS = because("human_scores_do_not_vary", "human scores do not vary within contexts")
+_ONE_CONTEXT = because("one_context", "one context only")
+_FEW_WORSE = because("few_worse_edited", "the worse candidate is edited in fewer than 2 contexts")
+_NO_SLOPE = because("slope_not_above_0", "the judge's scores are not shown to increase with the humans'")
 
 
 def _calibration(form: str, excess: float) -> Calibration:
@@ -221,7 +230,7 @@ def _counted_logits(
     one, other = (judged[judged["variant"] == level].groupby(_STRATUM)[["wins", "losses"]].sum() for level in levels)
     both = one.join(other.add_suffix("_there"), how="inner")
     won, lost, there, lost_there = (both[name] for name in ("wins", "losses", "wins_there", "losses_there"))
-    missing = f"undefined: no pair is won only when {levels[0]}, or none only when {levels[1]}; use more samples"
+    missing = _ONE_SIDED.with_values(one=levels[0], other=levels[1])
     context = both.index.get_level_values(0)
     return common_log_odds(context, won, lost, there, lost_there, resampling, null, missing)
 
@@ -265,7 +274,7 @@ def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
     worse = below & (not _of_one_context(won[below]))
     for variant in VARIANTS:
         wins, losses = (_mean(blocks, _orders(variant))[worse] for blocks in (won, lost))
-        missing = won.attrs["why"] if won.empty else "undefined: the worse candidate is edited in fewer than 2 contexts"
+        missing = won.attrs["why"] if won.empty else _FEW_WORSE
         success = Ratio(won["context_id"][worse], wins, wins + losses, None, (0.0, 1.0), missing, "score")
         yield Part({"worse_wins": success}, _counted_as(won, won[worse]), {"variant": variant})
 
@@ -638,15 +647,15 @@ def whole(
     if lacking:
         columns = dict.fromkeys(ITEM, object) | dict.fromkeys((*keep, *levels), float)
         blank = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
-        unjudged = f"undefined: no text was judged as {lacking[0].partition(',')[0]}"
-        why = "undefined: the edit changes none of the texts" if trials.empty else unjudged
+        unjudged = _UNJUDGED.with_values(variant=lacking[0].partition(",")[0])
+        why = because("nothing_edited", "the edit changes none of the texts") if trials.empty else unjudged
         blank.attrs.update(n_trials=0, n_dropped=0, why=why)
         return blank
     with warnings.catch_warnings():
         if not loud:
             warnings.simplefilter("ignore", MissingDataWarning)
         blocks = cell.blocks(condition, levels, keep, trials)
-    blocks.attrs["why"] = f"undefined: no readable judgements as {' and '.join(levels)}"
+    blocks.attrs["why"] = _UNREAD.with_values(variants=" and ".join(levels))
     return blocks
 
 
@@ -676,7 +685,7 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
             variance = second / n - (first / n) ** 2
             return np.where(variance > _SAME, gained / n / np.sqrt(np.maximum(variance, 0.0)), np.nan)
 
-    missing = "undefined: the judge gives all texts the same score"
+    missing = because("constant_score", "the judge gives all texts the same score")
     return cluster_statistic(in_deviations, len(sums), resampling, 0.0, missing=missing, inference="t")
 
 
@@ -692,7 +701,7 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     """
     rated = blocks[blocks["human"].notna()]
     if rated.empty:
-        return undefined(blocks.attrs["why"] if blocks.empty else "undefined: no human scores")
+        return undefined(blocks.attrs["why"] if blocks.empty else because("no_human_scores", "no human scores"))
     centred = rated[["human", UNEDITED]] - rated.groupby("context_id")[["human", UNEDITED]].transform("mean")
     human, score = centred["human"].to_numpy(), centred[UNEDITED].to_numpy()
     columns = rated[EDITED] - rated[NULL], np.ones(len(rated)), human * score, human**2
@@ -700,8 +709,7 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     gain, n, cross, square = sums.sum(axis=0)
     clusters = len(sums)
     if is_rounding(square) or clusters < 2:
-        why = "human scores do not vary within contexts" if clusters > 1 else "one context only"
-        return undefined(f"undefined: {why}", clusters)
+        return undefined(_CONSTANT_HUMANS if clusters > 1 else _ONE_CONTEXT, clusters)
     excess, slope = gain / n, cross / square
     parts = np.column_stack(
         [
@@ -711,7 +719,7 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     )
     low, high = RatioTest(parts).interval(resampling.level) if slope > _SAME else (-np.inf, np.inf)
     if not np.isfinite([low, high]).all():
-        return undefined("undefined: the judge's scores are not shown to increase with the humans'", clusters)
+        return undefined(_NO_SLOPE, clusters)
     value = excess / slope
     error = float(np.std(parts[:, 0] - value * parts[:, 1], ddof=1)) / slope / np.sqrt(clusters)
     return Estimate(value, error, low, high, np.nan, np.nan, clusters, "Fieller over contexts")

@@ -201,7 +201,7 @@ class Familiarity(PairFeatureProbe):
             hue="scorer",
             col="attribute",
             log=True,
-            finding=widest_range,
+            headline=widest_range,
         ),
         Figure(
             "scores",

@@ -23,7 +23,7 @@ from biaslab.measures.ranking.lists import LIST, ListBlocks, balanced_orders, li
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, planted, settle
 from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of
 from biaslab.prompts.protocols import Protocol, list_protocol
-from biaslab.stats.estimate import by_construction
+from biaslab.stats.estimate import because, by_construction
 from biaslab.stats.ratio import Ratio
 
 _RANKED = "direct ranking"
@@ -163,7 +163,7 @@ class ListPosition(Probe):
         LABEL_MASS,
     )
     figures = (
-        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", finding=place_called_best),
+        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", headline=place_called_best),
         Figure("same_best", ("same_best", "resampling_same_best"), by="attribute"),
     )
 
@@ -302,4 +302,5 @@ def _is_free(blocks: ListBlocks) -> bool:
 def _label_mass(blocks: ListBlocks) -> Ratio:
     mass = blocks.label_mass.mean(axis=1)
     known = np.isfinite(mass)
-    return Ratio(blocks.context, np.nan_to_num(mass), known, bounds=(0.0, 1.0), missing="undefined: answers are text")
+    missing = because("text_answers", "answers are text")
+    return Ratio(blocks.context, np.nan_to_num(mass), known, bounds=(0.0, 1.0), missing=missing)

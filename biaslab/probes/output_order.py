@@ -26,7 +26,7 @@ from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, mean_of, plan
 from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.estimate import undefined
+from biaslab.stats.estimate import because, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 
@@ -38,17 +38,20 @@ _LINES, _JSON = (
     ('{"score":', '{"reasons": "'),
 )  # beginnings of answers: score first, reasons first
 REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
-_NO_SCORE = "undefined: no reply contains a score"
+_NO_SCORE = because("no_readable_score", "no reply contains a score")
 _POINTS = 10  # number of scale values for `score_share`
 Wording = Literal["own", "printed"]
+
+
+_UNJUDGED = because("order_not_judged", "order {order} was not judged")
 
 
 def mean_by_order(estimates: pd.DataFrame) -> str | None:
     """Say what the mean score is alone, before and after reasons; None if one of them is missing."""
     means = estimates[estimates["metric"] == "mean_score"].groupby("order")["estimate"].mean()
     means = means.reindex(["s", "sr", "rs"])
-    finding = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
-    return finding if means.notna().all() else None
+    headline = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
+    return headline if means.notna().all() else None
 
 
 _PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
@@ -223,7 +226,7 @@ class OutputOrder(PairOrScoreProbe):
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by=("form", "order"), col="rules"),
-        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), finding=mean_by_order),
+        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), headline=mean_by_order),
         Figure("parse_failures", "parse_failure_rate", by="order", hue="form", col="rules"),
         Figure(
             "pairs",
@@ -356,12 +359,10 @@ def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
     """Return one shift, and the differences between samples of its two orders and of one request."""
     orders, where = SHIFTS[metric], {"order": "-".join(SHIFTS[metric])}
     if lacking := [order for order in orders if order not in set(cell.trials["order"])]:
-        nothing = undefined(f"undefined: order {lacking[0]} was not judged")
+        nothing = undefined(_UNJUDGED.with_values(order=lacking[0]))
         return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
-    contrast, missing = (
-        cell.contrast("order", orders, of=where["order"]),
-        "undefined: no item has a score in both orders",
-    )
+    contrast = cell.contrast("order", orders, of=where["order"])
+    missing = because("no_item_in_both_orders", "no item has a score in both orders")
     metrics: dict[str, Estimable] = {metric: contrast.shift((scale.low, scale.high), missing, "t")}
     if cell.wants(*_DIFFERENCES):
         metrics |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)

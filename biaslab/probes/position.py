@@ -19,7 +19,7 @@ from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, mi
 from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import PairProbe
 from biaslab.probes.base.recorded import Accepted, paired
-from biaslab.stats.estimate import Estimate, by_construction
+from biaslab.stats.estimate import Estimate, because, by_construction
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -231,9 +231,9 @@ def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:
     p, samples = (blocks[[f"{name}_ij", f"{name}_ji"]].to_numpy(float) for name in ("p", "samples"))
     if np.isnan(samples).all() and not _is_exact(blocks):
         seen = pairs.replicate_agreement(trials)
-        missing = "undefined: only one replicate"
+        missing = because("one_replicate", "only one replicate")
         return Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0), missing=missing)
     with np.errstate(divide="ignore", invalid="ignore"):
         unbiased = np.where(samples > 1, samples / (samples - 1), np.where(np.isnan(samples), 1.0, np.nan))
     agree = (1 - 2 * p * (1 - p) * unbiased).mean(axis=1)
-    return mean_of(blocks, agree, None, (0.0, 1.0), "undefined: needs at least 2 samples per request (k=2)")
+    return mean_of(blocks, agree, None, (0.0, 1.0), because("one_sample", "needs at least 2 samples per request (k=2)"))

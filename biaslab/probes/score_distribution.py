@@ -24,11 +24,14 @@ from biaslab.probes.base.recorded import Accepted, by_configuration, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights
-from biaslab.stats.estimate import undefined
+from biaslab.stats.estimate import because, undefined
 from biaslab.stats.resample import Resampling
 from biaslab.stats.samples import Agreement
 
-_COUNTED = "undefined: cannot be computed from {} samples at temperature 1; use a judge that gives distributions"
+_COUNTED = because(
+    "counted_samples",
+    "cannot be computed from {samples} samples at temperature 1; use a judge that gives distributions",
+)
 _ALIKE = Comparison("scores on one scale", ("scale", "answer"))
 _SMOOTH = 0.03  # maximum distance from 1 of Whipple's index for smooth distributions; see `biaslab.stats.distribution`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
@@ -236,7 +239,7 @@ class ScoreDistribution(Probe):
                     kind, {}
                 )
         if answers.counted and answers.samples is not None:
-            why = undefined(_COUNTED.format(len(answers.samples)))
+            why = undefined(_COUNTED.with_values(samples=len(answers.samples)))
             by_decoding |= {
                 kind: dict.fromkeys(("agreement", "agreement_gain"), why) for kind in ("greedy", "expected")
             }

@@ -26,16 +26,19 @@ from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_m
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.stats.blocks import each_cell, has_value, usable
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.missing import note_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
 _WAYS = ("template", "configuration", "scale")
 _LIKELIHOOD = "likelihood"
-_NAMELESS = "undefined: no candidate has a system"
+_NAMELESS = because("no_system", "no candidate has a system")
 _UNNAMED = "not tested: own is not set, so each system is treated as the judge's own in turn"
 _SYSTEMS = ("own", "another", "a third")
+
+
+_UNCOMPARED = because("no_comparison_with_others", "no text of {system} compared with another's")
 
 
 @dataclass(frozen=True)
@@ -244,7 +247,7 @@ class SelfPreference(PairFeatureProbe):
         """Yield the metrics of pairs for one system."""
         judged, resampling = seen_from_own(cell.trials, at["own"]), cell.resampling
         if judged.empty:
-            nothing = undefined(f"undefined: no text of {at['own']} compared with another's")
+            nothing = undefined(_UNCOMPARED.with_values(system=str(at["own"])))
             yield Part({"self_preference_logit": nothing}, (0, 0), at)
             return
         recorded, rated = feature_probe.is_recorded(judged), judged[judged["gap"].notna()]
@@ -341,7 +344,7 @@ def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Re
     read = usable(scores)
     sides = {side: part.groupby("context_id")["value"].mean() for side, part in read.groupby(own[read.index])}
     if len(sides) < 2:
-        return undefined("undefined: no context with scores of own texts and of others")
+        return undefined(because("no_own_and_other_texts", "no context with scores of own texts and of others"))
     gap = (sides[True] - sides[False]).dropna()
     ratio = Ratio(gap.index, gap, np.ones(len(gap)), bounds=(-width, width) if np.isfinite(width) else None)
     estimate = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))

@@ -22,13 +22,14 @@ from biaslab.probes.base.probe import Cell, Estimable, Part, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe, protocol_column, require_source_slot
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.correlation import estimate_correlation
+from biaslab.stats.estimate import because
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.samples import sample_differences
 
 _SOURCES: tuple[str, str] = ("with", "without")
 _LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
-_MISSING = "undefined: no item has a score with and without the source"
+_MISSING = because("no_item_both_ways", "no item has a score with and without the source")
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ class Source(PairOrScoreProbe, ScoreProbe):
 
 def _sample_differences(cell: Cell) -> dict[str, Estimable]:
     """Return mean absolute differences between samples with and without the source, and within a request."""
-    nothing = Ratio([], [], [], missing="undefined: answers are distributions, not samples")
+    nothing = Ratio([], [], [], missing=because("distributions", "answers are distributions, not samples"))
     both = (nothing, nothing)
     if cell.where["answer"] == "text" and cell.wants("sample_difference", "resampling_difference"):
         both = sample_differences(cell.trials, "source", _SOURCES)

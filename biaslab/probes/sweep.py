@@ -30,7 +30,7 @@ from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined
 from biaslab.stats.blocks import ITEM, has_value
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.ratio import Ratio
 
 #: Columns of trials that identify an answer, and the column of its step: 1 or 2.
@@ -46,7 +46,7 @@ _SHIFTS = {
     "cot": ("cot_accuracy_shift", "cot_first_shift"),
     "at": ("temperature_accuracy_shift", "temperature_first_shift"),
 }
-_NOT_ASKED = "undefined: one of the two settings was not asked"
+_NOT_ASKED = because("setting_not_asked", "one of the two settings was not asked")
 
 
 _TEXT: dict[str, Any] = {"scale": "1-100", "answer": "text"}
@@ -487,7 +487,7 @@ class Sweep(PairOrScoreProbe):
         n = min(sizes, default=self.samples)
         at = {**setting, "samples": float(n)}
         if one is None or two is None:
-            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
+            return Part({metric: undefined(_NOT_ASKED)}, (0, 0), at)
         both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
         whole = [answers.only(both) for answers in (one, two)]
         entering = sum(answers.entering for answers in whole)

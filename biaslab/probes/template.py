@@ -33,12 +33,10 @@ from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants
 from biaslab.stats.blocks import CELL, ITEM, number_items, usable
 from biaslab.stats.correlation import estimate_correlation
-from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import Crossed, Fit, estimate_alpha, fit_components, spread_of_means
 from biaslab.stats.resample import Resampling, cluster_statistic, over_clusters
-
-_MISSING = "undefined: no item has a value under {} and under {}"
 
 
 @dataclass(frozen=True)
@@ -262,7 +260,7 @@ class Template(ScoreProbe):
         both = (name, base)
         contrast = Contrast(cell, "template", both, cell.blocks("template", both, keep=(), of=name))
         metrics: Mapping[str, Estimable] = {
-            "template_shift": contrast.shift(_range(cell), _MISSING.format(*both), "t", clipped=False),
+            "template_shift": contrast.shift(_range(cell), _missing(both), "t", clipped=False),
             "template_agreement": partial(estimate_correlation, contrast.judged, *both, cell.resampling, self.level),
         }
         return contrast.part(metrics, {"template": name, "factor": factor})
@@ -290,7 +288,7 @@ class Template(ScoreProbe):
         both = drawn["up"], drawn["down"]
         if cell.wants("carry_over") and set(both) <= set(cell.trials["template"]):
             blocks = cell.blocks("template", both, keep=(), of="earlier verdicts")
-            pull = mean_of(blocks, blocks[both[0]] - blocks[both[1]], 0.0, None, _MISSING.format(*both), "t")
+            pull = mean_of(blocks, blocks[both[0]] - blocks[both[1]], 0.0, None, _missing(both), "t")
             yield Part({"carry_over": pull}, blocks, {"factor": "shots"})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
@@ -313,6 +311,11 @@ def _alike_in_order(judged: pd.DataFrame) -> pd.DataFrame:
     return judged[known | ~known.groupby([judged[name] for name in CELL]).transform("any")]
 
 
+def _missing(both: tuple[str, str]) -> Note:
+    reason = because("no_item_both_ways", "no item has a value under {one} and under {other}")
+    return reason.with_values(one=both[0], other=both[1])
+
+
 def _range(cell: Cell) -> tuple[float, float]:
     """Return the lowest and highest possible value."""
     scale = None if cell.where["form"] == "pair" else scale_named(str(cell.trials["scale"].iloc[0]))
@@ -325,7 +328,8 @@ OF_PAIRS = ("pair", "order", "pair × order", "order × template", "pair × temp
 #: Components that depend on the prompt.
 OF_PROMPTS = frozenset({"template", "item × template", "order × template", "pair × template"})
 _GROUPS = 20  # groups of contexts to leave out together when a mixed model is refitted
-_UNKNOWN = "undefined: sampling noise needs at least two texts per request (replicates=2)"
+_UNKNOWN = because("one_sample", "sampling noise needs at least two texts per request (replicates=2)")
+_ONE_ITEM = because("one_item_per_context", "one item per context, so item variance is part of context")
 _MERGED = "resampling noise cannot be separated and is part of {crossing} × template"
 
 
@@ -387,7 +391,7 @@ class Shares:
         if self.crossed.why_undefined:
             return undefined(self.crossed.why_undefined, len(self.names))
         if wanted == ["item"] and np.bincount(self.crossed.context).max() == 1:
-            return undefined("undefined: one item per context, so item variance is part of context", len(self.names))
+            return undefined(_ONE_ITEM, len(self.names))
         unknown = self.sampled and math.isnan(self._parts(np.ones((1, len(self.names))))["resampling"][0])
         if wanted == ["resampling"] and (unknown or not self.sampled):
             return undefined(_UNKNOWN, len(self.names)) if unknown else self._nothing()
@@ -399,7 +403,7 @@ class Shares:
                 return np.asarray(sum(parts[name] for name in wanted) / total)
 
         grouped, n = over_clusters(statistic, self.names, self._groups(resampling))
-        why = "undefined: no variance, or the mixed model does not converge"
+        why = because("no_variance", "no variance, or the mixed model does not converge")
         share = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
         merged = _MERGED.format(crossing="pair" if self.pairs else "item")
         return _within_bounds(share, len(self.names), merged if unknown else "")
@@ -563,7 +567,7 @@ def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where
 def _complement(same: Ratio) -> Ratio:
     """Turn an agreement rate into a rate of change."""
     numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
-    return replace(same, numerator=numerator, missing="undefined: no verdict with a counterpart")
+    return replace(same, numerator=numerator, missing=because("no_counterpart", "no verdict with a counterpart"))
 
 
 #: Number of first contexts from which examples are taken, so that adding contexts does not change prompts.

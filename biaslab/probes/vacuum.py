@@ -23,7 +23,7 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, d
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.blocks import each_cell, has_value, usable
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, because
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed
 from biaslab.stats.ratio import Ratio
@@ -205,7 +205,7 @@ class Vacuum(PairProbe):
         scores, scale = cell.trials, str(cell.trials["scale"].iloc[0])
         at: dict[str, Any] = {"nothing": nothing, "template": "", "scale": scale, "score": np.nan}
         read = usable(scores)
-        mean = mean_of(read, read["value"], missing="undefined: no score was read")
+        mean = mean_of(read, read["value"], missing=because("no_readable_score", "no score was read"))
         yield Part({"dark_score": mean, "label_mass": label_mass(scores)}, scores, at)
         if nothing != _WHOLE and cell.wants("dark_score_drop"):
             both = everything[(everything["asked"] == "score") & everything["nothing"].isin([_WHOLE, nothing])]
@@ -258,7 +258,7 @@ def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
         verdicts = pd.DataFrame({"context_id": whole["context_id"], "won": p, "first": 1.0, "name": sign})
         logit = logistic_model(verdicts, "won", ["first", "name"], resampling)["name"]
     else:
-        missing = "undefined: no text was judged with both names in both positions"
+        missing = because("no_text_in_all_positions", "no text was judged with both names in both positions")
         logit = mean_of(whole, sign * log_odds(p), 0.0, missing=missing, inference="t").estimate(resampling)
     return logit.noted(" against ".join(map(str, names)))
 

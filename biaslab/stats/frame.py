@@ -96,6 +96,26 @@ def estimates_frame(
     return corrected(frame, frame["metric"].isin(list(primary)))
 
 
+def with_numpy_types(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return estimates with NumPy's types, also if pandas read them with nullable or Arrow types.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"metric": ["tie_rate"], "estimate": [None]}).convert_dtypes(dtype_backend="pyarrow")
+    >>> list(map(str, with_numpy_types(frame.astype({"estimate": "Float64"})).dtypes))
+    ['object', 'float64']
+    """
+    foreign = {name: values for name, values in estimates.items() if not isinstance(values.dtype, np.dtype)}
+    return estimates.assign(
+        **{
+            str(name): values.to_numpy(
+                float if pd.api.types.is_numeric_dtype(values.dtype) else object, na_value=np.nan
+            )
+            for name, values in foreign.items()
+        }
+    )
+
+
 def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.DataFrame:
     """Return estimates with q-values recomputed over exactly these rows.
 
@@ -366,7 +386,8 @@ def warn_missing(what: str, missing: int, planned: int, why: str) -> None:
     """
     if missing > MISSING_SHARE * planned:
         share = f"{missing} of {planned} judgements are left out"
-        warn(f"{what}: {share} because {why}; missing judgements may bias the estimate", MissingDataWarning)
+        facts = f"{what}: {share} because {why}"
+        warn(MissingDataWarning(facts, "missing judgements may bias the estimate"), MissingDataWarning)
 
 
 AVERAGE = "average"

@@ -26,7 +26,7 @@ from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.probes.base.recorded import Accepted
 from biaslab.prompts.protocols import Protocol, ProtocolForm
 from biaslab.stats.blocks import each_cell, has_value, shared_requests, warn_shared, whole_blocks
-from biaslab.stats.estimate import Estimate, Inference, Note, without_rounding
+from biaslab.stats.estimate import NO_TRIALS, Estimate, Inference, Note, Remark, because, without_rounding
 from biaslab.stats.frame import MISSING_SHARE, choose_metrics, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.missing import note_missing, shift_extremes
 from biaslab.stats.ratio import Ratio
@@ -200,7 +200,7 @@ class Contrast:
         return self.judged.counts if isinstance(self.judged, Verdicts) else counts_of(self.judged)
 
     def shift(
-        self, bounds: tuple[float, float], missing: str, inference: Inference = "resampling", clipped: bool = True
+        self, bounds: tuple[float, float], missing: Remark, inference: Inference = "resampling", clipped: bool = True
     ) -> Ratio:
         """Return the mean score under the first condition minus that under the second, with missing-data bounds.
 
@@ -304,7 +304,7 @@ def mean_of(
     values: ArrayLike,
     null: float | None = None,
     bounds: tuple[float, float] | None = None,
-    missing: str = "undefined: no trials left",
+    missing: Remark = NO_TRIALS,
     inference: Inference = "resampling",
 ) -> Ratio:
     """Return the mean of one value per item.
@@ -330,7 +330,7 @@ def mean_of(
 def label_mass(trials: pd.DataFrame) -> Ratio:
     """Return the mean total probability of all labels."""
     mass = trials["label_mass"]
-    missing = "undefined: answers are text"
+    missing = because("text_answers", "answers are text")
     return Ratio(trials["context_id"], mass.fillna(0), mass.notna(), bounds=(0.0, 1.0), missing=missing)
 
 
