@@ -1,4 +1,4 @@
-"""A figure of the atlas: its estimates, and its finding as one sentence."""
+"""A figure of the atlas: its estimates, and its headline."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ WRITTEN = {
 
 @dataclass(frozen=True, eq=False)
 class AtlasFigure:
-    """The estimates of a figure, and its finding in one sentence.
+    """The estimates of a figure, and its headline.
 
     Attributes
     ----------
     rows : pandas.DataFrame
         Estimates, with ``data`` (the data set as papers write it), ``kind`` ("model" or "person") and ``who`` (the
         label of a row).
-    finding : str
+    headline : str
         One sentence, whose numbers are those of the rows.
     """
 
     rows: pd.DataFrame
-    finding: str
+    headline: str
 
     @property
-    def with_finding(self) -> pd.DataFrame:
-        """The rows, with the finding as a column for the index of figures."""
-        return self.rows.assign(finding=self.finding)
+    def with_headline(self) -> pd.DataFrame:
+        """The rows, with the headline as a column for the index of figures."""
+        return self.rows.assign(headline=self.headline)
 
     def _repr_markdown_(self) -> str:
-        return f"**{self.finding}**"
+        return f"**{self.headline}**"
 
 
 def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:

@@ -159,7 +159,7 @@ class ReplicationPage(Page):
         pairs = [_pair(record, names, places) for record in self.rows.to_dict("records")]
         outcomes = [each for each in (EQUAL, DIFFERENT, INCOMPARABLE) if (self.rows["outcome"] == each).any()]
         papers = {name: _CITED[name][0] for name in dict.fromkeys(self.rows["paper"])}
-        return _template().render(pairs=pairs, outcomes=outcomes, papers=papers, finding=self.finding)
+        return _template().render(pairs=pairs, outcomes=outcomes, papers=papers, headline=self.headline)
 
     def _heading(self) -> str:
         return _TITLE
@@ -168,7 +168,7 @@ class ReplicationPage(Page):
         return self.rows.iloc[places]
 
     @property
-    def finding(self) -> str:
+    def headline(self) -> str:
         """Number of comparable values that are reproduced, and of printed values that measure something else."""
         same = self.rows.loc[self.rows["outcome"] != INCOMPARABLE, "outcome"]
         equal = f"{(same == EQUAL).sum()} of {len(same):,} comparable numbers are reproduced to every digit"
@@ -177,7 +177,7 @@ class ReplicationPage(Page):
         return "; ".join([equal] * (len(same) > 0) + [others] * (apart > 0))
 
     def __repr__(self) -> str:
-        return f"ReplicationPage: {self.finding}; save(path) writes the page"
+        return f"ReplicationPage: {self.headline}; save(path) writes the page"
 
 
 def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:

@@ -23,7 +23,7 @@ from biaslab.core.checks import require_some_of, require_whole
 from biaslab.correct import correct
 from biaslab.probes.edit import Edit
 from biaslab.report.summary import best_remedy
-from biaslab.report.verdicts import findings
+from biaslab.report.verdicts import Finding, classify
 from biaslab.stats.frame import corrected, corrected_effects
 from biaslab.stats.t_inference import p_by_t, rare_effect
 from biaslab.study.pilot import Flips, p_values
@@ -110,12 +110,11 @@ def remedy_named(rng: np.random.Generator, studies: int, bias: float, effects: t
     numpy.ndarray
         1 or 0 per study; shape (studies,).
     """
-    wanted = "remedy 0:" if effects[0] else "remedy "
-    named = [best_remedy(*_tried(rng, bias, effects)) for _ in range(studies)]
-    return np.array([words.startswith(wanted) for words in named], float)
+    named = [best_remedy(*_tried(rng, bias, effects)).name for _ in range(studies)]
+    return np.array([name == "remedy 0" if effects[0] else name != "" for name in named], float)
 
 
-def _tried(rng: np.random.Generator, bias: float, effects: tuple[float, ...]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _tried(rng: np.random.Generator, bias: float, effects: tuple[float, ...]) -> tuple[list[Finding], pd.DataFrame]:
     """Return findings without a remedy, and estimates with each one and of its paired difference to none."""
     quality = rng.normal(0, 0.1, _CORRECTED_CONTEXTS)
     before = _NULL + bias + quality + rng.normal(0, _NOISE, _CORRECTED_CONTEXTS)
@@ -126,7 +125,7 @@ def _tried(rng: np.random.Generator, bias: float, effects: tuple[float, ...]) ->
         rows.append(_estimate(after - before, 0.0, f"remedy {number}", "none"))
     frame = pd.DataFrame(rows).assign(probe="position", judge="generated", dataset="generated", attribute="quality")
     frame = frame.assign(metric="first_position_rate", n_contexts=_CORRECTED_CONTEXTS, ci_level=0.95, seed=0, note="")
-    return findings(frame.iloc[:1].drop(columns=["remedy", "against"])), frame
+    return classify(frame.iloc[:1].drop(columns=["remedy", "against"])), frame
 
 
 def _estimate(values: Floats, null: float, remedy: str, against: str) -> dict[str, object]:

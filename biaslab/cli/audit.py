@@ -299,8 +299,7 @@ def add(
     trials = read_judgements(file, log.format_, log.given_mapping())
     contribution = atlas.add(trials, source, licence, folder, _judges(judge), **options)
     judges = count(len(contribution.judges), "judge")
-    diagnosis = str(doctor(trials)).replace("the table:", f"{file}:", 1)
-    typer.echo(diagnosis.partition("\n\ncannot be estimated")[0].partition("\n\nnext: ")[0])
+    typer.echo(doctor(trials).estimable_text.replace("the table:", f"{file}:", 1))
     endings = ".json, .csv, .md and .parquet" if contribution.log["carried"] else ".json, .csv and .md"
     typer.echo(f"\n{count(len(contribution.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
     undated = [str(one["judge"]) for one in contribution.judges if not one["released"]]

@@ -343,6 +343,31 @@ def require_fields(made: Any) -> None:
             require_fits(each.name, value, hints.get(each.name, Any))
 
 
+def require_counts_and_lists(made: Any, from_zero: Sequence[str] = ()) -> None:
+    """Raise `InputError` unless whole numbers are at least 1, and lists have at least one value, each once.
+
+    Parameters
+    ----------
+    made : dataclass
+        Its fields of the types ``int`` and ``Sequence`` are checked.
+    from_zero : sequence of str
+        Fields that may be 0.
+    """
+    kind: Any = type(made)
+    hints = _hints(kind)
+    for name in (each.name for each in fields(made)):
+        value, kinds = getattr(made, name), _kinds(hints.get(name, Any))
+        if int in kinds and isinstance(value, Integral):
+            require_whole(name, value, 0 if name in from_zero else 1)
+        if isinstance(value, list | tuple):
+            inner = [member for kind in kinds for member in get_args(kind)]
+            choices = [choice for member in inner if get_origin(member) is Literal for choice in get_args(member)]
+            if choices:
+                require_some_of(name, value, choices)
+            elif not value or any(value.count(each) > 1 for each in value):
+                raise InputError(name, value, "a list of at least one value, each once")
+
+
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     try:

@@ -232,7 +232,19 @@ class MissingDependencyError(BiaslabError, ImportError):
 
 
 class MissingDataWarning(UserWarning):
-    """More than 5 % of the judgements of a metric are missing, which may bias its estimate."""
+    """More than 5 % of the judgements of a metric are missing, which may bias its estimate.
+
+    Parameters
+    ----------
+    facts : str
+        The metric, how many judgements are missing, and why.
+    consequence : str
+        What this may do to the estimate.
+    """
+
+    def __init__(self, facts: str, consequence: str = "") -> None:
+        super().__init__("; ".join(filter(None, (facts, consequence))))
+        self.facts = facts
 
 
 class SharedRequestsWarning(UserWarning):
@@ -262,7 +274,7 @@ def _short(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def warn(message: str, category: type[Warning]) -> None:
+def warn(message: str | Warning, category: type[Warning]) -> None:
     """Warn at the calling line outside biaslab, whatever the depth of the call stack."""
     frame, level = sys._getframe(1), 2  # noqa: SLF001 - before Python 3.12 warnings cannot skip a package by themselves
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):

@@ -105,9 +105,9 @@ class Figure:
         Label of the horizontal axis.
     log : bool
         Whether the axis of the estimates is logarithmic.
-    finding : callable, optional
+    headline : callable, optional
         Returns the headline for the estimates of the probe, or None if they allow none; by default the sentence of
-        `biaslab.plots.finding`.
+        `biaslab.plots.headline`.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Figure:
     where: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     log: bool = False
-    finding: Callable[[pd.DataFrame], str | None] | None = None
+    headline: Callable[[pd.DataFrame], str | None] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import difference_of, find_metric
 from biaslab.probes import find_probe
 from biaslab.probes.base.probe import Probe
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
     CellKey,
@@ -229,7 +229,7 @@ def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:
     value = float(pair[1]["estimate"] - pair[0]["estimate"])
     error = math.hypot(*(float(row["se"]) for row in pair))
     if not error > 0:
-        return undefined("undefined: an estimate without standard error", contexts)
+        return undefined(because("no_standard_error", "an estimate without standard error"), contexts)
     low, high = student(value, error, contexts, float(pair[0]["ci_level"]))
     effect, notes = effect_or_why_not(error, contexts)
     found = Estimate(value, error, low, high, p_by_t(value, error, contexts), effect, contexts, _UNPAIRED, notes)

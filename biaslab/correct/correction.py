@@ -29,7 +29,7 @@ from biaslab.correct.estimators import (
     summed,
 )
 from biaslab.correct.labels import LabelledCell, read_cells
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame
 from biaslab.stats.resample import Resampling
 
@@ -349,7 +349,8 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
     values = np.array([fit.value for fit in fits])
     if np.isnan(values).any():
         note = next((fit.note for fit in fits if np.isnan(fit.value)), "")
-        return [undefined(note or "undefined: a system has no estimate", fit.contexts) for fit in fits]
+        reason = note or because("system_without_estimate", "a system has no estimate")
+        return [undefined(reason, fit.contexts) for fit in fits]
     places = 1 + np.array([np.sum(values > value) + (np.sum(values == value) - 1) / 2 for value in values])
     best, worst = np.ones(len(fits), int), np.full(len(fits), len(fits))
     pairs = list(combinations(range(len(fits)), 2))

@@ -12,13 +12,27 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
-from biaslab.stats.estimate import ALPHA, Estimate, is_rounding, settled, undefined, unvarying, without_interval
+from biaslab.stats.estimate import (
+    ALPHA,
+    Estimate,
+    Remark,
+    because,
+    is_rounding,
+    settled,
+    undefined,
+    unvarying,
+    without_interval,
+)
 from biaslab.stats.t_inference import estimate_by_t, p_by_t
 
 Target = Literal["contexts like these", "these contexts"]
 #: Fewer labelled contexts give no interval: with 3 or 4 it would rely entirely on normality.
 FEWEST_LABELLED = 5
 _MOST_LEVERAGE = 0.95
+
+
+_FEW_LABELLED = because("few_labelled", "{labelled} labelled contexts; an interval needs at least {fewest}")
+_RARE_LABEL = because("rare_label", "one label occurs in only {contexts} contexts; each needs at least {fewest}")
 
 
 @dataclass(frozen=True)
@@ -133,8 +147,8 @@ class Fitted:
     contexts : int
         Number of contexts used.
     method : str
-        Name of the method.
-    note : str
+        Name of the method, with ``{scale}`` where the scale of the interval is named.
+    note : Note or str
         Caveat, or why there is no estimate.
     finite : ndarray, shape (names,)
         √(1 − probability of being labelled): finite-population factor of ``labelled`` if the target is these contexts.
@@ -149,7 +163,7 @@ class Fitted:
     contexts: int
     method: str
     finite: Floats
-    note: str = ""
+    note: Remark = ""
     logit: bool = field(default=False, kw_only=True)
 
     def errors(self, target: Target) -> Floats:
@@ -169,7 +183,7 @@ class Fitted:
         if self.method == "none" and not math.isnan(self.value):
             return without_interval(self.value, self.contexts, self.note)
         if math.isnan(self.value) or self.sample < 2:
-            return undefined(self.note or "undefined: fewer than two contexts", self.contexts)
+            return undefined(self.note or because("few_contexts_left", "fewer than two contexts"), self.contexts)
         error = float(np.linalg.norm(self.errors(target)))
         if target == "these contexts" and not error > 0 and self.everywhere.any():
             note, end = f"all {self.contexts} contexts are judged: no sampling error, only bias", self.value
@@ -179,21 +193,21 @@ class Fitted:
             p_value = math.nan if null is None else 1.0
             estimate = unvarying(self.value, self.sample, level, known, p_value, null=null)
             return replace(estimate, n_contexts=self.contexts)
-        estimate = estimate_by_t(self.value, error, self.sample, level, self.method, null, bounds)
+        estimate = estimate_by_t(self.value, error, self.sample, level, self.method.format(scale=""), null, bounds)
         if self.logit:
             low, high, p_value = logit_interval(self.value, error, self.sample, level, bounds, null)
             if not math.isnan(low):
                 low, high, p_value = settled((low, high), null, p_value, level)
-                name = self.method.replace("t over contexts", "logit scale, t over contexts")
+                name = self.method.format(scale="logit scale, ")
                 estimate = replace(estimate, ci_low=low, ci_high=high, p_value=p_value, method=name)
-        return replace(estimate, n_contexts=self.contexts, notes=(*filter(None, [self.note]), *estimate.notes))
+        return replace(estimate, n_contexts=self.contexts, notes=((self.note,) if self.note else ()) + estimate.notes)
 
 
 def of_judge(sums: Sums) -> Fitted:
     """Estimate by the judge alone: Σ values / Σ items over all contexts."""
     value, parts = ratio(sums.judged)
     note, nothing = "the judge's bias is not corrected", np.zeros(len(sums.judged))
-    return fitted(sums, value, parts, nothing, sums.contexts, "judge as it is, t over contexts", note)
+    return fitted(sums, value, parts, nothing, sums.contexts, "judge as it is, {scale}t over contexts", note)
 
 
 def of_humans(sums: Sums) -> Fitted:
@@ -206,7 +220,9 @@ def of_humans(sums: Sums) -> Fitted:
         return too_few(sums)
     value, parts = ratio(sums.human, sums.weight)
     parts = parts / kept(share(sums))
-    return fitted(sums, value, np.zeros(len(sums.judged)), sums.spread(parts), sums.rated, "labels, t over contexts")
+    return fitted(
+        sums, value, np.zeros(len(sums.judged)), sums.spread(parts), sums.rated, "labels, {scale}t over contexts"
+    )
 
 
 def powered(sums: Sums, most: float = 1.0) -> Fitted:
@@ -236,7 +252,7 @@ def powered(sums: Sums, most: float = 1.0) -> Fitted:
         note = "all contexts are labelled: the judge is not used"
     return fitted(
         sums, value + slope * (overall - on_labelled), slope * everywhere, sums.spread(parts), sums.rated,
-        "prediction-powered, t over contexts", note,
+        "prediction-powered, {scale}t over contexts", note,
     )  # fmt: skip
 
 
@@ -278,7 +294,7 @@ def kept(leverage: Floats) -> Floats:
 
 
 def fitted(
-    sums: Sums, value: float, everywhere: Floats, labelled: Floats, sample: int, method: str, note: str = ""
+    sums: Sums, value: float, everywhere: Floats, labelled: Floats, sample: int, method: str, note: Remark = ""
 ) -> Fitted:
     """Return an estimate of these sums."""
     finite = sums.spread(np.sqrt(np.clip(1 - sums.probability, 0.0, 1.0)))
@@ -287,10 +303,10 @@ def fitted(
 
 def too_few(sums: Sums) -> Fitted:
     """Return no estimate, because too few contexts are labelled."""
-    return unfitted(sums, f"undefined: {sums.rated} labelled contexts; an interval needs at least {FEWEST_LABELLED}")
+    return unfitted(sums, _FEW_LABELLED.with_values(labelled=sums.rated, fewest=FEWEST_LABELLED))
 
 
-def unfitted(sums: Sums, reason: str) -> Fitted:
+def unfitted(sums: Sums, reason: Remark) -> Fitted:
     """Return no estimate, with the reason."""
     nothing = np.zeros(len(sums.judged))
     return fitted(sums, math.nan, nothing, nothing, 0, "none", reason)
@@ -362,7 +378,7 @@ def adjusted(
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
     if math.isnan(slope.value):
-        return unfitted(sums, "undefined: the labels do not identify the slope of the covariate")
+        return unfitted(sums, because("slope_not_identified", "the labels do not identify the slope of the covariate"))
     whole = items[items["covariate"].notna()]
     less = whole.assign(value=whole["value"] - slope.value * whole["covariate"])
     value, everywhere = ratio(summed(less, contexts, None).judged)
@@ -380,7 +396,7 @@ def adjusted(
     note = (
         f"assumes no bias except the covariate's; {sums.rated} labelled contexts do not reject this (p {p_value:.2g})"
     )
-    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, t over contexts", note)
+    return fitted(sums, value, everywhere, labelled, sample, "adjusted for the covariate, {scale}t over contexts", note)
 
 
 def _p_of_no_other_bias(items: pd.DataFrame, contexts: list[str], slope: Slope, middle: float) -> float:
@@ -411,13 +427,12 @@ def rogan_gladen(sums: Sums, both: Floats) -> Fitted:
         return too_few(sums)
     few = min(int((true > 0).sum()), int((false > 0).sum()))
     if few < FEWEST_LABELLED:
-        why = f"undefined: one label occurs in only {few} contexts; each needs at least {FEWEST_LABELLED}"
-        return unfitted(sums, why)
+        return unfitted(sums, _RARE_LABEL.with_values(contexts=few, fewest=FEWEST_LABELLED))
     overall, everywhere = ratio(sums.judged)
     hit, hits = _rate(both, true, weight)
     alarm, alarms = _rate(sums.judged_labelled[:, 0] - both, false, weight)
     if not hit > alarm:
-        return unfitted(sums, "undefined: the judge does not separate 1 from 0 on the labelled contexts")
+        return unfitted(sums, because("not_separated", "the judge does not separate 1 from 0 on the labelled contexts"))
     value = (overall - alarm) / (hit - alarm)
     where = (sums.spread(hits), sums.spread(alarms))
     slack = (_unseen(hit, true), _unseen(alarm, false))

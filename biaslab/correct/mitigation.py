@@ -278,7 +278,9 @@ def _among(trials: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
 
 
 def _or_undefined(estimate: Estimate, contexts: int) -> Estimate:
-    return estimate if not math.isnan(estimate.estimate) else undefined(estimate.note or "undefined", contexts)
+    if not math.isnan(estimate.estimate):
+        return estimate
+    return undefined("", contexts).noted(*(estimate.notes or ("undefined",)))
 
 
 def _tokens(trials: pd.DataFrame) -> float:

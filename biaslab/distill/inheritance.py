@@ -20,7 +20,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import Metric
 from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.estimate import Estimate, is_above
+from biaslab.stats.estimate import Estimate, because, is_above
 from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
     Together,
@@ -36,7 +36,9 @@ from biaslab.stats.t_inference import effect_or_why_not
 ROLES = ("teacher", "student", "control")
 #: Columns that describe how a judge was asked, which may differ between teacher and student.
 _MAY_DIFFER = ("answer",)
-_NO_SHARE = "undefined: the teacher's own bias is not distinguishable from zero (Fieller's g = {:.3g} ≥ 1)"
+_NO_SHARE = because(
+    "bias_not_above_0", "the teacher's own bias is not distinguishable from zero (Fieller's g = {g} ≥ 1)"
+)
 
 
 def bias_inheritance(

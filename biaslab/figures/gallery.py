@@ -26,7 +26,7 @@ def write_index(folder: str | PathLike[str], runs: Sequence[NotebookRun] = ()) -
     ----------
     folder : str or path
         Contains ``<study>__<name>.png`` with ``.pdf`` and ``.csv`` next to it; see `biaslab.plots.save`. The text in a
-        table's column ``finding`` is shown below the figure.
+        table's column ``headline`` is shown below the figure.
     runs : sequence of NotebookRun
         Notebooks of the last run.
 
@@ -42,7 +42,7 @@ def write_index(folder: str | PathLike[str], runs: Sequence[NotebookRun] = ()) -
             picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
         ]
         numbers = picture.with_suffix(".csv")
-        caption = {"facts": describe_estimates(numbers), "finding": find_sentence(numbers)}
+        caption = {"facts": describe_estimates(numbers), "headline": find_headline(numbers)}
         studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **caption})
     target = place / "index.html"
     page = templates("biaslab.figures").get_template("index.html.j2")
@@ -64,10 +64,10 @@ def _place(picture: Path) -> tuple[int, str]:
     return (_FIRST.index(study) if study in _FIRST else len(_FIRST)), picture.name
 
 
-def find_sentence(path: Path) -> str:
-    """Return the sentence in the column ``finding`` of a CSV file; empty if there is none."""
+def find_headline(path: Path) -> str:
+    """Return the sentence in the column ``headline`` of a CSV file; empty if there is none."""
     try:
-        sentences = read_csv(path, usecols=["finding"])["finding"].dropna().unique()
+        sentences = read_csv(path, usecols=["headline"])["headline"].dropna().unique()
     except (OSError, ValueError):
         return ""
     return str(sentences[0]) if len(sentences) == 1 else ""
@@ -212,7 +212,7 @@ def _primary_rows(path: Path) -> pd.DataFrame:
 
 def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]:
     """Yield a row per metric; estimates are distinguished by everything in a table."""
-    redone = ("p_value", "q_value", "note", "notes", "finding")  # which figures may recompute
+    redone = ("p_value", "q_value", "note", "notes", "headline")  # which figures may recompute
     alike = [name for name in primary.columns if name not in redone]
     for metric, estimates in primary.groupby("metric", sort=False):
         rows = estimates[estimates["shown"]].drop_duplicates(alike)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import inspect
 import math
-import queue
 import re
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
-from biaslab.core.checks import check_spending, require_whole
+from biaslab.core.checks import check_spending, fits, require_whole
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.core.interfaces import LIMITS, BaseJudge, Judge, short
 from biaslab.core.project import own_object
 from biaslab.core.requests import Compare, Completion, Rank, Request, Score
-from biaslab.core.stopping import seconds_left
 from biaslab.core.trials import Reply
-
-if TYPE_CHECKING:
-    from biaslab.judges.api.runner import Loop
+from biaslab.judges.in_flight import InFlight, Loop
 
 _PAIR, _ONE, _LIST, _PROMPT = ("first", "second"), ("candidate",), ("candidates",), ("prompt",)
 _SHOWN = ("context", "reference", "attribute")
@@ -100,8 +96,8 @@ class FunctionJudge(BaseJudge):
             raise InputError("function", function, "a function")
         require_whole("concurrency", concurrency, 1)
         require_whole("retries", retries, 0)
-        if not scale[0] < scale[1]:
-            raise InputError("scale", scale, "two bounds, the lower one first")
+        if not fits(scale, tuple[float, float]) or not scale[0] < scale[1]:
+            raise InputError("scale", scale, "two numbers, the lower one first, such as (1, 5)")
         self.function, self.scale, self.concurrency, self.retries = function, scale, concurrency, retries
         self._arguments = _arguments_of(function)
         self.kinds = frozenset({_kind_of(self._arguments, function)})
@@ -117,9 +113,9 @@ class FunctionJudge(BaseJudge):
     def __repr__(self) -> str:
         return f"FunctionJudge({self.id!r})"
 
-    def ask(self, requests: Iterable[Request]) -> _Calls:
+    def packs(self, requests: Iterable[Request]) -> _Calls:
         """Answer each request once, as soon as the function returns."""
-        wanted = list(requests)
+        wanted = list(dict.fromkeys(requests))
         self.check(wanted)
         return _Calls(self._answer, wanted, self.concurrency)
 
@@ -145,11 +141,13 @@ class FunctionJudge(BaseJudge):
         result = self.function(**arguments)
         if not inspect.isawaitable(result):
             return result
-        from biaslab.judges.api.runner import Loop
-
         with self._starting:  # one loop for all calls, because clients belong to the loop in which they were first used
             self._loop = self._loop or Loop()
-        return self._loop.wait(_awaited(result))
+
+        async def awaited() -> Any:
+            return await result
+
+        return self._loop.wait(awaited())
 
 
 def load_named(name: str) -> FunctionJudge:
@@ -164,62 +162,25 @@ def load_named(name: str) -> FunctionJudge:
     return function if isinstance(function, FunctionJudge) else FunctionJudge(function)
 
 
-class _Calls(Iterator[tuple[Request, Reply]]):
-    """Concurrent calls, yielded as they return; calls in progress finish even after a stop or failure."""
+class _Calls(InFlight[Request]):
+    """Concurrent calls in threads; those in progress finish even after a stop or failure."""
 
     def __init__(self, call: Callable[[Request], Reply], requests: Sequence[Request], concurrency: int) -> None:
-        self._call, self._requests = call, iter(requests)
+        super().__init__(requests, concurrency)
+        self._call = call
         self._pool = ThreadPoolExecutor(min(concurrency, max(len(requests), 1)), "biaslab-function")
-        self._done: queue.SimpleQueue[tuple[Request, Reply | BaseException]] = queue.SimpleQueue()
-        self._under_way = 0
-        self._error: BaseException | None = None
-        for _ in range(concurrency):
-            self._send()
 
-    def _send(self) -> None:
-        """Start the next call, unless an earlier one failed."""
-        request = next(self._requests, None) if self._error is None else None
-        if request is not None:
-            self._under_way += 1
+    def _start(self, work: Sequence[Request]) -> None:
+        for request in work:
             self._pool.submit(self._run, request)
 
     def _run(self, request: Request) -> None:
-        """Make one call in a thread; put the reply, or the error, in the queue."""
         try:
-            self._done.put((request, self._call(request)))
+            self._ended(request, [(request, self._call(request))])
         except BaseException as error:
-            self._done.put((request, error))
+            self._ended(request, error=error)
 
-    def __next__(self) -> tuple[Request, Reply]:
-        while self._under_way:
-            request, reply = self._done.get()
-            self._under_way -= 1
-            if isinstance(reply, Reply):
-                self._send()
-                return request, reply
-            self._error = self._error or reply
-        self.close()
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        raise StopIteration
-
-    def stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Start no more calls; yield those that still return."""
-        self._requests = iter(())
-        while self._under_way:
-            try:
-                request, reply = self._done.get(timeout=min(seconds_left(), threading.TIMEOUT_MAX))
-            except queue.Empty:  # the grace period after a signal is over
-                break
-            self._under_way -= 1
-            if isinstance(reply, Reply):
-                yield request, reply
-        self.close()
-
-    def close(self) -> None:
-        """Start no more calls, and drop those in progress."""
-        self._requests = iter(())
+    def _drop(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -251,9 +212,10 @@ def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
         if set(names) <= arguments
     ]
     if len(asked) != 1:
-        allowed = "one of the arguments first and second, candidate, candidates, or prompt"
+        allowed = "those of one kind of judge: first and second, candidate, candidates, or prompt"
         remedy = "give an instance of the class" if isinstance(function, type) else "a decorator needs functools.wraps"
-        raise InputError("function", _name_of(function), allowed, "" if len(asked) > 1 or arguments else remedy)
+        named = f"list of arguments of {_name_of(function)}"
+        raise InputError(named, sorted(arguments), allowed, "" if arguments else remedy)
     return asked[0]
 
 
@@ -268,10 +230,6 @@ def _available_arguments(request: Request) -> dict[str, Any]:
     if isinstance(request, Rank):
         return shown | {"candidates": list(request.texts)}
     return shown | {"candidate": request.text}
-
-
-async def _awaited(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def _name_of(function: Callable[..., Any]) -> str:

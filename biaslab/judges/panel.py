@@ -116,7 +116,8 @@ class Panel(BaseJudge):
         self.thinks = all(each.thinks for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
-            raise InputError("judges", able, "members that answer the same kinds of requests, other than Likelihood")
+            allowed = "members that answer the same kinds of requests, other than Likelihood"
+            raise InputError("judges", [one.id for one in self.members], allowed, f"they answer {able}")
 
     def _weights_in_id(self) -> str:
         """Return the part of the id that identifies the weights; empty if they are equal."""

@@ -19,12 +19,12 @@ from uuid import uuid4
 
 from biaslab.core.checks import require_extra, require_whole
 from biaslab.core.errors import BiaslabError, InputError, JudgeError
-from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stoppable, as_judge, require_kinds
+from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stoppable, as_judge, require_kinds, short
 from biaslab.core.requests import Request
 from biaslab.core.schema import Dataset
-from biaslab.core.stopping import seconds_left
 from biaslab.core.trials import Reply
 from biaslab.judges import named_judges, ray_cluster
+from biaslab.judges.in_flight import InFlight
 
 _INLINE = 64_000  # bytes of a pickled data set that Ray sends within a message; larger ones go to its object store
 _RETRIES = 3  # retries of calls other than answers if a replica dies
@@ -73,8 +73,8 @@ class RayJudge(BaseJudge):
     Requests are sent in blocks of whole contexts (`biaslab.judges.ray_judge`), at most two blocks per replica at
     a time, so that prompts with a common prefix are computed together. Replies arrive as they are made, and a store
     saves them at once. A replica that dies is replaced, and only its unanswered requests are asked again, those of a
-    block at most three times without progress. A judge's error is raised unchanged after the earlier replies; other
-    replicas then end early, and their replies are yielded.
+    block at most three times without progress. A judge's error is raised unchanged after all replies, for which other
+    replicas end early.
 
     Every machine needs biaslab, the judge's dependencies, and the environment variables of keys. Ray's dashboard and
     usage statistics are off in a cluster started here.
@@ -300,7 +300,7 @@ class Replica:
 
         judge = load_judge(self._recipe, self._dataset) if isinstance(self._recipe, str) else self._recipe()
         if not isinstance(judge, Judge):
-            raise InputError("judge", judge, "a function that returns a judge")
+            raise InputError("judge", self._recipe, "a function that returns a judge", f"it returned {short(judge)}")
         adapted = as_judge(judge)
         if adapted.asks:
             words = "a judge that does not delegate, so that each is stored under its own id"
@@ -393,7 +393,7 @@ _DEATHS = 3  # how often the rest of a block is retried after a replica died, wi
 _UNREAD = 1  # unread messages after which a replica waits for the calling process
 
 
-@dataclass
+@dataclass(eq=False)
 class _Block:
     """Requests that are sent together, those still unanswered, and how many replicas died since the last reply."""
 
@@ -405,13 +405,12 @@ class _Block:
         self.actor: Any = None
 
 
-class Packs(Iterator[list[tuple[Request, Reply]]]):
-    """The replies of replicas; each pack holds all that have arrived by now. Made by `RayJudge.packs`.
+class Packs(InFlight[_Block]):
+    """The replies of replicas, in packs of all that have arrived by now. Made by `RayJudge.packs`.
 
     A replica sends each reply as it comes, and pauses at an unread message of a block, so that nearly all paid
     replies are in the calling process. If a replica dies, the rest of its blocks is retried by any replica; its
-    replacement joins when ready. A judge's error is raised after the earlier replies were yielded. Other blocks are
-    then still in flight: `stop` yields their replies.
+    replacement joins when ready. After an error the other replicas end their blocks early.
 
     Parameters
     ----------
@@ -428,55 +427,32 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
     def __init__(
         self, actors: Sequence[Any], blocks: Iterable[list[Request]], judge_id: str, seconds: float = math.inf
     ) -> None:
+        super().__init__(map(_Block, blocks), WAITING * len(actors))
         self._actors, self._free = actors, deque([*actors] * WAITING)
-        self._left, self._judge_id, self._run = deque(map(_Block, blocks)), judge_id, uuid4().hex
+        self._left, self._judge_id, self._run = deque[_Block](), judge_id, uuid4().hex
         self._streams: dict[Any, _Block] = {}  # by Ray's generator of their replies
         self._returning: dict[Any, Any] = {}  # replicas that died, by the pending call that returns when they are back
         self._seconds = seconds
-        self._handed: list[tuple[Request, Reply]] = []  # yielded, but perhaps not stored yet
-        self._error: Exception | None = None
 
-    def __next__(self) -> list[tuple[Request, Reply]]:
-        self._handed = []
-        while not self._handed:
-            if self._error is not None:
-                error, self._error = self._error, None
-                self._left.clear()
-                raise error
-            self._send()
-            if not self._streams and not self._left:
-                raise StopIteration
-            self._handed = self._receive(math.inf if self._streams else self._seconds)
-        return self._handed
+    def _start(self, work: Sequence[_Block]) -> None:
+        self._left.extend(work)
+        self._dispatch()
 
-    def stop(self) -> Iterator[tuple[Request, Reply]]:
-        """Start nothing new, let replicas end early, and yield their replies; nothing is raised.
-
-        The last pack is repeated, because the caller may not have stored it.
-        """
-        self._end()
-        handed, self._handed = self._handed, []
-        yield from handed
-        while self._streams and (left := seconds_left()):
-            yield from self._receive(left)
-        self._error = None
-
-    def close(self) -> None:
-        """Start nothing new, let replicas end early, and drop their replies."""
-        self._end()
-        self._streams, self._handed, self._error = {}, [], None
-
-    def _end(self) -> None:
-        """Send nothing more, and tell the replicas to end the blocks of this run."""
+    def _cease(self) -> None:
+        """Tell the replicas to end the blocks of this run."""
         import ray
 
-        self._left.clear()
+        while self._left:
+            self._ended(self._left.popleft())
         self._returning.clear()
         for actor in self._actors if self._streams and ray.is_initialized() else ():
             actor.stop.options(concurrency_group="control").remote(self._run)
 
-    def _send(self) -> None:
-        """Send every replica as many blocks as it may have at a time."""
+    def _drop(self) -> None:
+        self._streams = {}
+
+    def _dispatch(self) -> None:
+        """Send blocks to the replicas that are free for one."""
         while self._free and self._left:
             block = self._left.popleft()
             block.actor = self._free.popleft()
@@ -487,32 +463,34 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
             )
             self._streams[answer.remote(self._run, self._judge_id, block.requests)] = block
 
-    def _receive(self, seconds: float) -> list[tuple[Request, Reply]]:
-        """Wait for a message, and return all replies that have arrived; the first error is recorded."""
+    def _receive(self, seconds: float) -> None:
+        """Wait for a message, and take all that have arrived."""
         import ray
 
         awaited = [*self._streams, *self._returning]
-        timeout = None if seconds == math.inf else seconds
-        if not ray.wait(awaited, num_returns=1, timeout=timeout)[0]:
-            words = f"no replica was replaced within {seconds:.0f} seconds"
-            self._error = self._error or JudgeError(f"{words}; {ray_cluster.AGAIN}")
-        replies: list[tuple[Request, Reply]] = []
+        seconds = seconds if self._streams else min(seconds, self._seconds)
+        if not ray.wait(awaited, num_returns=1, timeout=None if seconds == math.inf else seconds)[0]:
+            if not self._is_ending:
+                words = f"no replica was replaced within {seconds:.0f} seconds"
+                self._fail(JudgeError(f"{words}; {ray_cluster.AGAIN}"))
+            return
         for each in ray.wait(awaited, num_returns=len(awaited), timeout=0)[0]:
             try:
                 with ray_cluster.as_raised():
                     if each in self._streams:
-                        replies += self._take(each)
-                    else:
+                        self._take(each)
+                    elif each in self._returning:
                         actor = self._returning.pop(each)
                         ray.get(each)
                         self._free.append(actor)
             except Exception as error:
-                self._streams.pop(each, None)
-                self._error = self._error or error
-        return replies
+                if each in self._streams:
+                    self._ended(self._streams.pop(each))
+                self._fail(error)
+        self._dispatch()
 
-    def _take(self, stream: Any) -> list[tuple[Request, Reply]]:
-        """Return the next replies of a block."""
+    def _take(self, stream: Any) -> None:
+        """Take the next replies of a block."""
         import ray
 
         block = self._streams[stream]
@@ -521,19 +499,24 @@ class Packs(Iterator[list[tuple[Request, Reply]]]):
         except StopIteration:
             del self._streams[stream]
             self._free.append(block.actor)
-            return []
+            self._ended(block)
+            return
         except ray.exceptions.RayActorError:
-            del self._streams[stream]
-            self._returning[block.actor.describe.remote()] = block.actor
             block.deaths += 1
             if block.deaths > _DEATHS:
                 raise
-            if block.open:
-                self._left.appendleft(_Block([*block.open.values()], block.deaths))
-            return []
+            del self._streams[stream]
+            self._returning[block.actor.describe.remote()] = block.actor
+            if block.open and not self._is_ending:
+                rest = _Block([*block.open.values()], block.deaths)
+                self._in_flight.add(rest)
+                self._left.appendleft(rest)
+            self._ended(block)
+            return
         block.deaths = 0
-        self._error = self._error or answered.error
-        return [(block.open.pop(place), reply) for place, reply in answered.replies]
+        if answered.error is not None:
+            self._fail(answered.error)
+        self._arrived.extend((block.open.pop(place), reply) for place, reply in answered.replies)
 
 
 #: Maximum number of requests per block. Larger contexts are split, at the cost of one more shared prefix per block.

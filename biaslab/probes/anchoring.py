@@ -21,15 +21,14 @@ from biaslab.core.requests import Choice, Message, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
-from biaslab.measures.scoring.agreement import later_scores
+from biaslab.measures.scoring.agreement import NO_FIRST_SCORE, later_scores
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
-from biaslab.probes.base.cell import Cell, Estimable, Part
-from biaslab.probes.base.probe import planted
+from biaslab.probes.base.probe import Cell, Estimable, Part, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.prompts.parsing import parse_scores
 from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable
 from biaslab.stats.correlation import Level, correlation_difference, estimate_correlation
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, Remark, because, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic
 
@@ -38,7 +37,10 @@ WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")
 _MOMENTS = ("x", "y", "xx", "yy", "xy")
 _ALONE = tuple(f"{moment}_alone" for moment in _MOMENTS)
 _OWN = ("alone x", "alone y", "x")
-_PARTLY = 'undefined: the next score is not known after every first score; force all labels or use answer="text"'
+_PARTLY = because(
+    "first_scores_incomplete",
+    'the next score is not known after every first score; force all labels or use answer="text"',
+)
 _FLAT = 1e-12
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 
@@ -66,14 +68,14 @@ class Joint:
         P(x, y) in one output: exact, or shares of samples.
     counts : tuple of int
         Numbers of judgements used and dropped.
-    note : str
+    note : Note or str
         Reason if there are no items; empty otherwise.
     """
 
     items: pd.DataFrame
     chances: Floats
     counts: tuple[int, int]
-    note: str = ""
+    note: Remark = ""
 
     def correlations(self, resampling: Resampling) -> dict[str, Estimable]:
         """Return Pearson's correlation of the scores in one output, of those given alone, and the difference."""
@@ -82,7 +84,7 @@ class Joint:
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
         sums = sums[np.lexsort(sums.T)]  # so that resamples for a seed do not depend on the names of contexts
         in_one_output, alone = _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
-        missing = self.note or "undefined: one of the scores is the same for all items"
+        missing = self.note or because("constant_score", "one of the scores is the same for all items")
 
         def difference(weights: Floats) -> Floats:
             return in_one_output(weights) - alone(weights)
@@ -229,7 +231,7 @@ def after_low_and_high(joint: Joint, scale: Scale) -> tuple[dict[str, Estimable]
     means: dict[str, Estimable] = {}
     shares: dict[float, dict[str, Ratio]] = {score: {} for score in values.tolist()}
     for side, on in (("low", low), ("high", ~low)):
-        missing = joint.note or f"undefined: no first score is {side}"
+        missing = joint.note or NO_FIRST_SCORE.with_values(side=side)
         means[f"mean_after_{side}"], parts = later_scores(context, joint.chances[:, on].sum(axis=1), values, missing)
         for of_score, share in zip(shares.values(), parts, strict=True):
             of_score[f"share_after_{side}"] = share
@@ -243,7 +245,7 @@ def joint_slope(
     first, later, _ = pair
     part = judged[(judged["arm"] == "forced") & (judged["after"] == first) & (judged["attribute"] == later)]
     if part.empty:
-        return undefined("undefined: no first score was forced"), (0, 0)
+        return undefined(because("none_forced", "no first score was forced")), (0, 0)
     part = part.assign(step=part.groupby([*ITEM, "replicate"], sort=False)["forced"].rank().astype(int))
     steps = list(range(1, int(part["step"].max()) + 1))
     blocks = cell.blocks("step", steps, (), part, f"{later} after a forced {first}")
@@ -364,6 +366,7 @@ class Anchoring(ScoreProbe):
     """
 
     name = "anchoring"
+    from_zero = ("seed", "n_forced")
     unprompted = frozenset()
     protocol_forms = ()
     cell = ("judge", "dataset", "scale", "answer")
@@ -417,7 +420,7 @@ class Anchoring(ScoreProbe):
             ("share_after_low", "share_after_high"),
             x="score",
             col=("attribute", "after"),
-            finding=later_after_high,
+            headline=later_after_high,
         ),
         Figure("table_3", "kendall_dataset", x="position", col="attribute"),
     )
@@ -430,8 +433,6 @@ class Anchoring(ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_orders", "n_candidates"):
-            require_whole(name, getattr(self, name), 1, optional=True)
         if self.n_forced is not None:
             labels = len(find_scale(self.scale).labels)
             require_whole("n_forced", self.n_forced, 0 if self.answer == "text" else 2)

@@ -7,13 +7,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Codes
-from biaslab.core.checks import require_one_of, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric
 from biaslab.core.requests import Compare
@@ -24,11 +25,10 @@ from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode
 from biaslab.measures.ranking.remedies import MEASURES, RemediedComparisons, tokens_per_item
 from biaslab.measures.ranking.selection import SelectionStrategy, most_informative, select
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
-from biaslab.probes.base.probe import FAIR, planted
-from biaslab.probes.base.questions import PairProbe, draw_of
+from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Part, label_mass, planted
+from biaslab.probes.base.questions import PairProbe, by_context, draw_of
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, Note
 from biaslab.stats.frame import warn_missing
 
 _CORRELATED: dict[str, tuple[Level, CorrelationMethod]] = {
@@ -38,6 +38,9 @@ _CORRELATED: dict[str, tuple[Level, CorrelationMethod]] = {
 }
 _SCORED = ("human", "opponent_human", "system", "opponent_system")
 _BOTH_ORDERS = ("full", "symmetric")
+
+
+_UNFITTED = Note("debiasing_not_fitted", words="the debiasing cannot be fitted with one context")
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class Comparative(PairProbe):
         Metric("predicted_tie_rate", "pairs with equal scores", "share"),
     )
 
-    template: int = 1
+    template: Literal[1, 2] = 1
     strategy: SelectionStrategy = "full"
     budget: int | None = None
     rounds: int = 8
@@ -161,8 +164,6 @@ class Comparative(PairProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("template", self.template, (1, 2))
-        require_whole("rounds", self.rounds, 1)
         require_whole("folds", self.folds, 2)
         if self.budget is not None:
             require_whole("budget", self.budget, 2)
@@ -185,20 +186,16 @@ class Comparative(PairProbe):
         if trials is not None and self.strategy != "adaptive":
             return
         before = {} if trials is None else dict(iter(trials.groupby(["context_id", "attribute"], sort=False)))
-        means = dataset.human_means.to_dict()
-        for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
-            names, texts, systems = (rows[column].tolist() for column in ("candidate_id", "text", "system"))
-            context = (str(context_id), str(rows["context"].iloc[0]))
-            if len(names) < 2:
+        for (context_id, candidates), attribute in product(by_context(dataset).items(), attributes):
+            if len(candidates) < 2:
                 continue
-            for attribute in attributes:
-                score = means[attribute]
-                human = [float(score[context_id, name]) for name in names]
-                for i, j in self._pairs(context[0], attribute, names, before.get((context_id, attribute))).tolist():
-                    condition: dict[str, Scalar] = {"template": self.template, "strategy": self.strategy}
-                    condition |= zip(_SCORED, (human[i], human[j], systems[i], systems[j]), strict=True)
-                    pair = (names[i], texts[i]), (names[j], texts[j])
-                    yield from self.ask_pair(dataset, self.template, attribute, context, pair, condition, cue=self.cue)
+            names = [item.candidate_id for item in candidates]
+            for i, j in self._pairs(context_id, attribute, names, before.get((context_id, attribute))).tolist():
+                first, second = pair = candidates[i], candidates[j]
+                condition: dict[str, Scalar] = {"template": self.template, "strategy": self.strategy}
+                human = first.human[attribute], second.human[attribute]
+                condition |= zip(_SCORED, (*human, first.system, second.system), strict=True)
+                yield from self.ask_pair(dataset, self.template, attribute, pair, condition, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one cell, after debiasing."""
@@ -255,7 +252,7 @@ def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
     def explained() -> Estimate:
         computed = estimate()
         undefined = math.isnan(computed.estimate)
-        return computed.noted("the debiasing cannot be fitted with one context") if undefined else computed
+        return computed.noted(_UNFITTED) if undefined else computed
 
     return explained
 

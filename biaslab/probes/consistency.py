@@ -21,33 +21,18 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, ScoreAnswer, drawn_items, single_ratings
-from biaslab.probes._pairs import (
-    PairOrScoreProbe,
-    at_temperature,
-    comparing,
-    drawn_pairs,
-    has_degrees,
-    is_exact,
-    pair_trials,
-)
+from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.probe import Accepted, planted, scored
-from biaslab.probes.base.questions import (
-    draw_score,
-    protocol_column,
-    question_of,
-    random_number,
-    read_with,
-    settle,
-    settled,
-)
+from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, comparing, pair_trials
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
+from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_reply
+from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.reliability import Measurement, alpha_difference, estimate_alpha
 
-_NO_SAMPLE = "undefined: no readable score"
+_NO_SAMPLE = because("no_readable_score", "no readable score")
 _UNIT = ("candidate_id", "unit")
 
 
@@ -56,9 +41,9 @@ _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
 _SAMPLES = Comparison("samples of one request", ("level", "answer"))
 _OF_PAIRS = Comparison("verdicts on pairs")
 _PAIRS, _OF_A_PAIR = "pairs", ("pair_alpha", "order_alpha", "order_gap")
-_DEGREES = 'undefined: a single probability cannot represent ties or degrees; use answer="text"'
+_DEGREES = because("one_probability", 'a single probability cannot represent ties or degrees; use answer="text"')
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
-_HOTTER = 'undefined: samples were counted at temperature 1, not at another one; use answer="text"'
+_HOTTER = because("other_temperature", 'samples were counted at temperature 1, not at another one; use answer="text"')
 _MANY_CONTEXTS = 3000  # above this, ordinal alpha is too slow: its time is quadratic in the contexts
 
 
@@ -242,23 +227,22 @@ class Consistency(PairOrScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "pair", "score")
-            determined: dict[str, Any] = {"asks": (f"{protocol.form}s",)}
-            if protocol.form == "score":
-                determined |= {"scales": (protocol.scale.name,), "joint": False, "max_tokens": protocol.max_tokens}
-            settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
-        else:
+        if self.protocol is None:
             require_some_of("scales", self.scales, tuple(SCALES))
-        require_some_of("levels", self.levels, get_args(Measurement))
         require_whole("replicates", self.replicates, 2)
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
         _ = self._asking
 
+    def take_protocol(self) -> None:
+        """Adopt the protocol's settings, except for a temperature of 0, at which samples do not vary."""
+        temperature, joint = self.temperature, self.joint and self.protocol is None
+        super().take_protocol()
+        settle(self, {"temperature": self.temperature or temperature, "joint": joint})
+
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan all samples of each drawn pair in both orders."""
-        every = pair_trials(comparing(self), dataset, {"configuration": _PAIRS, "ratings": ""})
-        return filter(drawn_pairs(dataset, self.n_candidates, self.seed), every)
+        where = {"configuration": _PAIRS, "ratings": ""}
+        return pair_trials(comparing(self), dataset, where, self.n_candidates)
 
     @property
     def _asking(self) -> AnswerSettings:
@@ -309,12 +293,12 @@ class Consistency(PairOrScoreProbe):
         """Return the sampled score on its scale, or the probability that the first of a pair wins, and the status."""
         value, status = super().read(trial, reply)
         cooled = trial.opponent_id is not None and isinstance(trial.request, Choice) and reply.samples is None
-        return (float(at_temperature(value, self.temperature)), status) if cooled and 0 < value < 1 else (value, status)
+        return (float(at_temperature(value, self.temperature)) if cooled and 0 < value < 1 else value), status
 
     def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the sampled score on its scale, and the status."""
         if not isinstance(trial.request, Choice):
-            return read_with(self.protocol, trial, reply)
+            return read_reply(self.protocol, trial, reply)
         if reply.samples is not None:
             return self._counted(trial, reply)
         use = f"consistency, seed {self.seed}, sample {trial.replicate}"
@@ -331,11 +315,11 @@ class Consistency(PairOrScoreProbe):
 
     def measure_pairs(self, cell: Cell) -> Iterator[Part]:
         """Yield α between samples of a pair, between its two orders, and their difference."""
-        exact, trials = is_exact(cell.trials), in_two_orders(cell.trials)
+        exact, trials = comparisons.is_exact(cell.trials), in_two_orders(cell.trials)
         verdicts = Verdicts.of(trials, "order", ORDERS, exact, cell.named(_PAIRS))
         metrics: dict[str, Estimable] = {"label_mass": label_mass(cell.trials)}
         hotter = sample_count(cell.trials) and self.temperature != 1
-        why = _HOTTER if hotter else _DEGREES if exact and has_degrees(self.protocol) else ""
+        why = _HOTTER if hotter else _DEGREES if exact and comparisons.has_degrees(self.protocol) else None
         if why or cell.wants(*_OF_A_PAIR):
             alphas = [undefined(why)] * 3 if why else verdicts.alphas(cell.resampling)
             metrics |= zip(_OF_A_PAIR, alphas, strict=True)

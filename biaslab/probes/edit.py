@@ -7,33 +7,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Calibration, Figure, Metric
 from biaslab.core.requests import Compare, Completion, Request, Score
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Reply, Status, Trial
+from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
-from biaslab.measures.scoring.pointwise import AnswerSettings, drawn_items
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, by_configuration, paired, planted, scored
-from biaslab.probes.base.questions import PairProbe, ScoreProbe, draw_of, name_candidates, protocol_column, settle
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, drawn_items
+from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of, planted
+from biaslab.probes.base.questions import PairProbe, ScoreProbe, by_context, draw_of, name_candidates, protocol_column
+from biaslab.probes.base.recorded import Accepted, by_configuration, paired, scored
 from biaslab.prompts.edits import Placed, TextEdit as Change, available, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.attacks import Defence, defend, shield
 from biaslab.prompts.edits.base import PREFIX
-from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM, has_value, of_items, sum_by_context, usable, whole_blocks
-from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.estimate import Estimate, because, is_rounding, undefined
 from biaslab.stats.missing import completed
 from biaslab.stats.ratio import Ratio, RatioTest
 from biaslab.stats.resample import Resampling, cluster_statistic
@@ -43,6 +41,15 @@ UNEDITED, EDITED, NULL = VARIANTS = ("unedited", "edited", "null edit")
 
 #: A judge that reacts to any change is fair if the content adds nothing; so calibration plants a null-edit effect too.
 _MOVED = {"authority": 0.5, "null:authority": 0.5}
+
+
+_ONE_SIDED = because("one_sided_pairs", "no pair is won only when {one}, or none only when {other}; use more samples")
+_UNJUDGED = because("variant_not_judged", "no text was judged as {variant}")
+_UNREAD = because("no_readable_judgement", "no readable judgements as {variants}")
+_CONSTANT_HUMANS = because("human_scores_do_not_vary", "human scores do not vary within contexts")
+_ONE_CONTEXT = because("one_context", "one context only")
+_FEW_WORSE = because("few_worse_edited", "the worse candidate is edited in fewer than 2 contexts")
+_NO_SLOPE = because("slope_not_above_0", "the judge's scores are not shown to increase with the humans'")
 
 
 def _calibration(form: str, excess: float) -> Calibration:
@@ -126,9 +133,8 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
     trials = oriented(touched(cell))
     blocks = whole(cell, trials, "shown", _orders(*_CONTRAST), _GAP, loud=True)
     contrast = Contrast(cell, "variant", _CONTRAST, blocks)
-    metrics = _gains(trials, blocks, _CONTRAST, cell.resampling, 0.0)
-    metrics = cell.bounded(metrics, contrast.counts[1], lambda: {"win": _extremes(trials)})
-    yield contrast.part(_named(metrics, "{}_excess"))
+    metrics = _named(_gains(trials, blocks, _CONTRAST, cell.resampling, 0.0), "{}_excess")
+    yield contrast.part(metrics, extremes=lambda: {"win_excess": _extremes(trials)})
     yield from _effects_against_unedited(cell, trials)
     yield from _flips(cell, trials)
     for edited, part in _sides(blocks) if cell.wants("side_win_excess", "side_logit_excess") else ():
@@ -224,7 +230,7 @@ def _counted_logits(
     one, other = (judged[judged["variant"] == level].groupby(_STRATUM)[["wins", "losses"]].sum() for level in levels)
     both = one.join(other.add_suffix("_there"), how="inner")
     won, lost, there, lost_there = (both[name] for name in ("wins", "losses", "wins_there", "losses_there"))
-    missing = f"undefined: no pair is won only when {levels[0]}, or none only when {levels[1]}; use more samples"
+    missing = _ONE_SIDED.with_values(one=levels[0], other=levels[1])
     context = both.index.get_level_values(0)
     return common_log_odds(context, won, lost, there, lost_there, resampling, null, missing)
 
@@ -268,7 +274,7 @@ def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
     worse = below & (not _of_one_context(won[below]))
     for variant in VARIANTS:
         wins, losses = (_mean(blocks, _orders(variant))[worse] for blocks in (won, lost))
-        missing = won.attrs["why"] if won.empty else "undefined: the worse candidate is edited in fewer than 2 contexts"
+        missing = won.attrs["why"] if won.empty else _FEW_WORSE
         success = Ratio(won["context_id"][worse], wins, wins + losses, None, (0.0, 1.0), missing, "score")
         yield Part({"worse_wins": success}, _counted_as(won, won[worse]), {"variant": variant})
 
@@ -439,7 +445,7 @@ class Edit(PairProbe, ScoreProbe):
     forms: Sequence[PromptForm] = ("score", "pair")
     n_candidates: int | None = 2
     n_pairs: int | None = 2
-    template: int = 1
+    template: Literal[1, 2] = 1
     gap_bins: int = 3
     defences: Sequence[Defence] = (UNDEFENDED,)
     answer: Literal["distribution", "text", "verdict"] = field(  # type: ignore[assignment]
@@ -448,12 +454,6 @@ class Edit(PairProbe, ScoreProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("forms", self.forms, get_args(PromptForm))
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
-        require_whole("n_pairs", self.n_pairs, 1, optional=True)
-        require_one_of("template", self.template, (1, 2))
-        require_whole("gap_bins", self.gap_bins, 1)
-        require_some_of("defences", self.defences, get_args(Defence))
         names = [edit.name for edit in self.chosen]
         if not names or len(set(names)) < len(names) or any(name.startswith(PREFIX) for name in names):
             allowed = f"at least one, with different names that do not begin with {PREFIX!r}"
@@ -474,14 +474,11 @@ class Edit(PairProbe, ScoreProbe):
         return tuple(map(find_edit, _USUAL if self.edits is None else self.edits))
 
     def take_protocol(self) -> None:
-        """Ask only for the protocol's form."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.of_form(self.protocol, "pair", "score")
-        if set(self.defences) - {UNDEFENDED, *(["quoting"] if protocol.form == "pair" else [])}:
+        """Adopt the protocol's settings; it leaves no place for most defences."""
+        super().take_protocol()
+        possible = {UNDEFENDED, "quoting"} if self.forms == ("pair",) else {UNDEFENDED}
+        if self.protocol is not None and set(self.defences) - possible:
             raise InputError("defences", list(self.defences), "none with a protocol")
-        settle(self, {"protocol": protocol, "forms": (protocol.form,)})
-        (PairProbe if protocol.form == "pair" else ScoreProbe).take_protocol(self)
 
     @property
     def asking(self) -> AnswerSettings:
@@ -508,17 +505,13 @@ class Edit(PairProbe, ScoreProbe):
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each drawn item, and each drawn pair in both orders, unedited, edited and null-edited."""
-        attributes, human = dataset.require_attributes(self.attributes), dataset.human_means.to_dict()
+        attributes = dataset.require_attributes(self.attributes)
         for defence in self.defences:
             if "score" in self.forms:
                 yield from self._scores(dataset, attributes, defence)
             if "pair" in self.forms:
-                for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
-                    yield from self._pairs(dataset, attributes, human, defence, (str(context_id), rows))
-
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score, or the probability that the first of a pair wins, and the status."""
-        return (ScoreProbe if trial.opponent_id is None else PairProbe).read(self, trial, reply)
+                for candidates in by_context(dataset).values():
+                    yield from self._pairs(dataset, attributes, defence, candidates)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of one edit, from scores or pairs, with each defence, and the effect of defences."""
@@ -559,35 +552,27 @@ class Edit(PairProbe, ScoreProbe):
                         yield from asked.trials(self.asking, columns)
 
     def _pairs(
-        self,
-        dataset: Dataset,
-        attributes: Sequence[str],
-        human: Mapping[Any, Any],
-        defence: Defence,
-        of_context: tuple[str, pd.DataFrame],
+        self, dataset: Dataset, attributes: Sequence[str], defence: Defence, candidates: list[Item]
     ) -> Iterator[Trial]:
-        name, rows = of_context
-        texts = dict(zip(rows["candidate_id"], rows["text"], strict=True))
-        context, names = (name, str(rows["context"].iloc[0])), name_candidates(dataset.noun)
-        for (edited, other), edit in product(self._draw(name, list(texts)), self.chosen):
-            for variant, change, condition in _variants(edit.given(context[1]), texts[edited], names[0]):
+        names = name_candidates(dataset.noun)
+        for (edited, other), edit in product(self._draw(candidates), self.chosen):
+            for variant, change, condition in _variants(edit.given(edited.context), edited.text, names[0]):
                 for place, attribute in product((0, 1), attributes):
-                    shown = _behind(placed(change, texts[edited], names[place]), defence)
-                    sides = (edited, shown.text), (other, shield(texts[other], defence))
+                    shown = _behind(placed(change, edited.text, names[place]), defence)
+                    sides = replace(edited, text=shown.text), replace(other, text=shield(other.text, defence))
                     pair = sides if place == 0 else sides[::-1]
-                    score = human[attribute]
-                    gap = float(score[name, pair[0][0]] - score[name, pair[1][0]])
+                    gap = pair[0].human[attribute] - pair[1].human[attribute]
                     columns = {"form": "pair", "variant": variant, **condition, "edited_first": 1.0 - place}
                     columns |= {"defence": defence}
                     columns |= {"human_gap": gap, "human": None, "scale": None, "answer": self.answer}
                     of = [(shown.heading, shown.edit), ("", "")]
                     headings, edits = zip(*(of if place == 0 else of[::-1]), strict=True)
-                    asked = (dataset, self.template, attribute, context, pair, columns)
+                    asked = (dataset, self.template, attribute, pair, columns)
                     yield from self.ask_pair(*asked, headings, shown.note, edits if change else (), defence)
 
-    def _draw(self, context_id: str, candidates: list[str]) -> list[tuple[str, str]]:
+    def _draw(self, candidates: list[Item]) -> list[tuple[Item, Item]]:
         """Return the pairs of a context to compare, with the candidate to edit first."""
-        unordered, draw = list(combinations(candidates, 2)), draw_of(self.seed, context_id)
+        unordered, draw = list(combinations(candidates, 2)), draw_of(self.seed, candidates[0].context_id)
         turned = draw.integers(2, size=len(unordered))
         pairs = [pair[::-1] if turn else pair for pair, turn in zip(unordered, turned, strict=True)]
         if self.n_pairs is None or self.n_pairs >= len(pairs):
@@ -662,15 +647,15 @@ def whole(
     if lacking:
         columns = dict.fromkeys(ITEM, object) | dict.fromkeys((*keep, *levels), float)
         blank = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
-        unjudged = f"undefined: no text was judged as {lacking[0].partition(',')[0]}"
-        why = "undefined: the edit changes none of the texts" if trials.empty else unjudged
+        unjudged = _UNJUDGED.with_values(variant=lacking[0].partition(",")[0])
+        why = because("nothing_edited", "the edit changes none of the texts") if trials.empty else unjudged
         blank.attrs.update(n_trials=0, n_dropped=0, why=why)
         return blank
     with warnings.catch_warnings():
         if not loud:
             warnings.simplefilter("ignore", MissingDataWarning)
         blocks = cell.blocks(condition, levels, keep, trials)
-    blocks.attrs["why"] = f"undefined: no readable judgements as {' and '.join(levels)}"
+    blocks.attrs["why"] = _UNREAD.with_values(variants=" and ".join(levels))
     return blocks
 
 
@@ -700,7 +685,7 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
             variance = second / n - (first / n) ** 2
             return np.where(variance > _SAME, gained / n / np.sqrt(np.maximum(variance, 0.0)), np.nan)
 
-    missing = "undefined: the judge gives all texts the same score"
+    missing = because("constant_score", "the judge gives all texts the same score")
     return cluster_statistic(in_deviations, len(sums), resampling, 0.0, missing=missing, inference="t")
 
 
@@ -716,7 +701,7 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     """
     rated = blocks[blocks["human"].notna()]
     if rated.empty:
-        return undefined(blocks.attrs["why"] if blocks.empty else "undefined: no human scores")
+        return undefined(blocks.attrs["why"] if blocks.empty else because("no_human_scores", "no human scores"))
     centred = rated[["human", UNEDITED]] - rated.groupby("context_id")[["human", UNEDITED]].transform("mean")
     human, score = centred["human"].to_numpy(), centred[UNEDITED].to_numpy()
     columns = rated[EDITED] - rated[NULL], np.ones(len(rated)), human * score, human**2
@@ -724,8 +709,7 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     gain, n, cross, square = sums.sum(axis=0)
     clusters = len(sums)
     if is_rounding(square) or clusters < 2:
-        why = "human scores do not vary within contexts" if clusters > 1 else "one context only"
-        return undefined(f"undefined: {why}", clusters)
+        return undefined(_CONSTANT_HUMANS if clusters > 1 else _ONE_CONTEXT, clusters)
     excess, slope = gain / n, cross / square
     parts = np.column_stack(
         [
@@ -735,7 +719,7 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     )
     low, high = RatioTest(parts).interval(resampling.level) if slope > _SAME else (-np.inf, np.inf)
     if not np.isfinite([low, high]).all():
-        return undefined("undefined: the judge's scores are not shown to increase with the humans'", clusters)
+        return undefined(_NO_SLOPE, clusters)
     value = excess / slope
     error = float(np.std(parts[:, 0] - value * parts[:, 1], ddof=1)) / slope / np.sqrt(clusters)
     return Estimate(value, error, low, high, np.nan, np.nan, clusters, "Fieller over contexts")

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Figure, Metric
@@ -19,13 +18,11 @@ from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base import probe
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.pair_feature import PairFeatureProbe, add_perplexities
-from biaslab.probes.base.probe import Accepted, planted
+from biaslab.probes.base.comparisons import ordered_pairs
+from biaslab.probes.base.feature_probe import PairFeatureProbe, add_perplexities, kept_columns, with_missing_scores
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
 from biaslab.probes.base.questions import ScoreProbe
+from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
 from biaslab.stats.blocks import CELL, ITEM, usable
 from biaslab.stats.correlation import Level
 from biaslab.stats.frame import require_columns
@@ -204,7 +201,7 @@ class Familiarity(PairFeatureProbe):
             hue="scorer",
             col="attribute",
             log=True,
-            finding=widest_range,
+            headline=widest_range,
         ),
         Figure(
             "scores",
@@ -219,7 +216,9 @@ class Familiarity(PairFeatureProbe):
     )
 
     sources: bool = True
-    asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = "both"
+    asks: Literal["both", "likelihoods"] | Sequence[Literal["pairs", "scores"]] = field(  # type: ignore[assignment]
+        default="both", kw_only=True
+    )
     log_perplexity: Mapping[str, float] | None = field(default=None, repr=False)
     likelihood_judge: str = "given"
     level: Literal["context", "dataset"] = "context"
@@ -227,13 +226,9 @@ class Familiarity(PairFeatureProbe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.asks, str):
-            remedy = 'to compare texts, use asks=["pairs"]'
-            require_one_of("asks", self.asks, ("both", "likelihoods"), remedy)
-        else:
-            require_some_of("asks", self.asks, ("pairs", "scores"))
-        if any(value < 0 or math.isinf(value) for value in (self.log_perplexity or {}).values()):
-            raise InputError("log_perplexity", "a value", "finite numbers of at least 0, or NaN if a text has none")
+        for value in (self.log_perplexity or {}).values():
+            if value < 0 or math.isinf(value):
+                raise InputError("log_perplexity", value, "finite numbers of at least 0, or NaN if a text has none")
         if self.log_perplexity is not None and self.asks == "likelihoods":
             raise InputError("asks", self.asks, "both, because log_perplexity is given")
 
@@ -243,6 +238,13 @@ class Familiarity(PairFeatureProbe):
         if isinstance(self.asks, str):
             return ("scores",) if self.asks == "both" else ()
         return tuple(self.asks)
+
+    def take_protocol(self) -> None:
+        """Adopt the protocol's settings, and ask for no form but the protocol's."""
+        asks, forms = self.asks, set(self.forms)
+        super().take_protocol()
+        if forms <= set(self.forms):
+            settle(self, {"asks": asks})
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's scores, its likelihood and its source's, and all pairs."""
@@ -296,7 +298,7 @@ class Familiarity(PairFeatureProbe):
             if compared:
                 return
             remedy = "pass log_perplexities(trials, dataset) to a probe that asks for scores"
-            raise TrialsError("asked", sorted(set(asked)), "trials of scores", remedy)
+            raise TrialsError("asked", sorted(set(asked)), "score or pair, for the judgements to explain", remedy)
         trials = with_given(cell.trials)
         for text in GIVEN:
             wanted = cell.wants(*(metric.name for metric in self.metrics if _text_of(metric.name) == text))
@@ -311,12 +313,12 @@ class Familiarity(PairFeatureProbe):
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select scores of texts with log perplexities and human scores."""
-        scores, pairs = probe.rated(trials), probe.paired(trials)
+        scores, pairs = rated(trials), paired(trials)
         if "log_perplexity" not in scores:
             return self._accepted(scores.iloc[:0])
         read = scores[scores["log_perplexity"].notna()]
         known = pairs.reindex(columns=["log_perplexity", "opponent_log_perplexity", "human_gap"]).notna().all(axis=1)
-        both = [probe.by_configuration(read).assign(asked="score"), pairs[known].assign(asked="pair")]
+        both = [by_configuration(read).assign(asked="score"), pairs[known].assign(asked="pair")]
         return self._accepted(pd.concat(both))
 
     def _columns(self, item: Item, attribute: str, ratings: Mapping[str, Scalar]) -> dict[str, Scalar]:
@@ -330,9 +332,9 @@ class Familiarity(PairFeatureProbe):
             return {}
         for text, shown in self._texts(item).items():
             if shown not in self.log_perplexity:
-                place = f"without the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
+                which = f"log_perplexity of the {text} of context {item.context_id!r}, candidate {item.candidate_id!r}"
                 remedy = "collect Familiarity(asks='likelihoods') on this data set and use log_perplexities"
-                raise InputError("log_perplexity", place, "a number for every text", remedy)
+                raise InputError(which, None, "a number for every text", remedy)
         columns = {GIVEN[text]: self.log_perplexity[shown] for text, shown in self._texts(item).items()}
         return {**columns, READER: self.likelihood_judge}
 

@@ -10,7 +10,7 @@ from os import PathLike
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_sampling, require_some_of, require_whole
+from biaslab.core.checks import require_sampling
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Comparison, Figure, Metric
@@ -18,26 +18,12 @@ from biaslab.core.output import percent
 from biaslab.core.requests import EACH_ALONE, About, Completion, Rank, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
-from biaslab.measures.ranking.lists import (
-    LIST,
-    ListBlocks,
-    balanced_orders,
-    first_place_logit,
-    list_blocks,
-    mean_rank,
-    place_excess,
-    place_rate,
-    rank_consistency,
-    rank_consistency_resampled,
-    same_best,
-    same_best_resampled,
-    spearman_place_rank,
-)
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part
-from biaslab.probes.base.probe import Probe, planted
-from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of, settle, settled
+from biaslab.measures.ranking import lists
+from biaslab.measures.ranking.lists import LIST, ListBlocks, balanced_orders, list_blocks
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, planted, settle
+from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of
 from biaslab.prompts.protocols import Protocol, list_protocol
-from biaslab.stats.estimate import by_construction
+from biaslab.stats.estimate import because, by_construction
 from biaslab.stats.ratio import Ratio
 
 _RANKED = "direct ranking"
@@ -177,7 +163,7 @@ class ListPosition(Probe):
         LABEL_MASS,
     )
     figures = (
-        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", finding=place_called_best),
+        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", headline=place_called_best),
         Figure("same_best", ("same_best", "resampling_same_best"), by="attribute"),
     )
 
@@ -191,13 +177,10 @@ class ListPosition(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "list")
-            settle(self, {**settled(protocol), "ranks": protocol.places.ranks})
-        elif self.ranks and self.answer == "distribution":
+        if self.protocol is None and self.ranks and self.answer == "distribution":
             settle(self, {"answer": "text"})
-        require_whole("k", self.k, 2)
-        require_some_of("k", [self.k], range(2, _LONGEST + 1))
+        if not 2 <= self.k <= _LONGEST:
+            raise InputError("k", self.k, f"a whole number from 2 to {_LONGEST}")
         require_sampling(self.answer, self.replicates, self.temperature)
 
     @property
@@ -277,24 +260,24 @@ class ListPosition(Probe):
         counts = (blocks.n_trials, blocks.n_dropped)
         yield Part(self._metrics(cell, blocks), counts, {"place": np.nan})
         for place in range(blocks.k) if cell.everything else ():
-            by_place: dict[str, Estimable] = {"place_rate": place_rate(blocks, place)}
+            by_place: dict[str, Estimable] = {"place_rate": lists.place_rate(blocks, place)}
             if blocks.ranked:
-                by_place["mean_rank"] = mean_rank(blocks, place)
+                by_place["mean_rank"] = lists.mean_rank(blocks, place)
             yield Part(by_place, counts, {"place": place + 1})
 
     def _metrics(self, cell: Cell, blocks: ListBlocks) -> dict[str, Estimable]:
         metrics: dict[str, Estimable] = {
-            "first_place_excess": lambda: place_excess(blocks, 0, cell.resampling),
-            "last_place_excess": lambda: place_excess(blocks, -1, cell.resampling),
-            "first_place_logit": lambda: first_place_logit(blocks, cell.resampling),
-            "same_best": lambda: same_best(blocks),
-            "resampling_same_best": lambda: same_best_resampled(blocks),
+            "first_place_excess": lambda: lists.place_excess(blocks, 0, cell.resampling),
+            "last_place_excess": lambda: lists.place_excess(blocks, -1, cell.resampling),
+            "first_place_logit": lambda: lists.first_place_logit(blocks, cell.resampling),
+            "same_best": lambda: lists.same_best(blocks),
+            "resampling_same_best": lambda: lists.same_best_resampled(blocks),
             "label_mass": _label_mass(blocks),
         }
         if blocks.ranked:
-            metrics["place_rank_correlation"] = lambda: spearman_place_rank(blocks)
-            metrics["rank_consistency"] = lambda: rank_consistency(blocks)
-            metrics["resampling_rank_consistency"] = lambda: rank_consistency_resampled(blocks)
+            metrics["place_rank_correlation"] = lambda: lists.spearman_place_rank(blocks)
+            metrics["rank_consistency"] = lambda: lists.rank_consistency(blocks)
+            metrics["resampling_rank_consistency"] = lambda: lists.rank_consistency_resampled(blocks)
         if (cell.trials["template"] == EACH_ALONE).all() and len(blocks.context) and _is_free(blocks):
             n = len(set(blocks.context))
             words = f"each text is scored alone, so the order changes none of {len(blocks.context):,} lists"
@@ -319,4 +302,5 @@ def _is_free(blocks: ListBlocks) -> bool:
 def _label_mass(blocks: ListBlocks) -> Ratio:
     mass = blocks.label_mass.mean(axis=1)
     known = np.isfinite(mass)
-    return Ratio(blocks.context, np.nan_to_num(mass), known, bounds=(0.0, 1.0), missing="undefined: answers are text")
+    missing = because("text_answers", "answers are text")
+    return Ratio(blocks.context, np.nan_to_num(mass), known, bounds=(0.0, 1.0), missing=missing)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from biaslab import prompts
-from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, ends_begun
 from biaslab.core.metrics import Comparison, Figure, Metric
@@ -20,21 +20,13 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring import pointwise
-from biaslab.probes._pairs import (
-    ACCURACY,
-    FIRST_RATE,
-    ORDER_CONSISTENCY,
-    RESAMPLING,
-    PairOrScoreProbe,
-    drawn_pairs,
-    pair_trials,
-    reasoned,
-)
-from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, planted, scored
+from biaslab.probes.base import comparisons
+from biaslab.probes.base.comparisons import PairOrScoreProbe, pair_trials, reasoned
+from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, mean_of, planted
+from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.estimate import undefined
+from biaslab.stats.estimate import because, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.samples import sample_differences, sample_table, score_spread
 
@@ -46,17 +38,20 @@ _LINES, _JSON = (
     ('{"score":', '{"reasons": "'),
 )  # beginnings of answers: score first, reasons first
 REASONS: dict[prompts.Order, Reasons] = {"s": "none", "sr": "after", "rs": "before"}
-_NO_SCORE = "undefined: no reply contains a score"
+_NO_SCORE = because("no_readable_score", "no reply contains a score")
 _POINTS = 10  # number of scale values for `score_share`
 Wording = Literal["own", "printed"]
+
+
+_UNJUDGED = because("order_not_judged", "order {order} was not judged")
 
 
 def mean_by_order(estimates: pd.DataFrame) -> str | None:
     """Say what the mean score is alone, before and after reasons; None if one of them is missing."""
     means = estimates[estimates["metric"] == "mean_score"].groupby("order")["estimate"].mean()
     means = means.reindex(["s", "sr", "rs"])
-    finding = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
-    return finding if means.notna().all() else None
+    headline = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
+    return headline if means.notna().all() else None
 
 
 _PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
@@ -223,15 +218,15 @@ class OutputOrder(PairOrScoreProbe):
             form="pair",
         ),
         Metric("verdict_change", "verdicts that differ between two orders", "share", form="pair"),
-        RESAMPLING,
-        FIRST_RATE,
-        ACCURACY,
-        ORDER_CONSISTENCY,
+        comparisons.RESAMPLING,
+        comparisons.FIRST_RATE,
+        comparisons.ACCURACY,
+        comparisons.ORDER_CONSISTENCY,
     )
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by=("form", "order"), col="rules"),
-        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), finding=mean_by_order),
+        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), headline=mean_by_order),
         Figure("parse_failures", "parse_failure_rate", by="order", hue="form", col="rules"),
         Figure(
             "pairs",
@@ -256,9 +251,6 @@ class OutputOrder(PairOrScoreProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        require_some_of("forms", self.forms, get_args(prompts.SeverityForm))
-        require_some_of("orders", self.orders, get_args(prompts.Order))
-        require_some_of("rules", self.rules, (True, False))
         if not {"sr", "rs"} <= set(self.orders):
             raise InputError("orders", self.orders, "a list that contains sr and rs", "these are compared")
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
@@ -266,12 +258,11 @@ class OutputOrder(PairOrScoreProbe):
 
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan both orders of every pair, with the verdict alone, before and after reasons."""
-        among = drawn_pairs(dataset, self.n_candidates, self.seed)
         where: dict[str, Scalar] = {"form": _PAIRS, "rules": False}
         options = {"replicates": self.replicates, "temperature": self.temperature, "seed": self.seed}
         position = Position(self.attributes, templates=(1,), answer="text", **options)  # type: ignore[arg-type]
-        for trial in pair_trials(position, dataset, where):
-            for order in self.orders if among(trial) else ():
+        for trial in pair_trials(position, dataset, where, self.n_candidates):
+            for order in self.orders:
                 asked = replace(trial, condition={**trial.condition, "order": order})
                 yield reasoned(asked, dataset, REASONS[order], self.max_tokens)
 
@@ -368,12 +359,10 @@ def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
     """Return one shift, and the differences between samples of its two orders and of one request."""
     orders, where = SHIFTS[metric], {"order": "-".join(SHIFTS[metric])}
     if lacking := [order for order in orders if order not in set(cell.trials["order"])]:
-        nothing = undefined(f"undefined: order {lacking[0]} was not judged")
+        nothing = undefined(_UNJUDGED.with_values(order=lacking[0]))
         return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
-    contrast, missing = (
-        cell.contrast("order", orders, of=where["order"]),
-        "undefined: no item has a score in both orders",
-    )
+    contrast = cell.contrast("order", orders, of=where["order"])
+    missing = because("no_item_in_both_orders", "no item has a score in both orders")
     metrics: dict[str, Estimable] = {metric: contrast.shift((scale.low, scale.high), missing, "t")}
     if cell.wants(*_DIFFERENCES):
         metrics |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)

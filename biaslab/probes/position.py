@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, product
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.requests import EACH_ALONE, Compare
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, missing_data_bounds, note_missing_pairs
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, paired, planted
-from biaslab.probes.base.questions import PairProbe, draw
-from biaslab.stats.estimate import Estimate, by_construction
+from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
+from biaslab.probes.base.questions import PairProbe
+from biaslab.probes.base.recorded import Accepted, paired
+from biaslab.stats.estimate import Estimate, because, by_construction
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -150,50 +149,27 @@ class Position(PairProbe):
         Figure("first_position_logit", "first_position_logit", by="attribute", hue="template"),
     )
 
-    templates: Sequence[int] = (1, 2)
+    templates: Sequence[Literal[1, 2]] = (1, 2)
     n_pairs: int | None = None
     gap_bins: int = 4
     cue: str = field(default="", kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("templates", self.templates, (1, 2))
-        require_whole("n_pairs", self.n_pairs, 1, optional=True)
-        require_whole("gap_bins", self.gap_bins, 1)
-
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan every drawn pair in both orders, for each attribute, template and replicate."""
-        attributes = dataset.require_attributes(self.attributes)
-        means = dataset.human_means[list(attributes)].to_numpy(float)  # one row per candidate
-        prompted = self.protocol is None and self.answer != "verdict"
-        templates = self.templates if prompted else self.templates[:1]  # protocols and verdicts replace the templates
-        for context_id, rows in dataset.candidates.groupby("context_id", sort=False):
-            name, texts = str(context_id), dict(zip(rows["candidate_id"], rows["text"], strict=True))
-            context = (name, str(rows["context"].iloc[0]))
-            scores = [dict(zip(texts, column, strict=True)) for column in means[rows.index].T.tolist()]
-            drawn = draw(list(combinations(texts, 2)), self.n_pairs, self.seed, name)
-            both = [order for pair in drawn for order in (pair, pair[::-1])]
-            for (first, second), (attribute, score), template in product(
-                both, list(zip(attributes, scores, strict=True)), templates
-            ):
-                gap = score[first] - score[second]
-                pair = (first, texts[first]), (second, texts[second])
-                condition = {"template": template, "human_gap": gap}
-                yield from self.ask_pair(dataset, template, attribute, context, pair, condition, cue=self.cue)
+        return self.pairs(dataset, templates=self.templates, n_pairs=self.n_pairs, cue=self.cue)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics over all pairs and, if no metric was named, some by bins of the human gap."""
         blocks = pairs.both_orders(cell.trials, cell.what)
-        metrics, dropped = _metrics(blocks, self.resampling), blocks.attrs["n_dropped"]
+        metrics = _metrics(blocks, self.resampling)
         metrics["resampling_consistency"] = partial(_noise_floor, blocks, cell.trials)
         if (cell.trials["template"] == EACH_ALONE).all() and _is_free(blocks):
             checked = f"each text is scored alone, so swapping changes none of {len(blocks):,} verdicts"
             n = blocks["context_id"].nunique()
             metrics["first_position_rate"] = by_construction(0.5, n, checked)
             metrics["first_position_logit"] = by_construction(0.0, n, checked)
-        metrics = cell.bounded(metrics, dropped, partial(missing_data_bounds, cell.trials))
-        notes = note_missing_pairs(cell.trials) if dropped and not self.resampling.values_only else ()
-        yield Part(metrics, blocks, {"human_gap": np.nan}, notes)
+        missing = partial(missing_data_bounds, cell.trials), partial(note_missing_pairs, cell.trials)
+        yield cell.part(metrics, blocks, {"human_gap": np.nan}, *missing)
         for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)
             yield Part({name: binned[name] for name in _BY_GAP}, part, {"human_gap": gap})
@@ -255,9 +231,9 @@ def _noise_floor(blocks: pd.DataFrame, trials: pd.DataFrame) -> Ratio:
     p, samples = (blocks[[f"{name}_ij", f"{name}_ji"]].to_numpy(float) for name in ("p", "samples"))
     if np.isnan(samples).all() and not _is_exact(blocks):
         seen = pairs.replicate_agreement(trials)
-        missing = "undefined: only one replicate"
+        missing = because("one_replicate", "only one replicate")
         return Ratio(seen["context_id"], seen["agree"], seen["pairs"], bounds=(0.0, 1.0), missing=missing)
     with np.errstate(divide="ignore", invalid="ignore"):
         unbiased = np.where(samples > 1, samples / (samples - 1), np.where(np.isnan(samples), 1.0, np.nan))
     agree = (1 - 2 * p * (1 - p) * unbiased).mean(axis=1)
-    return mean_of(blocks, agree, None, (0.0, 1.0), "undefined: needs at least 2 samples per request (k=2)")
+    return mean_of(blocks, agree, None, (0.0, 1.0), because("one_sample", "needs at least 2 samples per request (k=2)"))

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal
 
-from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Metric
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
@@ -16,15 +15,14 @@ from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import ScoreAnswer
 from biaslab.measures.scoring.scorers import GEval, Rating
 from biaslab.probes.base.answers import Losses, parse_rate, token_count
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.probe import Probe, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
 from biaslab.stats.blocks import ITEM
-from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
+from biaslab.stats.correlation import estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"
-_LEVELS: tuple[Level, ...] = ("context", "dataset")
-_COEFFICIENTS: tuple[CorrelationMethod, ...] = ("spearman", "kendall")
+_LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
+_COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
 
 
 @dataclass(frozen=True)
@@ -143,8 +141,8 @@ class Recipe(Probe):
     against: Sequence[Rival] = ("rate_explain", "g_eval")
     scale: str = "1-10"
     rival_scale: str = "1-5"
-    levels: Sequence[Level] = _LEVELS
-    coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
+    levels: Sequence[Literal["context", "dataset"]] = _LEVELS
+    coefficients: Sequence[Literal["spearman", "kendall"]] = _COEFFICIENTS
     answer: ScoreAnswer = "distribution"
     samples: int = 10
     steps: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
@@ -153,9 +151,6 @@ class Recipe(Probe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        require_some_of("against", self.against, get_args(Rival))
-        require_some_of("levels", self.levels, _LEVELS)
-        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
         _ = self._scorers
 
     @cached_property

@@ -11,24 +11,27 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_some_of, require_whole
+from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import AnswerSettings, ScoreAnswer, drawn_items, single_ratings
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass
-from biaslab.probes.base.probe import Accepted, Probe, by_configuration, planted, scored
-from biaslab.probes.base.questions import protocol_column, question_of, read_with, settle, settled
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted, settle
+from biaslab.probes.base.questions import protocol_column, question_of, read_reply
+from biaslab.probes.base.recorded import Accepted, by_configuration, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights
-from biaslab.stats.estimate import undefined
+from biaslab.stats.estimate import because, undefined
 from biaslab.stats.resample import Resampling
 from biaslab.stats.samples import Agreement
 
-_COUNTED = "undefined: cannot be computed from {} samples at temperature 1; use a judge that gives distributions"
+_COUNTED = because(
+    "counted_samples",
+    "cannot be computed from {samples} samples at temperature 1; use a judge that gives distributions",
+)
 _ALIKE = Comparison("scores on one scale", ("scale", "answer"))
 _SMOOTH = 0.03  # maximum distance from 1 of Whipple's index for smooth distributions; see `biaslab.stats.distribution`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
@@ -161,15 +164,15 @@ class ScoreDistribution(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "score")
-            determined = {"scales": (protocol.scale.name,), "max_tokens": protocol.max_tokens}
-            settle(self, {**settled(protocol), **determined, "temperature": protocol.temperature or self.temperature})
-        else:
+        if self.protocol is None:
             require_some_of("scales", self.scales, tuple(SCALES))
-        require_whole("samples", self.samples, 1)
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
         _ = self._asking
+
+    def take_protocol(self) -> None:
+        """Adopt the protocol's settings, except for a temperature of 0, at which samples do not vary."""
+        temperature = self.temperature
+        super().take_protocol()
+        settle(self, {"temperature": self.temperature or temperature})
 
     @property
     def _asking(self) -> AnswerSettings:
@@ -194,7 +197,7 @@ class ScoreDistribution(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the probability of the trial's label or, for text, the score, and the status."""
-        return read_with(self.protocol, trial, reply)
+        return read_reply(self.protocol, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each scale and kind of answer, then those of single human ratings."""
@@ -236,7 +239,7 @@ class ScoreDistribution(Probe):
                     kind, {}
                 )
         if answers.counted and answers.samples is not None:
-            why = undefined(_COUNTED.format(len(answers.samples)))
+            why = undefined(_COUNTED.with_values(samples=len(answers.samples)))
             by_decoding |= {
                 kind: dict.fromkeys(("agreement", "agreement_gain"), why) for kind in ("greedy", "expected")
             }

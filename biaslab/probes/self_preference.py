@@ -11,37 +11,34 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.checks import require_one_of
+from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.feature_probe import kept_columns, width_of, with_missing_scores
-from biaslab.probes.base.pair_feature import (
-    PairFeatureProbe,
-    add_perplexities,
-    column_or_blank,
-    is_recorded,
-    seen_from,
-    win_excess,
-)
-from biaslab.probes.base.probe import Accepted, paired, planted, scored
+from biaslab.probes.base import feature_probe
+from biaslab.probes.base.comparisons import ordered_pairs
+from biaslab.probes.base.feature_probe import PairFeatureProbe, add_perplexities, kept_columns, with_missing_scores
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe
+from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.stats.blocks import each_cell, has_value, usable
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.missing import note_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
 _WAYS = ("template", "configuration", "scale")
 _LIKELIHOOD = "likelihood"
-_NAMELESS = "undefined: no candidate has a system"
+_NAMELESS = because("no_system", "no candidate has a system")
 _UNNAMED = "not tested: own is not set, so each system is treated as the judge's own in turn"
 _SYSTEMS = ("own", "another", "a third")
+
+
+_UNCOMPARED = because("no_comparison_with_others", "no text of {system} compared with another's")
 
 
 @dataclass(frozen=True)
@@ -187,21 +184,14 @@ class SelfPreference(PairFeatureProbe):
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     perplexity: bool = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("asks", self.asks, ("pairs", "scores"))
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """Forms to ask for."""
-        return tuple(self.asks)
-
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the pairs of an own text and another's in both orders, and each text's score."""
         systems = [name for name in dict.fromkeys(dataset.candidates["system"]) if name]
         if self.own is not None:
-            remedy = "" if systems else "name who wrote each text in the column system"
-            require_one_of("own", self.own, systems or ["nobody: no candidate has a system"], remedy)
+            if not systems:
+                allowed = "None, because no candidate has a system"
+                raise InputError("own", self.own, allowed, "name who wrote each text in the column system")
+            require_one_of("own", self.own, systems)
         if "pairs" in self.asks:
             yield from ordered_pairs(self, dataset, self._columns, self._is_planned)
         for question, ratings in self._rated_questions(dataset) if "scores" in self.asks else ():
@@ -229,11 +219,11 @@ class SelfPreference(PairFeatureProbe):
         """Yield the metrics of each form and own system."""
         columns = (*_WAYS, "own")
         trials = add_perplexities(cell.trials, _LIKELIHOOD)
-        trials = trials.assign(**{name: column_or_blank(trials, name) for name in columns})
+        trials = trials.assign(**{name: feature_probe.column_or_blank(trials, name) for name in columns})
         for values, part in each_cell(trials, columns):
             where = dict(zip(columns, values, strict=True))
             own_cell, own = replace(cell, trials=part), str(where["own"])
-            are_pairs = bool((column_or_blank(part, "opponent_id") != "").any())
+            are_pairs = bool((feature_probe.column_or_blank(part, "opponent_id") != "").any())
             systems = [own] if own else systems_of(part)
             for system in systems:
                 at = {**where, "own": system, "adjusted": "", "system": ""}
@@ -257,15 +247,15 @@ class SelfPreference(PairFeatureProbe):
         """Yield the metrics of pairs for one system."""
         judged, resampling = seen_from_own(cell.trials, at["own"]), cell.resampling
         if judged.empty:
-            nothing = undefined(f"undefined: no text of {at['own']} compared with another's")
+            nothing = undefined(_UNCOMPARED.with_values(system=str(at["own"])))
             yield Part({"self_preference_logit": nothing}, (0, 0), at)
             return
-        recorded, rated = is_recorded(judged), judged[judged["gap"].notna()]
+        recorded, rated = feature_probe.is_recorded(judged), judged[judged["gap"].notna()]
         if len(rated) or not recorded:
             adjusted = _adjustments(rated, "log_perplexity_here")
             each = [({**at, "adjusted": named}, [*terms, "own"]) for named, terms in adjusted]
             yield from self._at_equal_quality(cell, "self_preference_logit", rated, each)
-            yield Part({"own_win_excess": partial(win_excess, rated)}, rated, at)
+            yield Part({"own_win_excess": partial(feature_probe.win_excess, rated)}, rated, at)
         mass = {} if recorded else {"label_mass": label_mass(judged)}
         yield Part({"own_win_rate": partial(win_rate, judged, resampling), **mass}, judged, at)
         others = list(dict.fromkeys(judged["other"]))
@@ -276,7 +266,7 @@ class SelfPreference(PairFeatureProbe):
 
     def _of_scores(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of scores for one system."""
-        scores, own, recorded = cell.trials, cell.trials["system"] == at["own"], is_recorded(cell.trials)
+        scores, own, recorded = cell.trials, cell.trials["system"] == at["own"], feature_probe.is_recorded(cell.trials)
         if cell.wants("self_preference_shift") and (scores["human"].notna().any() or not recorded):
             columns = ("human", "system", "log_perplexity", *kept_columns(scores))
             keep = [name for name in columns if name in scores]
@@ -288,7 +278,7 @@ class SelfPreference(PairFeatureProbe):
                 shift = self._slope(rated, covariates=covariates, planned=planned)
                 yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted}, notes)
         mass = {} if recorded else {"label_mass": label_mass(scores)}
-        width = width_of(at["scale"])
+        width = feature_probe.width_of(at["scale"])
         gap = {"own_score_gap": partial(score_gap, scores, own, width, cell.resampling)} if at["scale"] else {}
         yield Part({**gap, **mass}, scores, at)
 
@@ -321,12 +311,12 @@ def seen_from_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        As from `biaslab.probes.base.pair_feature.seen_from`, with ``other``, the other system.
+        As from `biaslab.probes.base.feature_probe.seen_from`, with ``other``, the other system.
     """
     ahead = trials["system"] == own
     judged = trials[ahead != (trials["opponent_system"] == own)]
     first = ahead[judged.index]
-    seen = seen_from(judged, first)
+    seen = feature_probe.seen_from(judged, first)
     return seen.assign(other=judged["opponent_system"].where(first, judged["system"]), own_here=1.0, own_there=0.0)
 
 
@@ -354,7 +344,7 @@ def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Re
     read = usable(scores)
     sides = {side: part.groupby("context_id")["value"].mean() for side, part in read.groupby(own[read.index])}
     if len(sides) < 2:
-        return undefined("undefined: no context with scores of own texts and of others")
+        return undefined(because("no_own_and_other_texts", "no context with scores of own texts and of others"))
     gap = (sides[True] - sides[False]).dropna()
     ratio = Ratio(gap.index, gap, np.ones(len(gap)), bounds=(-width, width) if np.isfinite(width) else None)
     estimate = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))

@@ -6,30 +6,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
+from typing import Literal
 
-from biaslab.core.checks import require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.requests import Request
-from biaslab.core.scales import Scale, find_scale, scale_named
+from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Reply, Status, Trial
+from biaslab.core.trials import Trial
 from biaslab.measures.scoring.pointwise import items
-from biaslab.probes._pairs import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
 from biaslab.probes.base.answers import Losses
-from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import planted
-from biaslab.probes.base.questions import ScoreProbe, protocol_column, read_with, require_source_slot, settle_form
+from biaslab.probes.base.comparisons import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
+from biaslab.probes.base.probe import Cell, Estimable, Part, mean_of, planted
+from biaslab.probes.base.questions import ScoreProbe, protocol_column, require_source_slot
 from biaslab.prompts.protocols import Protocol
-from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
+from biaslab.stats.correlation import estimate_correlation
+from biaslab.stats.estimate import because
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.samples import sample_differences
 
 _SOURCES: tuple[str, str] = ("with", "without")
-_LEVELS: tuple[Level, ...] = ("context", "dataset")
-_COEFFICIENTS: tuple[CorrelationMethod, ...] = ("spearman", "kendall")
-_MISSING = "undefined: no item has a score with and without the source"
+_LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
+_COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
+_MISSING = because("no_item_both_ways", "no item has a score with and without the source")
 
 
 @dataclass(frozen=True)
@@ -182,22 +182,8 @@ class Source(PairOrScoreProbe, ScoreProbe):
     protocol_forms = ("pair", "score")
 
     scale: str = field(default="1-10", kw_only=True)
-    levels: Sequence[Level] = _LEVELS
-    coefficients: Sequence[CorrelationMethod] = _COEFFICIENTS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("levels", self.levels, _LEVELS)
-        require_some_of("coefficients", self.coefficients, _COEFFICIENTS)
-
-    def take_protocol(self) -> None:
-        """Ask only for the protocol's form."""
-        if self.protocol is not None:
-            settle_form(self, self.asks, super().take_protocol)
-
-    @property
-    def _scale(self) -> Scale:
-        return find_scale(self.scale) if "scores" not in self.asks else super()._scale
+    levels: Sequence[Literal["context", "dataset"]] = _LEVELS
+    coefficients: Sequence[Literal["spearman", "kendall"]] = _COEFFICIENTS
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each item, and each pair, with and without its source.
@@ -235,10 +221,6 @@ class Source(PairOrScoreProbe, ScoreProbe):
             strict=True,
         )
         yield from chain.from_iterable(both)
-
-    def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score in the reply, and its status."""
-        return read_with(self.protocol, trial, reply)
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: two texts instead of label probabilities, because one does not show its noise."""
@@ -278,7 +260,7 @@ class Source(PairOrScoreProbe, ScoreProbe):
 
 def _sample_differences(cell: Cell) -> dict[str, Estimable]:
     """Return mean absolute differences between samples with and without the source, and within a request."""
-    nothing = Ratio([], [], [], missing="undefined: answers are distributions, not samples")
+    nothing = Ratio([], [], [], missing=because("distributions", "answers are distributions, not samples"))
     both = (nothing, nothing)
     if cell.where["answer"] == "text" and cell.wants("sample_difference", "resampling_difference"):
         both = sample_differences(cell.trials, "source", _SOURCES)

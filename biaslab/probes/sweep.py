@@ -13,41 +13,24 @@ import pandas as pd
 
 from biaslab import prompts
 from biaslab.core.arrays import Bools
-from biaslab.core.checks import require_one_of, require_some_of, require_whole
-from biaslab.core.errors import InputError
+from biaslab.core.checks import require_whole
 from biaslab.core.metrics import Calibration, Comparison, Figure, Metric
 from biaslab.core.requests import Choice, Completion, Message, as_messages
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import ORDERS, Verdicts, in_two_orders, is_pair
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Item,
-    Question,
-    ScoreAnswer,
-    about_scores,
-    drawn_items,
-    read_score,
-)
-from biaslab.probes._pairs import (
-    ACCURACY,
-    FIRST_RATE,
-    ORDER_CONSISTENCY,
-    PairOrScoreProbe,
-    at_temperature,
-    drawn_pairs,
-    pair_trials,
-    reasoned,
-)
+from biaslab.measures.scoring import pointwise
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, ScoreAnswer
+from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import planted
+from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, pair_trials, reasoned
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined
 from biaslab.stats.blocks import ITEM, has_value
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.ratio import Ratio
 
 #: Columns of trials that identify an answer, and the column of its step: 1 or 2.
@@ -63,7 +46,7 @@ _SHIFTS = {
     "cot": ("cot_accuracy_shift", "cot_first_shift"),
     "at": ("temperature_accuracy_shift", "temperature_first_shift"),
 }
-_NOT_ASKED = "undefined: one of the two settings was not asked"
+_NOT_ASKED = because("setting_not_asked", "one of the two settings was not asked")
 
 
 _TEXT: dict[str, Any] = {"scale": "1-100", "answer": "text"}
@@ -261,7 +244,7 @@ class Sweep(PairOrScoreProbe):
         ),
         Metric("cot_first_shift", "P(A) with reasons minus without", "share", null=0.0, form="pair"),
         Metric("temperature_first_shift", "P(A), highest minus lowest temperature", "share", null=0.0, form="pair"),
-        *(replace(metric, comparison=_VERDICTS) for metric in (ACCURACY, FIRST_RATE, ORDER_CONSISTENCY)),
+        *(replace(metric, comparison=_VERDICTS) for metric in comparisons.RATES),
     )
     figures = (
         Figure("agreement", "agreement", x="temperature", hue="cot", col="attribute"),
@@ -287,14 +270,8 @@ class Sweep(PairOrScoreProbe):
     def __post_init__(self) -> None:
         super().__post_init__()
         find_scale(self.scale)
-        temperatures = self.temperatures
-        if isinstance(temperatures, str) or not temperatures or len(set(temperatures)) < len(temperatures):
-            raise InputError("temperatures", temperatures, "a list of different numbers")
-        require_some_of("cot", self.cot, (False, True))
-        require_whole("samples", self.samples, 1)
         require_whole("n_candidates", self.n_candidates, 2 if "pairs" in self.asks else 1, optional=True)
-        require_one_of("answer", self.answer, ("distribution", "text"))
-        for temperature in temperatures:
+        for temperature in self.temperatures:
             self._asking(temperature, True)
 
     def design(self, dataset: Dataset, trials: pd.DataFrame | None = None) -> Iterator[Trial]:
@@ -325,13 +302,10 @@ class Sweep(PairOrScoreProbe):
         self, dataset: Dataset, cot: Sequence[bool], temperatures: Sequence[float], exact: bool
     ) -> Iterator[Trial]:
         """Plan texts at the temperatures; if ``exact``, label probabilities instead of texts without reasons."""
-        among = drawn_pairs(dataset, self.n_candidates, self.seed)
-        texts, labels = (
-            pair_trials(Position(self.attributes, templates=(1,), answer=answer, seed=self.seed), dataset, {})
-            for answer in ("text", "distribution")
-        )
-        for text, label in zip(texts, labels, strict=True):
-            for reasons in cot if among(text) else ():
+        position = Position(self.attributes, templates=(1,), seed=self.seed)
+        asks = replace(position, answer="text"), position
+        for text, label in zip(*(pair_trials(each, dataset, {}, self.n_candidates) for each in asks), strict=True):
+            for reasons in cot:
                 where: dict[str, Scalar] = {"cot": COT if reasons else PLAIN, "temperature": _NONE, "label": _NONE}
                 if exact and not reasons:
                     yield replace(label, condition={**label.condition, **where})
@@ -339,7 +313,7 @@ class Sweep(PairOrScoreProbe):
                 asked = replace(text, condition={**text.condition, **where})
                 asked = reasoned(asked, dataset, "before", self.max_tokens) if reasons else asked
                 for temperature, replicate in self._samples(temperatures):
-                    request = replace(asked.request, temperature=temperature, replicate=replicate)  # type: ignore[arg-type]
+                    request = replace(asked.request, temperature=temperature, replicate=replicate)
                     at = {**asked.condition, "temperature": temperature}
                     yield replace(asked, request=request, condition=at, replicate=replicate)
 
@@ -354,7 +328,7 @@ class Sweep(PairOrScoreProbe):
     ) -> Iterator[Trial]:
         """Plan scores as in `_pairs`."""
         attributes = dataset.require_attributes(self.attributes)
-        for item in drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
+        for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed) if temperatures else ():
             for attribute, reasons in product(attributes, cot):
                 as_labels = exact and not reasons
                 yield from self._score(dataset, item, attribute, reasons, () if as_labels else temperatures)
@@ -374,7 +348,7 @@ class Sweep(PairOrScoreProbe):
         if waiting.empty:
             return
         as_text = self.answer == "text" or sample_count(trials[trials["cot"] == PLAIN]) > 0
-        drawn = drawn_items(dataset, self.n_candidates, self.seed)
+        drawn = pointwise.drawn_items(dataset, self.n_candidates, self.seed)
         by_item = {(item.context_id, item.candidate_id): item for item in drawn}
         for row in waiting.itertuples():
             item = by_item.get((row.context_id, row.candidate_id))  # type: ignore[arg-type]
@@ -424,7 +398,7 @@ class Sweep(PairOrScoreProbe):
             temperature = float(trial.condition["temperature"])  # type: ignore[arg-type]
             use = f"sweep, seed {self.seed}, temperature {temperature:g}, sample {trial.replicate}"
             return draw_score(trial, reply, temperature, use)
-        return read_score(trial, reply)
+        return pointwise.read_score(trial, reply)
 
     def measure_pairs(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each setting, then the effects of reasons and of temperature."""
@@ -513,7 +487,7 @@ class Sweep(PairOrScoreProbe):
         n = min(sizes, default=self.samples)
         at = {**setting, "samples": float(n)}
         if one is None or two is None:
-            return Part({metric: undefined("undefined: one of the two settings was not asked")}, (0, 0), at)
+            return Part({metric: undefined(_NOT_ASKED)}, (0, 0), at)
         both = one.index if one.index.equals(two.index) else one.index.intersection(two.index)
         whole = [answers.only(both) for answers in (one, two)]
         entering = sum(answers.entering for answers in whole)
@@ -545,7 +519,7 @@ def _ask_again(question: Question, reply: str) -> Question:
         Message("assistant", reply),
         Message("user", prompts.render("rate_again", attribute=attribute, scale=scale)),
     ]
-    about = about_scores(item, [attribute], scale, reasons="before")
+    about = pointwise.about_scores(item, [attribute], scale, reasons="before")
     return Question(item, attribute, turns, scale, about)
 
 

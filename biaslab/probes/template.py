@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import combinations, groupby, islice, product
+from itertools import combinations, islice, product
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from biaslab import prompts
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Figure, Metric
 from biaslab.core.requests import About, Choice, Completion, Message, Request
@@ -24,21 +23,20 @@ from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
-from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores, items
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import Accepted, paired, planted, scored
-from biaslab.probes.base.questions import ScoreProbe, draw, draw_of, protocol_question, read_pair, read_with, settle
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores
+from biaslab.probes.base import questions
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of, planted, settle
+from biaslab.probes.base.questions import ScoreProbe, both_orders, by_context, draw, draw_of
+from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants
 from biaslab.stats.blocks import CELL, ITEM, number_items, usable
 from biaslab.stats.correlation import estimate_correlation
-from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import Crossed, Fit, estimate_alpha, fit_components, spread_of_means
 from biaslab.stats.resample import Resampling, cluster_statistic, over_clusters
-
-_MISSING = "undefined: no item has a value under {} and under {}"
 
 
 @dataclass(frozen=True)
@@ -187,7 +185,6 @@ class Template(ScoreProbe):
         if self.protocols:
             settle(self, settled_by(self.protocols))
         super().__post_init__()
-        require_whole("n_items", self.n_items, 1, optional=True)
         _ = self.variants
 
     @property
@@ -208,43 +205,29 @@ class Template(ScoreProbe):
         if self.protocols:
             yield from self._with_protocols(dataset, attributes)
             return
-        by_context = {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
-        chats = [Chats(dataset, by_context, name, find_scale(self.scale), self.seed) for name in attributes]
-        for context_id, chat in product(by_context, chats):
+        contexts = by_context(dataset)
+        chats = [Chats(dataset, contexts, name, find_scale(self.scale), self.seed) for name in attributes]
+        for context_id, chat in product(contexts, chats):
             lends = self.factors is not None or chat.lends
             asked = [each for each in self.variants if lends or not each.shots]
             yield from chat.trials(context_id, self.form, asked, self.asking, self.n_items)
 
     def _with_protocols(self, dataset: Dataset, attributes: Sequence[str]) -> Iterator[Trial]:
         """Plan each drawn item, or pair in both orders, under each protocol."""
+        where: dict[str, Scalar] = {"form": self.form, "factor": "protocol"}
         options: dict[str, Any] = {"replicates": self.replicates, "seed": self.seed, "answer": self.answer}
-        of_pairs = self.form == "pair"
-        positions = {
-            name: Position(attributes, protocol=each, **options) for name, each in self._own.items() if of_pairs
-        }
-        for context_id, group in groupby(items(dataset), key=lambda item: item.context_id):
-            candidates, ways = list(group), product(attributes, self._own.values())
-            if not of_pairs:
-                chosen = draw(candidates, self.n_items, self.seed, context_id)
-                for (attribute, protocol), item in product(ways, chosen):
-                    asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
-                    where = {"form": "score", "template": protocol.id, "factor": "protocol"}
-                    question = protocol_question(protocol, dataset, item, attribute, attributes)
-                    yield from question.trials(asking, {**where, "words": count_words(item.text)})
+        for protocol in self._own.values():
+            if self.form == "pair":
+                position = Position(attributes, protocol=protocol, **options)
+                asked = where | {"answer": position.answer}
+                yield from position.pairs(dataset, lambda *_, asked=asked: asked, n_pairs=self.n_items)
                 continue
-            drawn = draw(list(combinations(candidates, 2)), self.n_items, self.seed, context_id)
-            for (attribute, protocol), pair in product(ways, drawn):
-                asks = positions[protocol.id]
-                for first, second in (pair, pair[::-1]):
-                    gap = first.human[attribute] - second.human[attribute]
-                    condition: dict[str, Scalar] = {
-                        "form": "pair",
-                        "factor": "protocol",
-                        "answer": asks.answer,
-                        "human_gap": gap,
-                    }
-                    shown = (first.candidate_id, first.text), (second.candidate_id, second.text)
-                    yield from asks.ask_pair(dataset, 1, attribute, (context_id, first.context), shown, condition)
+            asking = replace(self.asking, temperature=protocol.temperature, max_tokens=protocol.max_tokens)
+            for context_id, candidates in by_context(dataset).items():
+                for attribute, item in product(attributes, draw(candidates, self.n_items, self.seed, context_id)):
+                    question = questions.protocol_question(protocol, dataset, item, attribute, attributes)
+                    named = {**where, "template": protocol.id, "words": count_words(item.text)}
+                    yield from question.trials(asking, named)
 
     @cached_property
     def _own(self) -> dict[str, Protocol]:
@@ -253,7 +236,7 @@ class Template(ScoreProbe):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
         own = self._own.get(str(trial.condition["template"]))
-        return read_with(own, trial, reply) if trial.opponent_id is None else read_pair(trial, reply, own)
+        return questions.read_reply(own, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the shift of each variant, the variance components, and how often verdicts flip."""
@@ -277,7 +260,7 @@ class Template(ScoreProbe):
         both = (name, base)
         contrast = Contrast(cell, "template", both, cell.blocks("template", both, keep=(), of=name))
         metrics: Mapping[str, Estimable] = {
-            "template_shift": contrast.shift(_range(cell), _MISSING.format(*both), "t", clipped=False),
+            "template_shift": contrast.shift(_range(cell), _missing(both), "t", clipped=False),
             "template_agreement": partial(estimate_correlation, contrast.judged, *both, cell.resampling, self.level),
         }
         return contrast.part(metrics, {"template": name, "factor": factor})
@@ -305,7 +288,7 @@ class Template(ScoreProbe):
         both = drawn["up"], drawn["down"]
         if cell.wants("carry_over") and set(both) <= set(cell.trials["template"]):
             blocks = cell.blocks("template", both, keep=(), of="earlier verdicts")
-            pull = mean_of(blocks, blocks[both[0]] - blocks[both[1]], 0.0, None, _MISSING.format(*both), "t")
+            pull = mean_of(blocks, blocks[both[0]] - blocks[both[1]], 0.0, None, _missing(both), "t")
             yield Part({"carry_over": pull}, blocks, {"factor": "shots"})
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
@@ -328,6 +311,11 @@ def _alike_in_order(judged: pd.DataFrame) -> pd.DataFrame:
     return judged[known | ~known.groupby([judged[name] for name in CELL]).transform("any")]
 
 
+def _missing(both: tuple[str, str]) -> Note:
+    reason = because("no_item_both_ways", "no item has a value under {one} and under {other}")
+    return reason.with_values(one=both[0], other=both[1])
+
+
 def _range(cell: Cell) -> tuple[float, float]:
     """Return the lowest and highest possible value."""
     scale = None if cell.where["form"] == "pair" else scale_named(str(cell.trials["scale"].iloc[0]))
@@ -340,7 +328,8 @@ OF_PAIRS = ("pair", "order", "pair × order", "order × template", "pair × temp
 #: Components that depend on the prompt.
 OF_PROMPTS = frozenset({"template", "item × template", "order × template", "pair × template"})
 _GROUPS = 20  # groups of contexts to leave out together when a mixed model is refitted
-_UNKNOWN = "undefined: sampling noise needs at least two texts per request (replicates=2)"
+_UNKNOWN = because("one_sample", "sampling noise needs at least two texts per request (replicates=2)")
+_ONE_ITEM = because("one_item_per_context", "one item per context, so item variance is part of context")
 _MERGED = "resampling noise cannot be separated and is part of {crossing} × template"
 
 
@@ -402,7 +391,7 @@ class Shares:
         if self.crossed.why_undefined:
             return undefined(self.crossed.why_undefined, len(self.names))
         if wanted == ["item"] and np.bincount(self.crossed.context).max() == 1:
-            return undefined("undefined: one item per context, so item variance is part of context", len(self.names))
+            return undefined(_ONE_ITEM, len(self.names))
         unknown = self.sampled and math.isnan(self._parts(np.ones((1, len(self.names))))["resampling"][0])
         if wanted == ["resampling"] and (unknown or not self.sampled):
             return undefined(_UNKNOWN, len(self.names)) if unknown else self._nothing()
@@ -414,7 +403,7 @@ class Shares:
                 return np.asarray(sum(parts[name] for name in wanted) / total)
 
         grouped, n = over_clusters(statistic, self.names, self._groups(resampling))
-        why = "undefined: no variance, or the mixed model does not converge"
+        why = because("no_variance", "no variance, or the mixed model does not converge")
         share = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
         merged = _MERGED.format(crossing="pair" if self.pairs else "item")
         return _within_bounds(share, len(self.names), merged if unknown else "")
@@ -578,7 +567,7 @@ def _flips_between_templates(verdicts: pd.DataFrame, base: str, name: str, where
 def _complement(same: Ratio) -> Ratio:
     """Turn an agreement rate into a rate of change."""
     numerator = np.asarray(same.denominator, float) - np.asarray(same.numerator, float)
-    return replace(same, numerator=numerator, missing="undefined: no verdict with a counterpart")
+    return replace(same, numerator=numerator, missing=because("no_counterpart", "no verdict with a counterpart"))
 
 
 #: Number of first contexts from which examples are taken, so that adding contexts does not change prompts.
@@ -633,27 +622,6 @@ class Chats:
         about = replace(about_scores(item, [self.attribute], self.scale, previous=previous), template=variant.name)
         return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
 
-    def compare(
-        self, first: Item, second: Item, variant: Variant, asking: AnswerSettings
-    ) -> Iterator[tuple[Request, int]]:
-        """Yield the requests that compare two items, each with its replicate number."""
-        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
-        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
-        about = About(
-            first.context_id,
-            (first.candidate_id, second.candidate_id),
-            (first.text, second.text),
-            (self.attribute,),
-            bool(first.context.strip()),
-            variant.names(self.dataset.noun),
-            template=variant.name,
-        )
-        if asking.answer == "distribution":
-            yield Choice(chat, about.labels, about), 0
-            return
-        for replicate in range(asking.replicates):
-            yield Completion(chat, asking.temperature, _VERDICT, replicate, asking.seed, about), replicate
-
     def trials(
         self,
         context_id: str,
@@ -669,15 +637,23 @@ class Chats:
                 where = _named(form, variant) | {"words": count_words(item.text)}
                 yield from self.rate(item, variant).trials(asking, where)
             return
-        for pair in draw(list(combinations(items, 2)), n_items, self.seed, context_id):
-            for (first, second), variant in product((pair, pair[::-1]), variants):
-                yield from self._pair(first, second, variant, asking)
+        drawn = draw(list(combinations(items, 2)), n_items, self.seed, context_id)
+        for (first, second), variant in product(both_orders(drawn), variants):
+            yield from self._pair(first, second, variant, asking)
 
     def _pair(self, first: Item, second: Item, variant: Variant, asking: AnswerSettings) -> Iterator[Trial]:
+        prompt = variant.compare(self.dataset, self.attribute, first.text, second.text, first.context)
+        chat = self._chat(prompt, variant, self._shots(first.context_id, variant, pair=True))
+        names, texts = (first.candidate_id, second.candidate_id), (first.text, second.text)
+        source, labels = bool(first.context.strip()), variant.names(self.dataset.noun)
+        about = About(first.context_id, names, texts, (self.attribute,), source, labels, template=variant.name)
+        requests: list[Request] = [Choice(chat, labels, about)]
+        if asking.answer != "distribution":
+            samples = range(asking.replicates)
+            requests = [Completion(chat, asking.temperature, _VERDICT, k, asking.seed, about) for k in samples]
         gap = first.human[self.attribute] - second.human[self.attribute]
         condition = _named("pair", variant) | {"answer": asking.answer, "human_gap": gap}
-        names, labels = (first.candidate_id, second.candidate_id), variant.names(self.dataset.noun)
-        for request, replicate in self.compare(first, second, variant, asking):
+        for replicate, request in enumerate(requests):
             yield Trial(request, first.context_id, self.attribute, *names, replicate, condition, labels)
 
     def _chat(self, prompt: str, variant: Variant, shots: Sequence[Example]) -> tuple[Message, ...]:
@@ -693,13 +669,8 @@ class Chats:
             return []
         donors = [name for name in self._donors if name != context_id][:_SHOTS]
         if len(donors) < _SHOTS:
-            raise InputError(
-                "dataset",
-                self.dataset.name,
-                f"at least {_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}, "
-                "to use as earlier verdicts in the chat",
-                'remove "shots" from factors',
-            )
+            needs = f"{_SHOTS + 1} contexts with candidates of different human scores on {self.attribute}"
+            raise InputError("factors", "shots", f"others, because earlier verdicts need {needs}", 'remove "shots"')
         up, down = (self._lent(name, best, pair) for name, best in zip(donors, (True, False), strict=True))
         return [down, up] if variant.shots == "up" else [up, down]
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
-from biaslab.core.checks import check_spending, require_one_of, require_temperature, require_whole, unknown
+from biaslab.core.checks import check_spending, require_temperature, unknown
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import PRICES, is_sequential
 from biaslab.core.metrics import Metric
@@ -23,11 +23,10 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
-from biaslab.probes.base.cell import Cell, Estimable, Part, mean_of
-from biaslab.probes.base.probe import FAIR, Accepted, Probe, planted
-from biaslab.probes.base.questions import settle
+from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, Probe, mean_of, planted, settle
+from biaslab.probes.base.recorded import Accepted
 from biaslab.stats.blocks import ITEM, usable
-from biaslab.stats.estimate import VALUES_ONLY, Estimate, undefined, without_interval
+from biaslab.stats.estimate import VALUES_ONLY, Estimate, Remark, because, undefined, without_interval
 from biaslab.stats.joint_jackknife import CellKey, Together, quickly, suppressed_data_warnings
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import estimate_alpha
@@ -148,8 +147,6 @@ class Thinking(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_one_of("answer", self.answer, ("distribution", "text"))
-        require_whole("replicates", self.replicates, 1)
         require_temperature(self.temperature)
         if self.prices:
             check_spending("prices", self.prices, PRICES)
@@ -226,8 +223,7 @@ class Thinking(Probe):
     def _require_own(self, trials: pd.DataFrame) -> None:
         other = set(trials["bias"]) - {self._probe.name} if "bias" in trials else set()
         if other:
-            allowed = f"trials of the bias {self._probe.name}"
-            raise TrialsError("trials", sorted(other), allowed, f"use Thinking(bias={min(other)!r})")
+            raise TrialsError("bias", sorted(other), self._probe.name, f"use Thinking(bias={min(other)!r})")
 
 
 def _find_bias(name: str) -> tuple[type[Probe], str]:
@@ -251,10 +247,14 @@ def _name_of(budget: object) -> str:
 
 _PER = 1000  # judgements to which dollars refer
 _POINTS = 100  # points per unit
-_EXACT_SCORES = 'undefined: expected scores are exact and have no sampling noise; use answer="text"'
-_ONCE = 'undefined: each request was sampled once; use answer="text" and replicates=2 or more'
-_NOT_LESS = "undefined: the bias is not reduced"
-_NO_POINT = "undefined: the reduction may be zero, so the cost per point is unbounded (Fieller's g {:.3g})"
+_NO_ESTIMATE = because("no_estimate_at_budget", "no estimate at the budget {budget}")
+_EXACT_SCORES = because("exact_scores", 'expected scores are exact and have no sampling noise; use answer="text"')
+_ONCE = because("one_sample", 'each request was sampled once; use answer="text" and replicates=2 or more')
+_NO_REPLICATE = because("replicate_without_estimate", "no estimate for one of the replicates")
+_NOT_LESS = because("bias_not_reduced", "the bias is not reduced")
+_NO_POINT = because(
+    "reduction_not_above_0", "the reduction may be zero, so the cost per point is unbounded (Fieller's g {g})"
+)
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ class Budgets:
         values = self._pair(key, name)
         for budget, value in zip((self.names[0], name), values[0], strict=True):
             if math.isnan(value):
-                return undefined(self._why_not(key, budget), self._units.size)
+                return undefined("", self._units.size).noted(*self._why_not(key, budget))
         if self.cell.resampling.values_only:
             return without_interval(float(values[0, 1] - values[0, 0]), self._units.size, VALUES_ONLY)
         shift = self._jackknifed(values).combined([-1.0, 1.0])
@@ -372,7 +372,7 @@ class Budgets:
             variance += float(np.var(values, ddof=1)) / len(values)
             df += len(values) - 1
         if math.isnan(variance):
-            return undefined("undefined: no estimate for one of the replicates", self._units.size)
+            return undefined(_NO_REPLICATE, self._units.size)
         tails = np.array([1 + self.cell.resampling.level, 1 - self.cell.resampling.level]) / 2
         low, high = np.sqrt(variance * df / stats.chi2.ppf(tails, df)).tolist()
         method = f"χ² over replicates, {df} df"
@@ -428,10 +428,10 @@ class Budgets:
         """Return the number of the unit of each context."""
         return self._units.get_indexer(pd.Index(np.asarray(self.cell.resampling.cluster_of(contexts), object)))
 
-    def _why_not(self, key: CellKey, name: str) -> str:
+    def _why_not(self, key: CellKey, name: str) -> tuple[Remark, ...]:
         """Return why the metric is undefined at a budget."""
-        note = _estimate(self._parts[name][key].metrics[self.metric.name], self.cell).note
-        return note or f"undefined: no estimate at the budget {name}"
+        notes = _estimate(self._parts[name][key].metrics[self.metric.name], self.cell).notes
+        return notes or (_NO_ESTIMATE.with_values(budget=str(name)),)
 
     def _note_thoughts(self, name: str) -> str:
         """Return a note if counted tokens show that budgets were not followed."""

@@ -11,21 +11,19 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_some_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
-from biaslab.core.trials import Reply, Scalar, Status, Trial
+from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.pairs import is_counted, log_odds
-from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items, read_score
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of
-from biaslab.probes.base.probe import planted
+from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.blocks import each_cell, has_value, usable
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, because
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed
 from biaslab.stats.ratio import Ratio
@@ -142,15 +140,11 @@ class Vacuum(PairProbe):
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     n_candidates: int | None = field(default=1, kw_only=True)
     names: tuple[str, str] = field(default=("GPT-4", "Llama 2"), kw_only=True)
-    template: int = field(default=1, kw_only=True)
+    template: Literal[1, 2] = field(default=1, kw_only=True)
     scale: str = field(default="1-5", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_some_of("nothing", self.nothing, NOTHINGS)
-        require_some_of("asks", self.asks, ("pairs", "scores"))
-        require_whole("n_candidates", self.n_candidates, 1, optional=True)
-        require_one_of("template", self.template, (1, 2))
         if len(self.names) != 2 or len({*map(str.strip, self.names), ""}) != 3:
             raise InputError("names", self.names, "two different names")
         find_scale(self.scale)
@@ -173,10 +167,6 @@ class Vacuum(PairProbe):
                 for (name, text), attribute in product({_WHOLE: item.text, **single}.items(), attributes):
                     yield from self._score(dataset, item, attribute, name, text)
 
-    def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the first wins, or the score, and the status."""
-        return super().read(trial, reply) if trial.opponent_id is not None else read_score(trial, reply)
-
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each kind of content-free input: of pairs, then of scores."""
         for (asked, nothing), trials in each_cell(cell.trials, ("asked", "nothing")):
@@ -184,7 +174,8 @@ class Vacuum(PairProbe):
                 at = {"nothing": nothing, "template": trials["template"].iloc[0], "scale": "", "score": np.nan}
                 lost = int((~has_value(trials)).sum())
                 warn_missing(cell.named(str(nothing)), lost, len(trials), "no verdict could be read")
-                yield Part(_of_pairs(trials, str(nothing), cell.resampling), trials, at)
+                metrics = _of_pairs(trials, str(nothing), cell.resampling)
+                yield cell.part(metrics, trials, at, partial(_extremes, trials))
             elif asked == "score":
                 yield from self._of_scores(replace(cell, trials=trials), cell.trials, str(nothing))
 
@@ -192,14 +183,11 @@ class Vacuum(PairProbe):
         self, dataset: Dataset, item: Item, attribute: str, kind: Nothing, both: tuple[str, str]
     ) -> Iterator[Trial]:
         """Yield the comparisons of two equal candidates."""
-        context, (one, two) = (item.context_id, item.context), both
-        pair = (item.candidate_id, one), (item.candidate_id, two)
+        pair = replace(item, text=both[0]), replace(item, text=both[1])
         for first, second in (self.names, self.names[::-1]) if kind == "named" else (("", ""),):
             condition = {"asked": "pair", "nothing": kind, "template": self.template, "named_first": first}
             edits = (first, second) if kind == "named" else () if kind == "identical" else (kind, kind)
-            yield from self.ask_pair(
-                dataset, self.template, attribute, context, pair, condition, headings=(first, second), edits=edits
-            )
+            yield from self.ask_pair(dataset, self.template, attribute, pair, condition, (first, second), edits=edits)
 
     def _score(self, dataset: Dataset, item: Item, attribute: str, kind: str, text: str) -> Iterator[Trial]:
         """Yield the trial of a score, or of each label for an exact distribution."""
@@ -217,7 +205,7 @@ class Vacuum(PairProbe):
         scores, scale = cell.trials, str(cell.trials["scale"].iloc[0])
         at: dict[str, Any] = {"nothing": nothing, "template": "", "scale": scale, "score": np.nan}
         read = usable(scores)
-        mean = mean_of(read, read["value"], missing="undefined: no score was read")
+        mean = mean_of(read, read["value"], missing=because("no_readable_score", "no score was read"))
         yield Part({"dark_score": mean, "label_mass": label_mass(scores)}, scores, at)
         if nothing != _WHOLE and cell.wants("dark_score_drop"):
             both = everything[(everything["asked"] == "score") & everything["nothing"].isin([_WHOLE, nothing])]
@@ -243,22 +231,20 @@ def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dic
     named = {"name_logit": partial(_name_log_odds, trials, resampling)} if nothing == "named" else {}
     return {
         **named,
-        "dark_first_rate": replace(pairs.first_position_rate(read["context_id"], won), extremes=_extremes(trials)),
+        "dark_first_rate": pairs.first_position_rate(read["context_id"], won),
         "dark_first_logit": partial(dark_log_odds, trials, resampling),
         "tie_rate": pairs.tie_rate(read["context_id"], won),
         "label_mass": label_mass(trials),
     }
 
 
-def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio] | None:
-    """Return the rate with all missing verdicts for the second, and for the first; None if none is missing."""
-    if has_value(trials).all():
-        return None
+def _extremes(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
+    """Return the rate with all missing verdicts for the second, and for the first."""
     least, most = (
         pairs.first_position_rate(filled["context_id"], pairs.decisions(filled))
         for filled in (completed(trials, value) for value in (0.0, 1.0))
     )
-    return least, most
+    return {"dark_first_rate": (least, most)}
 
 
 def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
@@ -272,7 +258,7 @@ def _name_log_odds(trials: pd.DataFrame, resampling: Resampling) -> Estimate:
         verdicts = pd.DataFrame({"context_id": whole["context_id"], "won": p, "first": 1.0, "name": sign})
         logit = logistic_model(verdicts, "won", ["first", "name"], resampling)["name"]
     else:
-        missing = "undefined: no text was judged with both names in both positions"
+        missing = because("no_text_in_all_positions", "no text was judged with both names in both positions")
         logit = mean_of(whole, sign * log_odds(p), 0.0, missing=missing, inference="t").estimate(resampling)
     return logit.noted(" against ".join(map(str, names)))
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
-from biaslab.probes._pairs import ordered_pairs
-from biaslab.probes.base.cell import LABEL_MASS, Cell, Part, label_mass
-from biaslab.probes.base.feature_probe import kept_columns, with_missing_scores
-from biaslab.probes.base.pair_feature import PairFeatureProbe, seen_from_longer, win_excess
-from biaslab.probes.base.probe import Accepted, by_configuration, paired, planted, rated
+from biaslab.probes.base import feature_probe
+from biaslab.probes.base.comparisons import ordered_pairs
+from biaslab.probes.base.feature_probe import PairFeatureProbe, kept_columns, with_missing_scores
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import ScoreProbe
+from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
 
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"
@@ -37,8 +36,6 @@ class Verbosity(PairFeatureProbe):
 
     Parameters
     ----------
-    asks : sequence of {"pairs", "scores"}
-        Compare texts in both orders, score them, or both; evaluators support only one of them.
     level : {"context", "dataset"}
         Level of correlations with length: averaged within contexts, or pooled.
 
@@ -167,16 +164,6 @@ class Verbosity(PairFeatureProbe):
     )
 
     level: Literal["context", "dataset"] = "context"
-    asks: Sequence[Literal["pairs", "scores"]] = field(default=("scores",), kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("asks", self.asks, ("pairs", "scores"))
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """Forms to ask for."""
-        return tuple(self.asks)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's score on each attribute, and each pair in both orders."""
@@ -213,8 +200,8 @@ class Verbosity(PairFeatureProbe):
         logs = {name.replace("words", "doublings"): np.log2(n.where(n > 0)) for name, n in counted.items()}
         trials = cell.trials.assign(**counted, **logs)
         yield from self._per_doubling(replace(cell, trials=trials), "verbosity_logit", at)
-        from_longer = seen_from_longer(trials)
-        yield Part({"longer_wins_excess": partial(win_excess, from_longer)}, from_longer, at)
+        from_longer = feature_probe.seen_from_longer(trials)
+        yield Part({"longer_wins_excess": partial(feature_probe.win_excess, from_longer)}, from_longer, at)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:
         """Select scores and pairs with known lengths and human judgements."""

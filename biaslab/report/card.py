@@ -6,6 +6,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ from biaslab.core.metrics import find_metric
 from biaslab.core.output import replacing, require_file
 from biaslab.report.summary import STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
-from biaslab.report.verdicts import ADDED, findings
+from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
-from biaslab.stats.frame import require_columns, without_breakdowns
+from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,15 +35,16 @@ class Card:
     Attributes
     ----------
     biases : pandas.DataFrame
-        One row per judge and primary metric: ``judge, probe, metric, label, status, verdict, standing, strongest,
-        estimate, interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``. ``status`` is one of
-        *bias*, *slight*, *none*, *unclear*, *untested*; ``standing`` and the columns after it describe the strongest
-        cell. ``sides`` lists the sides of the null on which a bias was found; ``n_open`` counts inconclusive cells.
+        One row per judge and primary metric: ``judge, probe, metric, label, status, brief, verdict, standing, rank,
+        strongest, estimate, interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``. ``status``
+        is one of *bias*, *slight*, *none*, *unclear*, *untested*; ``brief`` is the first clause of ``verdict``;
+        ``standing`` (in brief: ``rank``) and the columns after it describe the strongest cell. ``sides`` lists the
+        sides of the null on which a bias was found; ``n_open`` counts inconclusive cells.
     quality : pandas.DataFrame
         Agreement of each judge with the reference scores: ``judge, label, cell, estimate, interval``, the number of
         cells that have a chance level (``with_chance``), and the number shown to be above it (``above_chance``).
-    cells : pandas.DataFrame
-        All estimates of primary metrics with their verdicts; see `biaslab.report.findings`.
+    findings : tuple of Finding
+        What each estimate of a primary metric shows.
     unmeasured : tuple of tuple of str
         Judge, probe and the reason why the probe was not measured.
     otherwise : tuple of tuple of str
@@ -51,14 +53,19 @@ class Card:
 
     biases: pd.DataFrame
     quality: pd.DataFrame
-    cells: pd.DataFrame
+    findings: tuple[Finding, ...]
     unmeasured: tuple[tuple[str, str, str], ...] = ()
     otherwise: tuple[tuple[str, str, str], ...] = ()
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """All estimates of primary metrics with their verdicts; see `biaslab.report.findings`."""
+        return tidy(pd.DataFrame([each.row for each in self.findings]), self.findings)
 
     @property
     def judges(self) -> list[str]:
         """The judges, in input order."""
-        return [str(name) for name in dict.fromkeys(self.cells["judge"])]
+        return [str(name) for name in dict.fromkeys(each.row["judge"] for each in self.findings)]
 
     @property
     def overall(self) -> dict[str, str]:
@@ -91,7 +98,7 @@ class Card:
 
         about = self._facts()
         facts = [", ".join(about["datasets"]), f"n = {about['n']} contexts", f"{about['level']} intervals"]
-        return draw(self.biases, self.cells, " · ".join([*facts, f"q over {about['tests']}"]))
+        return draw(self.biases, self.findings, " · ".join([*facts, f"q over {about['tests']}"]))
 
     def save(self, stem: str | PathLike[str], picture: bool = True) -> list[Path]:
         """Save the card as ``.html``, ``.md`` and ``.png`` and its estimates as ``.csv``; return the paths.
@@ -228,22 +235,22 @@ def card(
     """
     frames = [estimates] if isinstance(estimates, pd.DataFrame) else list(estimates)
     if not frames:
-        raise InputError("estimates", estimates, "at least one estimates frame")
+        raise InputError.plain("estimates are empty; pass at least one estimates frame")
     for frame in frames:
         require_columns(frame, ("probe", "metric", "estimate"), "estimates")
-    whole = pd.concat([frame.dropna(axis=1, how="all") for frame in frames], ignore_index=True)
+    whole = pd.concat([with_numpy_types(frame).dropna(axis=1, how="all") for frame in frames], ignore_index=True)
     needed = [c for c in frames[0].columns if c not in whole]  # columns that are empty everywhere
     whole[needed] = float("nan")
     whole = without_breakdowns(whole)
     named = list(zip(whole["metric"], whole["probe"], strict=True))
     cells = whole[[is_bias(*pair) for pair in named]].reset_index(drop=True)
     if cells.empty:
-        raise TrialsError("estimates", list(dict.fromkeys(whole["metric"])), "at least one primary metric of a probe")
+        present = f"have only {', '.join(dict.fromkeys(whole['metric']))}" if len(whole) else "have no row"
+        raise TrialsError.plain(f"estimates {present}; a card needs at least one primary metric of a probe")
     quality = agreements(whole[[find_metric(*pair).quality for pair in named]])
-    cells = findings(cells, matters, reference=reference)
-    over = correction(cells)
-    rows = [sum_up(part, remedies, over) for _, part in cells.groupby(["judge", "probe", "metric"], sort=False)]
-    return Card(pd.DataFrame(rows), quality, cells, tuple(unmeasured), tuple(otherwise))
+    found = classify(cells, matters, reference=reference)
+    rows = [sum_up(part, remedies) for part in by_metric(found).values()]
+    return Card(pd.DataFrame(rows), quality, tuple(found), tuple(unmeasured), tuple(otherwise))
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:

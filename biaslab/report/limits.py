@@ -80,7 +80,8 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     -------
     pandas.DataFrame
         The rows of these metrics with ``place``, "inside" (the whole interval), "outside" (the whole interval is beyond
-        a limit) or "unclear" (it crosses a limit or is missing: the study was too small to tell), and ``sentence``.
+        a limit) or "unclear" (it crosses a limit or is missing: the study was too small to tell), ``name`` (what
+        distinguishes the row) and ``sentence``.
 
     Raises
     ------
@@ -114,12 +115,12 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     columns = ["judge"] * (len(set(chosen["judge"])) > 1) + varying(chosen, conditions(chosen))
     rows = chosen.to_dict("records")
     places = [limits[row["metric"]].place(row["ci_low"], row["ci_high"]) for row in rows]
+    names = [", ".join(filter(None, (row["metric"], cell(row, columns)))) for row in rows]
     sentences = []
-    for row, place in zip(rows, places, strict=True):
-        row_name = ", ".join(filter(None, (row["metric"], cell(row, columns))))
+    for row, name, place in zip(rows, names, places, strict=True):
         where = "too few contexts to tell whether inside" if place == "unclear" else place
-        sentences.append(f"{row_name}: {where} {limits[row['metric']]}: {with_interval(row)}")
-    return chosen.assign(place=places, sentence=sentences)
+        sentences.append(f"{name}: {where} {limits[row['metric']]}: {with_interval(row)}")
+    return chosen.assign(place=places, name=names, sentence=sentences)
 
 
 def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -168,13 +169,13 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     first_position_rate: inside in 2 of 3 runs, estimates 0.500 to 0.570; error rate at most 3.8 %
     """
     if not runs:
-        raise InputError("runs", runs, "at least one frame from check_limits")
+        raise InputError.plain("runs are empty; pass at least one frame from check_limits")
     for run in runs:
-        require_columns(run, (*LEADING, "estimate", "place", "sentence"), "runs")
-    names = [*LEADING, *conditions(runs[0].drop(columns=["place", "sentence"]))]
+        require_columns(run, (*LEADING, "estimate", "place", "name", "sentence"), "runs")
+    names = [*LEADING, *conditions(runs[0].drop(columns=["place", "name", "sentence"]))]
     keys = [[tuple(map(str, key)) for key in run[names].itertuples(index=False)] for run in runs]
     if any(key != keys[0] for key in keys):
-        raise InputError("runs", f"{len(runs)} runs", "runs with the same rows", "run the same study each time")
+        raise InputError.plain("runs differ in their rows; run the same study each time")
     count, needed = len(runs), len(runs) // 2 + 1
     votes_for = {place: np.sum([run["place"] == place for run in runs], axis=0) for place in ("inside", "outside")}
     place = np.select([votes_for["inside"] >= needed, votes_for["outside"] >= needed], ["inside", "outside"], "unclear")
@@ -182,7 +183,7 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     level = runs[0]["ci_level"].to_numpy(float) if "ci_level" in runs[0] else np.full(len(place), 0.95)
     rate = (1 - level) / 2 * count / needed
     sentences = []
-    for at, words in enumerate(runs[0]["sentence"]):
+    for at, name in enumerate(runs[0]["name"]):
         known = estimates[:, at][np.isfinite(estimates[:, at])]
         span = f", estimates {number(known.min())} to {number(known.max())}" if len(known) else ""
         votes = f"{votes_for.get(place[at], votes_for['inside'])[at]} of {count} runs"
@@ -191,7 +192,7 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
         )
         majority = majority or f"{place[at]} in {votes}"
         error = f"; error rate at most {100 * rate[at]:.2g} %" if place[at] == "inside" else ""
-        sentences.append(f"{str(words).partition(': ')[0]}: {majority}{span}{error}")
+        sentences.append(f"{name}: {majority}{span}{error}")
     columns = {"place": place, "runs": count, **votes_for, "error_rate": rate, "sentence": sentences}
     return runs[0].assign(**columns)
 
@@ -202,7 +203,7 @@ def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:
     Examples
     --------
     >>> import pandas as pd
-    >>> row = {"probe": "position", "place": "outside", "sentence": "first_position_rate: outside 0.4 to 0.6"}
+    >>> row = {"probe": "position", "place": "outside", "name": "first_position_rate", "sentence": "outside 0.4 to 0.6"}
     >>> print(to_junit(pd.DataFrame([row])).splitlines()[0])
     <testsuite name="biaslab check" tests="1" failures="1" errors="0">
     """
@@ -210,11 +211,11 @@ def to_junit(checked: pd.DataFrame, name: str = "biaslab check") -> str:
     facts = {"tests": str(len(checked)), "failures": counts["outside"], "errors": counts["unclear"]}
     suite = ElementTree.Element("testsuite", {"name": name, **facts})
     for row in checked.to_dict("records"):
-        words = str(row["sentence"])
-        case = ElementTree.SubElement(suite, "testcase", {"classname": str(row["probe"]), "name": words.split(": ")[0]})
+        about = {"classname": str(row["probe"]), "name": str(row["name"])}
+        case = ElementTree.SubElement(suite, "testcase", about)
         tag = {"outside": "failure", "unclear": "error"}.get(str(row["place"]))
         if tag:
-            ElementTree.SubElement(case, tag, {"message": words})
+            ElementTree.SubElement(case, tag, {"message": str(row["sentence"])})
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode")
 

@@ -15,7 +15,7 @@ from biaslab.core.output import MISSING, number
 from biaslab.report import wording
 from biaslab.report.card import card
 from biaslab.report.summary import STATUS, is_bias
-from biaslab.report.verdicts import findings_as_tested
+from biaslab.report.verdicts import Finding, by_metric, classify
 from biaslab.stats.frame import LEADING, corrected_effects, require_columns, without_breakdowns
 
 _MOST = 100  # rows that a notebook shows
@@ -55,10 +55,14 @@ class Overview(RenderedFrame):
     def _repr_html_(self) -> str:
         estimates, named, digits = self._source
         try:
-            rows = findings_as_tested(estimates.reset_index(drop=True))
+            found = classify(estimates, as_tested=True)
         except TrialsError:  # a column needed for verdicts is missing
             return self.plain.to_html(max_rows=_MOST)
-        return wording.templates().get_template("overview.html.j2").render(**_facts(rows, named, digits))
+        return (
+            wording.templates()
+            .get_template("overview.html.j2")
+            .render(**_facts(found, named, digits), level=wording.levels(estimates))
+        )
 
 
 def overview(
@@ -165,42 +169,44 @@ def _spread(table: pd.DataFrame, across: list[str]) -> pd.DataFrame:
     return table.pivot_table("estimate", index, across, "first", sort=False).fillna(MISSING)
 
 
-def _facts(rows: pd.DataFrame, named: list[str], digits: int) -> dict[str, Any]:
+def _facts(found: Sequence[Finding], named: list[str], digits: int) -> dict[str, Any]:
     """Return the template's variables for classified estimates."""
     named = [name for name in named if name != "metric"]
-    scales = {key: _Scale(part) for key, part in rows.groupby(["probe", "metric"])}
+    scales = {key: _Scale(part) for key, part in by_metric(found, "probe", "metric").items()}
     lines = [
-        _line(row, [wording.condition_text(row[name]) for name in named], scales[row["probe"], row["metric"]], digits)
-        for row in rows.head(_MOST).to_dict("records")
+        _line(each, [wording.condition_text(each.row[name]) for name in named], scales, digits)
+        for each in found[:_MOST]
     ]
     has = {name: any(line[name] for line in lines) for name in ("verdict", "q", "note")}
     heads = [name.replace("_", " ") for name in named]
-    facts = {"level": wording.levels(rows), "left_out": len(rows) - len(lines), "width": _BAR}
-    return {"heads": heads, "lines": lines, "has": has, "status": STATUS, **facts}
+    facts = {"status": STATUS, "left_out": len(found) - len(lines), "width": _BAR}
+    return {"heads": heads, "lines": lines, "has": has, **facts}
 
 
-def _line(row: Mapping[Any, Any], names: list[str], scale: _Scale, digits: int) -> dict[str, Any]:
-    finding = row["finding"]
-    status = "slight" if row["slight"] else _STATUS.get(finding, "untested")
+def _line(finding: Finding, names: list[str], scales: Mapping[tuple[Any, ...], _Scale], digits: int) -> dict[str, Any]:
+    row, scale = finding.row, scales[finding.row["probe"], finding.row["metric"]]
+    status = "slight" if finding.slight else _STATUS.get(finding.kind, "untested")
+    verdict = f"{'inconclusive: ' * bool(finding.doubt)}{finding.words}"
+    matters = math.nan if finding.matters is None else finding.matters
     return {
-        "label": find_metric(row["metric"], row["probe"]).axis,
+        "label": finding.metric.axis,
         "metric": row["metric"],
         "names": names,
-        "estimate": number(row["estimate"], digits),
-        "interval": wording.interval(row["ci_low"], row["ci_high"], digits),
+        "estimate": number(finding.estimate, digits),
+        "interval": wording.interval(finding.low, finding.high, digits),
         "status": status,
-        "verdict": "" if finding == "untested" else f"{'inconclusive: ' * bool(row['doubt'])}{row['words']}",
+        "verdict": "" if finding.kind == "untested" else verdict,
         "q": "" if math.isnan(row["q_value"]) else wording.probability(row["q_value"]),
         "n": f"{row['n_contexts']:,.0f}",
-        "note": row["note"] if isinstance(row["note"], str) else "",
+        "note": finding.note,
         "raw": {
-            "estimate": _raw(row["estimate"]),
+            "estimate": _raw(finding.estimate),
             "verdict": list(STATUS).index(status),
             "q": _raw(row["q_value"]),
             "n": _raw(row["n_contexts"]),
         },
-        "bar": {name: scale.place(row[name]) for name in ("estimate", "ci_low", "ci_high", "null")},
-        "grey": [scale.place(row["null"] + way * row["matters"]) for way in (-1, 1)],
+        "bar": {name: scale.place(getattr(finding, name)) for name in ("estimate", "low", "high", "null")},
+        "grey": [scale.place(finding.null + way * matters) for way in (-1, 1)],
     }
 
 
@@ -212,8 +218,8 @@ def _raw(value: float) -> str:
 class _Scale:
     """Position of a value on the axis shared by all rows of one metric."""
 
-    def __init__(self, rows: pd.DataFrame) -> None:
-        values = rows[["estimate", "ci_low", "ci_high", "null"]].to_numpy(float)
+    def __init__(self, found: Sequence[Finding]) -> None:
+        values = np.array([(each.estimate, each.low, each.high, each.null) for each in found], float)
         values = values[np.isfinite(values)]
         low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
         margin = 0.06 * (high - low) or 0.5

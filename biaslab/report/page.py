@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import pandas as pd
 
 from biaslab.core.checks import require_count
+from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
 from biaslab.logs.audit.doctor import lacking_lines
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
-from biaslab.report.verdicts import findings
-from biaslab.report.wording import correction, levels
-from biaslab.stats.frame import require_columns, without_breakdowns
+from biaslab.report.verdicts import by_metric, classify
+from biaslab.report.wording import levels
+from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 #: Figures other than biases, and which of their rows to show.
 _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
@@ -73,7 +75,7 @@ def page(
     TrialsError
         If a column is missing.
     InputError
-        If the reference is unknown.
+        If the reference is unknown, or `not_run` is a path: the page is returned, not written.
 
     Examples
     --------
@@ -92,16 +94,18 @@ def page(
     """
     require_columns(estimates, _NEEDED, "estimates")
     require_count("width", width, 10)
-    whole = without_breakdowns(estimates) if len(estimates) else estimates
+    if isinstance(not_run, str | PathLike):
+        remedy = f"to write the page to a file: Path({str(not_run)!r}).write_text(bl.report.page(estimates))"
+        raise InputError("not_run", not_run, "probe → reason", remedy)
+    whole = without_breakdowns(with_numpy_types(estimates)) if len(estimates) else estimates
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
-    cells = findings(tested.reset_index(drop=True), reference=reference) if len(tested) else tested
+    found = classify(tested, reference=reference) if len(tested) else []
+    rows = [sum_up(part) for part in by_metric(found).values()]
     lines: list[str] = [*(f"{line}" for line in estimates.attrs.get("read", ())), ""]
     for judge, own in whole.groupby("judge", sort=False):
-        biases = cells[cells["judge"] == judge] if len(cells) else cells
-        rows = (
-            [sum_up(part, None) for _, part in biases.groupby(["probe", "metric"], sort=False)] if len(biases) else []
-        )
-        lines += [_head(str(judge), own), *_biases(rows, width), *_figures(own, _FIGURES, width), *_advice(rows, width)]
+        biases = [row for row in rows if row["judge"] == judge]
+        figures = _figures(own, _FIGURES, width)
+        lines += [_head(str(judge), own), *_biases(biases, width), *figures, *_advice(biases, width)]
         lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
@@ -110,8 +114,12 @@ def page(
         lines += [part for sentence in missing for part in _item(f"! {sentence}", width)] + [""]
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
-    if len(cells):
-        lines += textwrap.wrap(_legend(cells), width, break_on_hyphens=False)
+    if found:
+        legend = (
+            f"{levels(tested)} intervals over contexts. Found: q < .05 (corrected over {found[0].over}), and the "
+            "interval excludes the fair value. Not found: the interval excludes every shift that matters."
+        )
+        lines += textwrap.wrap(legend, width, break_on_hyphens=False)
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -192,13 +200,6 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
     for why, names in reasons.items():
         lines += _item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
     return [*lines, ""] if reasons else lines
-
-
-def _legend(cells: pd.DataFrame) -> str:
-    return (
-        f"{levels(cells)} intervals over contexts. Found: q < .05 (corrected over {correction(cells)}), and the "
-        "interval excludes the fair value. Not found: the interval excludes every shift that matters."
-    )
 
 
 def _item(text: str, width: int) -> Sequence[str]:

@@ -333,12 +333,7 @@ class Measured:
 
 
 def measure_all(
-    judge: Judge,
-    probes: Sequence[Probe],
-    data: Dataset,
-    store: Path,
-    measured: Measured,
-    budget: Budget | None = None,
+    judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path, measured: Measured, budget: Budget | None = None
 ) -> Announcement | None:
     """Measure all probes of one judge, adding and saving estimates probe by probe.
 

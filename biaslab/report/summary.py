@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,10 +13,10 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from biaslab.core.metrics import Metric, find_metric, is_primary
+from biaslab.core.metrics import find_metric, is_primary
 from biaslab.core.output import number
-from biaslab.report.verdicts import detectable, findings, side_words
-from biaslab.report.wording import ONE_TEST, condition_text, evidence, interval, probability, size
+from biaslab.report.verdicts import Finding, by_metric, classify, detectable, side_words
+from biaslab.report.wording import condition_text, evidence, interval, probability, size
 from biaslab.stats.estimate import ALPHA, is_above, is_rounding
 from biaslab.stats.frame import require_columns
 from biaslab.stats.t_inference import p_by_t
@@ -28,6 +29,7 @@ _DECIDES = {
     "missing": "judge the missing items again",
     "reliability": "have a second person rate the texts",
 }
+_NOTHING = {"none": "nothing", "slight": "nothing"}
 #: Mark (distinguishable without colour) and words for each status on a card.
 STATUS = {
     "bias": ("●", "found"),
@@ -43,125 +45,111 @@ def is_bias(metric: str, probe: str) -> bool:
     return is_primary(metric, probe) and not find_metric(metric, probe).quality
 
 
-def sum_up(cells: pd.DataFrame, remedies: pd.DataFrame | None, over: str = ONE_TEST) -> dict[str, Any]:
-    """Summarise all cells of one metric of one judge; cells without a test count only if there are no others.
+def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> dict[str, Any]:
+    """Summarise the findings on one metric of one judge; cells without a test count only if there are no others.
 
     Parameters
     ----------
-    cells : pandas.DataFrame
-        The cells, from `biaslab.report.findings`.
+    found : sequence of Finding
+        From `biaslab.report.verdicts.classify`.
     remedies : pandas.DataFrame, optional
         See `biaslab.report.summary.best_remedy`.
-    over : str
-        Number of tests that were corrected for, in words.
     """
-    tested = cells[cells["finding"] != "untested"]
-    cells = tested if len(tested) else cells
-    first, status = cells.iloc[0], _status(cells)
-    metric = find_metric(first["metric"], first["probe"])
-    shown = cells[cells["finding"].isin(["above", "below"])]
-    strongest = _strongest(cells, shown)
-    estimate, bounds = evidence(strongest.to_dict(), metric.null)
+    cells = [each for each in found if each.kind != "untested"] or list(found)
+    shown = [each for each in cells if each.is_bias]
+    metric, status, strongest = cells[0].metric, _status(cells), _strongest(cells, shown)
+    estimate, bounds = evidence(strongest.row, metric.null)
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
-    ways = list(dict.fromkeys(shown["finding"])) if status == "bias" else []
+    ways = list(dict.fromkeys(each.kind for each in shown)) if status == "bias" else []
     advised = "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
+    to_do = _DECIDES.get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
+    clauses = _clauses(cells, shown, status, strongest)
+    hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or cells)))
     return {
-        "judge": first["judge"],
-        "probe": first["probe"],
+        "judge": strongest.row["judge"],
+        "probe": strongest.row["probe"],
         "metric": metric.name,
         "label": metric.label,
         "status": status,
-        "verdict": _verdict(cells, shown, metric, status, strongest) + _hedges(cells, shown),
-        "standing": strongest["standing"],
-        "strongest": strongest["cell"],
+        "brief": clauses[0],
+        "verdict": "; ".join([*clauses, *hedges]),
+        "standing": strongest.standing.words if strongest.standing else "",
+        "rank": strongest.standing.brief if strongest.standing else "",
+        "strongest": strongest.where,
         "estimate": estimate,
         "interval": bounds,
-        "q": probability(strongest["q_value"]),
-        "mde": size(strongest["mde"]),
-        "detectable": detectable(strongest["mde"], strongest["detectable"], over),
-        "remedy": best_remedy(cells, remedies) if remedies is not None else "",
+        "q": probability(strongest.row["q_value"]),
+        "mde": size(strongest.mde),
+        "detectable": detectable(strongest.mde, strongest.detectable, strongest.over),
+        "remedy": best_remedy(cells, remedies).words if remedies is not None else "",
         "advice": advised,
-        "to_do": advised or _to_do(status, strongest["doubt"]),
+        "to_do": advised or to_do,
         "sides": tuple(ways),
-        "n_open": int((cells["finding"] == "open").sum()),
+        "n_open": sum(each.kind == "open" for each in cells),
         "n_cells": len(cells),
     }
 
 
-def _to_do(status: str, doubt: str) -> str:
-    """Return the data that would settle an inconclusive finding, or an empty string."""
-    return _DECIDES.get(doubt, "") if status == "unclear" else "nothing" if status in ("none", "slight") else ""
-
-
-def _status(cells: pd.DataFrame) -> str:
+def _status(cells: Sequence[Finding]) -> str:
     """Return the status of a metric from the findings of its cells; a bias in one cell is enough."""
-    statuses = cells["finding"]
-    biased = statuses.isin(["above", "below"])
-    if biased.any():
-        return "bias" if (biased & ~cells["slight"].astype(bool)).any() else "slight"
-    return "unclear" if (statuses == "open").any() else "none" if (statuses == "none").any() else "untested"
+    kinds = {each.kind for each in cells}
+    if kinds & {"above", "below"}:
+        return "bias" if any(each.is_bias and not each.slight for each in cells) else "slight"
+    return "unclear" if "open" in kinds else "none" if "none" in kinds else "untested"
 
 
-def _strongest(cells: pd.DataFrame, shown: pd.DataFrame) -> pd.Series:
+def _strongest(cells: Sequence[Finding], shown: Sequence[Finding]) -> Finding:
     """Return the cell farthest from the null or, if none shows a bias, the least conclusive one."""
-    if len(shown):
-        return shown.iloc[int((shown["estimate"] - shown["null"]).abs().to_numpy().argmax())]
-    torn = next((kind for kind in _TORN if kind in set(cells["doubt"])), None)
-    open_cells = (
-        cells[cells["doubt"] == torn] if torn else cells[cells["doubt"] != ""] if cells["doubt"].any() else cells
-    )
-    null, low, high = (open_cells[name].to_numpy(float) for name in ("null", "ci_low", "ci_high"))
-    reach = np.maximum(null - low, high - null)
-    return open_cells.iloc[int(np.where(np.isnan(reach), -1.0, reach).argmax())]
+    if shown:
+        return max(shown, key=lambda each: abs(each.estimate - each.null))
+    torn = next((doubt for doubt in _TORN if any(each.doubt == doubt for each in cells)), None)
+    doubtful = [each for each in cells if (each.doubt == torn if torn else each.doubt)]
+    return max(doubtful or cells, key=_reach)
 
 
-def _verdict(cells: pd.DataFrame, shown: pd.DataFrame, metric: Metric, status: str, strongest: pd.Series) -> str:
-    """Return one verdict on all cells of a metric."""
+def _reach(finding: Finding) -> float:
+    """Return how far the interval reaches from the null; -1 if unknown."""
+    low, high = finding.null - finding.low, finding.high - finding.null
+    return -1.0 if math.isnan(low) or math.isnan(high) else max(low, high)
+
+
+def _clauses(cells: Sequence[Finding], shown: Sequence[Finding], status: str, strongest: Finding) -> list[str]:
+    """Return one verdict on all cells of a metric, clause by clause."""
     of = f" of {len(cells)}" if len(cells) > 1 else ""
-    if len(shown):
-        slight = int(shown["slight"].sum())
+    if shown:
+        slight = sum(each.slight for each in shown)
         aside = f", {slight} of them too small to matter" if slight and status == "bias" else ""
         aside = ", too small to matter" if status == "slight" else aside
-        counts = shown["finding"].value_counts(sort=False)
-        ways = [f"{side_words(metric, str(way))}{of and f' (in {n}{of})'}" for way, n in counts.items()]
-        return "; ".join(ways) + aside
+        counts = Counter(each.kind for each in shown)
+        ways = [f"{side_words(strongest.metric, way)}{of and f' (in {n}{of})'}" for way, n in counts.items()]
+        return [*ways[:-1], ways[-1] + aside]
     if status == "untested":
-        return _why(cells)
-    alike = int((cells["doubt"] == strongest["doubt"]).sum())
-    return f"{strongest['words']} (in {alike}{of})" if of else str(strongest["words"])
-
-
-def _hedges(cells: pd.DataFrame, shown: pd.DataFrame) -> str:
-    """Join the distinct hedges of the cells."""
-    hedges = (shown if len(shown) else cells)["hedge"]
-    return "".join(f"; {hedge}" for hedge in dict.fromkeys(hedges) if hedge)
-
-
-def _why(cells: pd.DataFrame) -> str:
-    return "; ".join(note for note in cells["note"].dropna().unique() if note) or "no interval"
+        return ["; ".join(dict.fromkeys(filter(None, (each.note for each in cells)))) or "no interval"]
+    alike = sum(each.doubt == strongest.doubt for each in cells)
+    return [*strongest.clauses[:-1], strongest.clauses[-1] + (f" (in {alike}{of})" if of else "")]
 
 
 def agreements(rows: pd.DataFrame) -> pd.DataFrame:
     """List the agreement of judges with reference scores: every cell if there are few, else their range."""
-    cells = findings(rows[rows["estimate"].notna()]) if len(rows) else rows
+    groups = by_metric(classify(rows[rows["estimate"].notna()]) if len(rows) else [])
     lines = []
-    for (judge, probe, name), group in cells.groupby(["judge", "probe", "metric"], sort=False):
-        label = find_metric(str(name), str(probe)).axis
+    for (judge, _, _), group in groups.items():
+        named = {"judge": judge, "label": group[0].metric.axis}
+        known, above = (not math.isnan(group[0].null)), [each.low > each.null for each in group]
         if len(group) > _FEW:
-            above = int((group["ci_low"] > group["null"]).sum())
-            reach = f"{number(group['estimate'].min())} to {number(group['estimate'].max())}"
-            shown = f", shown above chance in {above} of {len(group)} cells"
-            reach += shown if group["null"].notna().any() else f" in {len(group)} cells"
+            values = [each.estimate for each in group]
+            reach = f"{number(min(values))} to {number(max(values))}"
+            reach += (
+                f", shown above chance in {sum(above)} of {len(group)} cells" if known else f" in {len(group)} cells"
+            )
             text = {"cell": "", "estimate": reach, "interval": ""}
-            chances = {"with_chance": int(group["null"].notna().sum()), "above_chance": above}
-            lines.append({"judge": judge, "label": label, **text, **chances})
+            lines.append(named | text | {"with_chance": known * len(group), "above_chance": sum(above)})
             continue
-        for row in group.to_dict("records"):
-            bounds = interval(row["ci_low"], row["ci_high"])
-            chance = " (chance is not ruled out)" if row["ci_low"] <= row["null"] <= row["ci_high"] else ""
-            text = {"estimate": number(row["estimate"]), "interval": bounds + chance}
-            chances = {"with_chance": int(row["null"] == row["null"]), "above_chance": int(row["ci_low"] > row["null"])}
-            lines.append({"judge": judge, "label": label, "cell": row["cell"], **text, **chances})
+        for each, is_above_chance in zip(group, above, strict=True):
+            chance = " (chance is not ruled out)" if each.low <= each.null <= each.high else ""
+            bounds = interval(each.low, each.high) + chance
+            text = {"cell": each.where, "estimate": number(each.estimate), "interval": bounds}
+            lines.append(named | text | {"with_chance": int(known), "above_chance": int(is_above_chance)})
     columns = ["judge", "label", "cell", "estimate", "interval", "with_chance", "above_chance"]
     return pd.DataFrame(lines, columns=columns)
 
@@ -285,13 +273,21 @@ _ESTIMATED = ("judge", "metric", "remedy", "estimate", "se", "ci_low", "ci_high"
 _PART = ("attribute", "template", "orders")
 
 
-def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
-    """Return a sentence on which remedy is shown to reduce a bias, and by how much, or that none is.
+@dataclass(frozen=True)
+class RemedyChoice:
+    """The remedy that is shown to reduce a bias most, "" if none is; and what the study shows in words."""
+
+    name: str = ""
+    words: str = ""
+
+
+def best_remedy(cells: Sequence[Finding], remedies: pd.DataFrame) -> RemedyChoice:
+    """Return which remedy is shown to reduce a bias, and by how much, or that none is.
 
     Parameters
     ----------
-    cells : pandas.DataFrame
-        Rows of `biaslab.report.findings` for one judge and metric.
+    cells : sequence of Finding
+        The findings on one judge and metric, from `biaslab.report.verdicts.classify`.
     remedies : pandas.DataFrame
         Result of `biaslab.mitigation.remedies`, or an estimates frame such as from `biaslab.ranking.compare_remedies`
         with the columns ``remedy`` ("none" or empty without a remedy) and ``against`` ("none" if the estimate is the
@@ -299,8 +295,8 @@ def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
 
     Returns
     -------
-    str
-        Empty if no remedy was measured for this judge and metric.
+    RemedyChoice
+        Without words if no remedy was measured for this judge and metric.
 
     Raises
     ------
@@ -328,25 +324,24 @@ def best_remedy(cells: pd.DataFrame, remedies: pd.DataFrame) -> str:
     """
     rows = _measured(cells, remedies)
     if rows.empty:
-        return ""
-    null = float(cells["null"].iloc[0])
-    tried = [_Tried.of(str(name), part, null) for name, part in rows.groupby("remedy", sort=False)]
+        return RemedyChoice()
+    tried = [_Tried.of(str(name), part, cells[0].null) for name, part in rows.groupby("remedy", sort=False)]
     names = ", ".join(one.name for one in tried)
-    if all(math.isnan(one.p_value) for one in tried):
-        return f"not tested: {names} (no paired differences; see biaslab.mitigation.remedies)"
     tested = [one for one in tried if not math.isnan(one.p_value)]
+    if not tested:
+        return RemedyChoice(words=f"not tested: {names} (no paired differences; see biaslab.mitigation.remedies)")
     helpful = multipletests([one.p_value for one in tested], ALPHA, "holm")[0]
     if helpful.any():
         best = min((one for one, helps in zip(tested, helpful, strict=True) if helps), key=lambda one: one.left)
-        return best.words(tested)
+        return RemedyChoice(best.name, best.words(tested))
     least = max(one.detectable(len(tested)) for one in tested)
     can = f"can detect an improvement ≥ {size(least)} (80 % power)" if least > 0 else "too few contexts"
-    return f"none of {names} is shown to help; {can}"
+    return RemedyChoice(words=f"none of {names} is shown to help; {can}")
 
 
-def _measured(cells: pd.DataFrame, remedies: pd.DataFrame) -> pd.DataFrame:
+def _measured(cells: Sequence[Finding], remedies: pd.DataFrame) -> pd.DataFrame:
     """Return one row per remedy and cell: estimates without and with it and the paired difference (NaN if missing)."""
-    first = cells.iloc[0]
+    first = cells[0].row
     if "difference" in remedies:
         require_columns(remedies, ("judge", "metric", "remedy", *_MEASURED), "remedies")
         own = remedies[(remedies["judge"] == first["judge"]) & (remedies["metric"] == first["metric"])]
@@ -358,7 +353,11 @@ def _measured(cells: pd.DataFrame, remedies: pd.DataFrame) -> pd.DataFrame:
     without = own["remedy"].fillna("").isin(["", "none"])
     part = [name for name in _PART if name in own and own[name].notna().any()]
     own = own.assign(**{name: own[name].map(condition_text) for name in part})
-    before = own[without & (against == "")] if (without & (against == "")).any() else cells
+    before = (
+        own[without & (against == "")]
+        if (without & (against == "")).any()
+        else pd.DataFrame([each.row for each in cells])
+    )
     after = own[~without & (against == "")]
     gap = own[~without & (against == "none")]
     gap_columns = {"estimate": "difference", "p_value": "p_value", "se": "se"}

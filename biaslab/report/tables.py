@@ -171,9 +171,10 @@ def chosen_rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> 
     whole = without_breakdowns(estimates)
     wanted = [metric] if isinstance(metric, str) else metric
     unknown = [name for name in wanted or () if name not in set(whole["metric"])]
-    if unknown or whole.empty:
-        present = ", ".join(map(str, dict.fromkeys(whole["metric"]))) or "at least one row"
-        raise TrialsError("metric", unknown or "an empty frame", f"among {present}")
+    if whole.empty:
+        raise TrialsError.plain("estimates have no row over all items; select at least one row")
+    if unknown:
+        raise TrialsError("metric", unknown, f"among {', '.join(map(str, dict.fromkeys(whole['metric'])))}")
     rows = whole if wanted is None else whole[whole["metric"].isin(wanted)]
     return corrected(rows) if {"q_value", "p_value"} <= set(rows.columns) else rows
 
@@ -346,8 +347,8 @@ def to_macros(
             for suffix, text in values.items():
                 name = stem + suffix
                 if name in macros:
-                    remedy = f"\\{name} would mean both {origin[name]} and {where}; rename a condition or select rows"
-                    raise TrialsError("macros", name, "one row per name", remedy)
+                    both = f"{origin[name]} and {where}"
+                    raise TrialsError.plain(f"\\{name} would mean both {both}; rename a condition or select rows")
                 macros[name], origin[name] = text, where
     lines = [f"\\newcommand{{\\{name}}}{{{_in_text(text)}}}" for name, text in macros.items()]
     return "\n".join([f"% biaslab {wording.version()}; one macro per estimate", *lines]) + "\n"

@@ -10,10 +10,10 @@ it is not a test.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,15 @@ from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import count, percent
 from biaslab.report import wording
 from biaslab.stats.estimate import is_above, notes_of, side_of, significant, unseen_share
-from biaslab.stats.frame import LEADING, corrected, corrected_effects, require_columns, without_breakdowns
+from biaslab.stats.frame import (
+    FAMILY,
+    LEADING,
+    corrected,
+    corrected_effects,
+    require_columns,
+    with_numpy_types,
+    without_breakdowns,
+)
 from biaslab.stats.missing import decided_by_missing
 from biaslab.stats.reliability import depends_on_reliability
 
@@ -81,8 +89,8 @@ def verdicts(
     >>> verdicts(estimates)[0]
     'coherence: 0.927 [0.926, 0.928], p <0.001: prefers the candidate shown first'
     """
-    rows = findings(wording.of_metrics(estimates, metric), matters, null, reference)
-    return [str(sentence) for sentence in rows["sentence"]]
+    found = classify(wording.of_metrics(estimates, metric), matters, null, reference)
+    return [finding.sentence for finding in found]
 
 
 def findings(
@@ -137,46 +145,73 @@ def findings(
     ----------
     Schuirmann 1987, *A comparison of the two one-sided tests procedure and the power approach*.
     """
-    require_columns(estimates, _NEEDED, "estimates")
-    wanted = _sizes({} if matters is None else matters, estimates)
-    metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
-    has_null = np.array([metric.null is not None for metric in metrics], bool)
-    tested = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
-    return _classified(tested, metrics, wanted, None if reference is None else judges_of(reference))
+    return tidy(estimates, classify(estimates, matters, null, reference))
 
 
-def findings_as_tested(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Classify estimates like `findings`, but keep their q-values, which are over the tests of their study.
+def tidy(estimates: pd.DataFrame, found: Sequence[Finding]) -> pd.DataFrame:
+    """Return estimates with the columns of `findings`, rendered from the finding on each row."""
+    columns = pd.DataFrame([each.columns for each in found], columns=list(ADDED), index=estimates.index)
+    q_values = np.array([each.row["q_value"] for each in found], float)
+    return with_numpy_types(estimates).assign(q_value=q_values, **columns)
+
+
+def classify(
+    estimates: pd.DataFrame,
+    matters: Mapping[str, float] | None = None,
+    null: float | None = None,
+    reference: str | pd.DataFrame | None = None,
+    as_tested: bool = False,
+) -> list[Finding]:
+    """Return the finding on each estimate; parameters and errors as in `findings`.
+
+    With `as_tested`, q-values are kept as they are, over the tests of their study.
 
     Examples
     --------
     >>> import biaslab as bl
     >>> rows = bl.atlas.estimates(metric="first_position_rate", source="mt_bench", judge="gpt-4-0613")
-    >>> findings_as_tested(rows)["q_value"].equals(rows["q_value"])
-    True
+    >>> [(finding.kind, finding.words) for finding in classify(rows)]
+    [('none', 'no bias of ≥ 0.05')]
     """
-    require_columns(estimates, (*_NEEDED, "q_value"), "estimates")
-    metrics = [find_metric(*named) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
-    return _classified(estimates, metrics, {}, None)
+    require_columns(estimates, _NEEDED, "estimates")
+    estimates = with_numpy_types(estimates)
+    wanted = _sizes({} if matters is None else matters, estimates)
+    metrics = [_metric(*named, null) for named in zip(estimates["metric"], estimates["probe"], strict=True)]
+    if as_tested:
+        require_columns(estimates, ["q_value"], "estimates")
+    else:
+        has_null = np.array([metric.null is not None for metric in metrics], bool)
+        estimates = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
+    return _classified(estimates, metrics, wanted, None if reference is None else judges_of(reference))
 
 
 def _classified(
     tested: pd.DataFrame, metrics: Sequence[Metric], wanted: Mapping[str, float], others: pd.DataFrame | None
-) -> pd.DataFrame:
-    """Add the columns of `findings` to estimates with q-values."""
+) -> list[Finding]:
+    """Classify estimates with q-values."""
     metrics_differ, judges_differ = (len(set(tested[name])) > 1 for name in ("metric", "judge"))
     over = wording.correction(tested)
     names = _telling_apart(tested)
-    tested = tested.assign(detectable=corrected_effects(tested))
-    rows = []
-    for record, metric in zip(tested.to_dict("records"), metrics, strict=True):
-        where = wording.cell(record, names[record["judge"], record["probe"], record["metric"]])
-        found = Finding.of(record, metric, wanted.get(record["metric"], metric.matters), where)
-        standing = "" if others is None else _standing(record, found.kind, others)
-        parts = (record["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
-        named = ", ".join(map(str, filter(None, parts)))
-        rows.append(found.columns(over, standing, named))
-    return tested.assign(**pd.DataFrame(rows, columns=list(ADDED[1:]), index=tested.index))
+    found = []
+    for row, metric, effect in zip(tested.to_dict("records"), metrics, corrected_effects(tested), strict=True):
+        where = wording.cell(row, names[row["judge"], row["probe"], row["metric"]])
+        parts = (row["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
+        matters = wanted.get(row["metric"], metric.matters)
+        kind, doubt = _decided(row, metric.null, matters, effect)
+        value, low, high, mde = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "mde"))
+        numbers = (value, low, high, mde, float(effect), matters)
+        standing = None if others is None else _standing(row, kind, others)
+        name = ", ".join(map(str, filter(None, parts)))
+        found.append(Finding(metric, where, name, kind, doubt, *numbers, over, standing, row))
+    return found
+
+
+def by_metric(found: Iterable[Finding], *names: str) -> dict[tuple[Any, ...], list[Finding]]:
+    """Group findings by columns of their rows, by default judge, probe and metric, in their order."""
+    groups: dict[tuple[Any, ...], list[Finding]] = {}
+    for each in found:
+        groups.setdefault(tuple(each.row[name] for name in names or FAMILY), []).append(each)
+    return groups
 
 
 def _sizes(matters: Mapping[str, float], estimates: pd.DataFrame) -> dict[str, float]:
@@ -207,12 +242,12 @@ def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
     return names
 
 
-def _standing(record: Mapping[Any, Any], kind: Kind, others: pd.DataFrame) -> str:
+def _standing(row: Mapping[Any, Any], kind: Kind, others: pd.DataFrame) -> Standing | None:
     """Compare an estimate with those of other judges; if it shows no bias, give their range."""
-    peers = None if kind == "untested" else find_peers(record, others)
+    peers = None if kind == "untested" else find_peers(row, others)
     if peers is None:
-        return ""
-    return peers.standing(record, kind == "above") if kind in ("above", "below") else peers.spread
+        return None
+    return peers.standing(row, kind == "above") if kind in ("above", "below") else peers.spread
 
 
 Kind = Literal["above", "below", "none", "open", "untested"]
@@ -234,107 +269,126 @@ class Finding:
         The metric, with the null against which it was tested.
     where : str
         The attribute and the conditions that vary.
+    name : str
+        What distinguishes the estimate from the others.
     kind : {"above", "below", "none", "open", "untested"}
         On which side of the null the estimate lies; no bias that matters; inconclusive; without a test.
     doubt : str
         Why it is inconclusive, see `Doubt`; empty otherwise.
     estimate, low, high : float
         The estimate and its interval.
-    matters : float or None
-        Smallest distance from the null that matters.
     mde, detectable : float
         Smallest effect detected with 80 % power, by the single test and after correction.
+    matters : float or None
+        Smallest distance from the null that matters.
+    over : str
+        Number of tests that were corrected for, in words.
+    standing : Standing or None
+        Comparison with the reference judges.
     row : mapping
-        The row of the estimates frame.
+        The row of the estimates frame, with ``q_value``.
     """
 
     metric: Metric
     where: str
+    name: str
     kind: Kind
     doubt: Doubt
     estimate: float
     low: float
     high: float
-    matters: float | None
     mde: float
     detectable: float
+    matters: float | None
+    over: str
+    standing: Standing | None
     row: Mapping[Any, Any]
 
-    @classmethod
-    def of(cls, row: Mapping[Any, Any], metric: Metric, matters: float | None, where: str = "") -> Self:
-        """Return what a row of estimates with q-values and ``detectable`` shows."""
-        kind, doubt = _decided(row, metric.null, matters)
-        estimate, low, high, mde, effect = (
-            float(row[name]) for name in ("estimate", "ci_low", "ci_high", "mde", "detectable")
-        )
-        return cls(metric, where, kind, doubt, estimate, low, high, matters, mde, effect, row)
+    @property
+    def is_bias(self) -> bool:
+        """Whether the estimate lies above or below the null."""
+        return self.kind in ("above", "below")
+
+    @property
+    def null(self) -> float:
+        """Fair value; NaN if there is none."""
+        return math.nan if self.metric.null is None else self.metric.null
+
+    @property
+    def note(self) -> str:
+        """The notes of the estimate in words."""
+        note = self.row.get("note")
+        return note if isinstance(note, str) else ""
 
     @property
     def slight(self) -> bool:
         """Whether there is a bias, but the interval excludes every shift that matters."""
-        return self.kind in ("above", "below") and _excludes(self.row, self.metric.null, self.matters)
+        return self.is_bias and _excludes(self.row, self.metric.null, self.matters)
 
     @property
     def hedge(self) -> str:
         """What else could explain a verdict: missing data (by the bounds of the estimate), and its note."""
         null, size = self.metric.null, self.matters
-        if null is None or self.kind not in ("above", "below", "none"):
+        if null is None or not (self.is_bias or self.kind == "none"):
             return ""
         low, high = (float(self.row.get(name, math.nan)) for name in ("bound_low", "bound_high"))
         hidden = size is not None and (is_above(null - size, low) or is_above(high, null + size))
         words = "missing data could hide a shift that matters" if self.kind == "none" and hidden else ""
-        return "; ".join(filter(None, [words, _note(self.row)]))
+        return "; ".join(filter(None, [words, self.note]))
 
-    def columns(self, over: str, standing: str, named: str) -> dict[str, Any]:
-        """Return the columns of `findings`, with the verdict in words.
+    @property
+    def clauses(self) -> list[str]:
+        """The verdict in words, clause by clause."""
+        if self.doubt:
+            return [self._why_open()]
+        if self.kind == "untested":
+            return [f"not tested ({'no test' if self.metric.null is None else self.note or 'no test'})"]
+        if self.kind == "none":
+            return self._excluded()
+        words = side_words(self.metric, self.kind)
+        if self.matters is None or not self.slight:
+            return [words]
+        return [f"{words}, but {self._no_effect} of ≥ {wording.size(self.matters)}"]
 
-        Parameters
-        ----------
-        over : str
-            Number of tests that were corrected for, in words.
-        standing : str
-            Comparison with the reference judges.
-        named : str
-            What distinguishes the estimate from the others.
-        """
-        words, hedge = self._words(over), self.hedge
-        verdict = "; ".join(filter(None, (f"inconclusive: {words}" if self.doubt else words, standing, hedge)))
-        null, matters = (math.nan if value is None else value for value in (self.metric.null, self.matters))
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        return "; ".join(self.clauses)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with the numbers, and with what distinguishes the estimate."""
+        verdict = f"inconclusive: {self.words}" if self.doubt else self.words
+        whole = "; ".join(filter(None, (verdict, self.standing.words if self.standing else "", self.hedge)))
+        return f"{self.name}: {self._evidence}{whole}".removeprefix(": ")
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of `findings`."""
         return {
+            "detectable": self.detectable,
             "finding": self.kind,
             "doubt": self.doubt,
             "slight": self.slight,
-            "hedge": hedge,
-            "null": null,
-            "matters": matters,
+            "hedge": self.hedge,
+            "null": self.null,
+            "matters": math.nan if self.matters is None else self.matters,
             "cell": self.where,
-            "standing": standing,
-            "words": words,
-            "sentence": f"{named}: {self._evidence(over)}{verdict}".removeprefix(": "),
+            "standing": self.standing.words if self.standing else "",
+            "words": self.words,
+            "sentence": self.sentence,
         }
 
-    def _evidence(self, over: str) -> str:
-        """Return estimate, interval and test in words; a single test, which needs no correction, as p."""
+    @property
+    def _evidence(self) -> str:
+        """Estimate, interval and test in words; a single test, which needs no correction, as p."""
         if math.isnan(self.estimate):
             return ""
         value, bounds = wording.evidence(self.row, self.metric.null)
         q = wording.probability(self.row["q_value"])
         sign = "" if q.startswith("<") else "= "
-        test = f"p {sign}{q}" if over == wording.ONE_TEST else f"q {sign}{q} over {over}"
+        test = f"p {sign}{q}" if self.over == wording.ONE_TEST else f"q {sign}{q} over {self.over}"
         return f"{value} {bounds}{'' if np.isnan(self.row['q_value']) else f', {test}'}: "
-
-    def _words(self, over: str) -> str:
-        """Return the verdict in words."""
-        if self.doubt:
-            return self._why_open(over)
-        if self.kind == "untested":
-            return f"not tested ({'no test' if self.metric.null is None else _note(self.row, 'no test')})"
-        if self.kind == "none":
-            return self._excluded(over)
-        words = side_words(self.metric, self.kind)
-        if self.matters is None or not self.slight:
-            return words
-        return f"{words}, but {self._no_effect} of ≥ {wording.size(self.matters)}"
 
     @property
     def _no_effect(self) -> str:
@@ -344,18 +398,19 @@ class Finding:
     def _contexts(self) -> str:
         return f"{self.row['n_contexts']:,.0f} contexts"
 
-    def _excluded(self, over: str) -> str:
+    def _excluded(self) -> list[str]:
         """Say which effects are excluded."""
         if "by_construction" in notes_of(self.row):
-            return f"{self._no_effect}, by construction"
+            return [f"{self._no_effect}, by construction"]
         if _is_never(self.row, self.matters):
             few = f"at most {percent(_share_unseen(self.row), 2)} of all contexts can have one"
-            return f"no effect in any of {self._contexts}: {few}"
+            return [f"no effect in any of {self._contexts}: {few}"]
         if self.matters is None:
-            return f"no effect detected; can detect {detectable(self.mde, self.detectable, over)} (80 % power)"
-        return f"{self._no_effect} of ≥ {wording.size(self.matters)}"
+            can = f"can detect {detectable(self.mde, self.detectable, self.over)} (80 % power)"
+            return ["no effect detected", can]
+        return [f"{self._no_effect} of ≥ {wording.size(self.matters)}"]
 
-    def _why_open(self, over: str) -> str:
+    def _why_open(self) -> str:
         """Say why an estimate is inconclusive."""
         null, size = self.metric.null, self.matters
         if self.doubt == "contains":
@@ -363,7 +418,7 @@ class Finding:
             why = f"the interval contains {wording.fair(null)}" if has_interval else "there is no interval"
             return f"significant, but {why}"
         if self.doubt == "leaves out":
-            lost = f"is not significant after correction for {over}"
+            lost = f"is not significant after correction for {self.over}"
             why = lost if significant(self.row["p_value"]) else "does not reject"
             return f"the interval excludes {wording.fair(null)}, but the test {why}"
         if self.doubt == "few":
@@ -372,11 +427,11 @@ class Finding:
         if self.doubt == "missing":
             return self._why_missing()
         if self.doubt == "reliability":
-            return f"{_note(self.row)}, which a single rating cannot show"
+            return f"{self.note}, which a single rating cannot show"
         if self.doubt == "powerless":
-            return f"{self._contexts} cannot show an effect of any size among {over}"
+            return f"{self._contexts} cannot show an effect of any size among {self.over}"
         if self.doubt == "unknown" or null is None or size is None:
-            return _note(self.row, "no interval")
+            return self.note or "no interval"
         reach = max(null - self.low, self.high - null)
         if self.metric.unit == "logits" and reach > _ANY_SIZE:
             return f"{self._contexts} do not bound the size: {_NARROWER}"
@@ -422,7 +477,7 @@ def detectable(alone: float, among: float, over: str) -> str:
     return f"≥ {wording.size(alone)} alone, {f'≥ {wording.size(among)}' if among > 0 else 'nothing'} among {over}"
 
 
-def _decided(row: Mapping[Any, Any], null: float | None, size: float | None) -> tuple[Kind, Doubt]:
+def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, detectable: float) -> tuple[Kind, Doubt]:
     """Return the kind of finding and, if inconclusive, the reason."""
     if "by_construction" in notes_of(row):
         return "none", ""
@@ -438,7 +493,7 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None) -> 
     if _is_never(row, size):
         return ("none", "") if _share_unseen(row) < RARE else ("open", "few")
     if size is None:
-        if row["detectable"] > 0:
+        if detectable > 0:
             return "none", ""
         return "open", "powerless" if row["mde"] > 0 else "unknown"
     if _excludes(row, null, size):
@@ -472,18 +527,31 @@ def _share_unseen(row: Mapping[Any, Any]) -> float:
     return unseen_share(max(int(row["n_contexts"]), 1), row["ci_level"])
 
 
-def _note(row: Mapping[Any, Any], otherwise: str = "") -> str:
-    """Return the note of an estimate, or a default if it has none."""
-    note = row.get("note")
-    return note if isinstance(note, str) and note else otherwise
-
-
 #: Minimum number of comparable judges.
 FEWEST = 5
 _REFERENCES = "biaslab.references"  # entry points: estimates frames of reference judges, by name
 _PEER_COLUMNS = ("probe", "judge", "dataset", "metric", "estimate", "ci_low", "ci_high")
 _NAMED = 5  # maximum number of data sets named in a sentence
 _NUMBERS = ["estimate", "ci_low", "ci_high"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Comparison with other judges: how many there are or are exceeded, and the details.
+
+    Examples
+    --------
+    >>> Standing("more so than 2 of 9 recorded judges", " (verdicts on pairs; chats)").words
+    'more so than 2 of 9 recorded judges (verdicts on pairs; chats)'
+    """
+
+    brief: str
+    details: str
+
+    @property
+    def words(self) -> str:
+        """Both in one."""
+        return f"{self.brief}{self.details}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -508,9 +576,9 @@ class Peers:
     @property
     def label(self) -> str:
         """Number of judges and what they judged, for a legend."""
-        return f"{count(len(self.judges), 'recorded judge')} ({self.comparison.of})"
+        return f"{self._counted} ({self.comparison.of})"
 
-    def standing(self, row: Mapping[Any, Any], above: bool) -> str:
+    def standing(self, row: Mapping[Any, Any], above: bool) -> Standing:
         """Count the judges that an estimate exceeds, and how many of their intervals do not overlap its own.
 
         Parameters
@@ -525,7 +593,7 @@ class Peers:
         >>> from biaslab.core import Comparison
         >>> rows = {"estimate": [0.5, 0.6, 0.9], "ci_low": [0.4, 0.5, 0.8], "ci_high": [0.6, 0.7, 1.0]}
         >>> peers = Peers(pd.DataFrame(rows, index=list("abc")), ("chats",), Comparison("verdicts on pairs"))
-        >>> peers.standing({"estimate": 0.7, "ci_low": 0.65, "ci_high": 0.75}, above=True)
+        >>> peers.standing({"estimate": 0.7, "ci_low": 0.65, "ci_high": 0.75}, above=True).words
         'more so than 2 of 3 recorded judges (verdicts on pairs; chats), 1 of them with a non-overlapping interval'
         """
         value, low, high = (float(row[name]) for name in _NUMBERS)
@@ -536,20 +604,25 @@ class Peers:
             behind = [is_above(one, value) for one in self.judges["estimate"]]
             apart = [is_above(one, high) for one in self.judges["ci_low"]]
         clearly = sum(both for both in map(all, zip(behind, apart, strict=True)))
-        words = f"more so than {sum(behind)} of {self._described}"
-        return f"{words}, {clearly} of them with a non-overlapping interval" if any(behind) else words
+        apart_words = f", {clearly} of them with a non-overlapping interval" if any(behind) else ""
+        return Standing(f"more so than {sum(behind)} of {self._counted}", f" {self._judged}{apart_words}")
 
     @property
-    def spread(self) -> str:
+    def spread(self) -> Standing:
         """Range and median of the judges' estimates, to accompany an estimate that shows no bias."""
         values = self.judges["estimate"]
-        return f"{self._described}: {values.min():.2f} to {values.max():.2f}, median {values.median():.2f}"
+        reach = f": {values.min():.2f} to {values.max():.2f}, median {values.median():.2f}"
+        return Standing(self._counted, f" {self._judged}{reach}")
 
     @property
-    def _described(self) -> str:
+    def _counted(self) -> str:
+        return count(len(self.judges), "recorded judge")
+
+    @property
+    def _judged(self) -> str:
         more = len(self.datasets) - _NAMED
         named = [*self.datasets[:_NAMED], *([f"{more} more"] if more > 0 else [])]
-        return f"{count(len(self.judges), 'recorded judge')} ({self.comparison.of}; {', '.join(named)})"
+        return f"({self.comparison.of}; {', '.join(named)})"
 
 
 def judges_of(reference: str | pd.DataFrame) -> pd.DataFrame:

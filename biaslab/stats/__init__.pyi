@@ -1,8 +1,9 @@
 from .correlation import agreement_loss as agreement_loss, estimate_correlation as estimate_correlation
 from .distribution import describe_distribution as describe_distribution
 from .estimate import Estimate as Estimate, undefined as undefined
-from .families import adjust as adjust, adjust_families as adjust_families
 from .frame import (
+    adjust as adjust,
+    adjust_families as adjust_families,
     average_over as average_over,
     choose_metrics as choose_metrics,
     corrected as corrected,

@@ -18,7 +18,7 @@ from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
-from biaslab.stats.estimate import Estimate, Inference, is_rounding, undefined, without_interval
+from biaslab.stats.estimate import Estimate, Inference, Note, Remark, because, is_rounding, undefined, without_interval
 from biaslab.stats.frame import require_columns
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import Corrected, rating_error, too_unreliable
@@ -40,6 +40,11 @@ DIGITS = 12
 _LARGE = 64  # candidates per context above which sorting is faster than comparing all pairs
 
 
+_SCORES_DO_NOT_VARY = Note("scores_do_not_vary", words="in no context do both scores vary")
+_FEW = Note("few_units", words="fewer than two {units}")
+_CONSTANT = Note("constant_score", words="one of the scores is the same for all {units}")
+
+
 class Correlation(NamedTuple):
     """A correlation and its sample size.
 
@@ -49,13 +54,13 @@ class Correlation(NamedTuple):
         From -1 to 1; NaN if undefined.
     n : int
         Number of contexts averaged, of candidates, or of systems, depending on the level.
-    reason : str
+    reason : Note or str
         Why the value is NaN; empty otherwise.
     """
 
     value: float
     n: int
-    reason: str
+    reason: Remark
 
 
 def correlation(
@@ -111,16 +116,16 @@ def correlation(
         values = context_correlations(scored, x, y, method, context)
         values = values[~np.isnan(values)]
         if not len(values):
-            return Correlation(math.nan, 0, "in no context do both scores vary")
+            return Correlation(math.nan, 0, _SCORES_DO_NOT_VARY)
         return Correlation(float(np.mean(values)), len(values), "")
     if level == "system":
         scored = scored.groupby(system)[[x, y]].mean()
     a, b = rounded(scored[x].to_numpy(float)), rounded(scored[y].to_numpy(float))
     units = "systems" if level == "system" else "candidates"
     if len(a) < 2:
-        return Correlation(math.nan, len(a), f"fewer than two {units}")
+        return Correlation(math.nan, len(a), _FEW.with_values(units=units))
     value = float(correlate_rows(a[None], b[None], method)[0])
-    return Correlation(value, len(a), f"one of the scores is the same for all {units}" if math.isnan(value) else "")
+    return Correlation(value, len(a), _CONSTANT.with_values(units=units) if math.isnan(value) else "")
 
 
 def check_options(level: str, method: str) -> None:
@@ -293,7 +298,7 @@ def estimate_correlation(
         if constant == "zero":
             spread = complete.groupby(context, sort=False)[[x, y]].nunique()
             values[((spread[x] == 1) & (spread[y] > 1)).to_numpy()] = 0.0
-        missing = "in no context do both scores vary"
+        missing = _SCORES_DO_NOT_VARY
         return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(complete[context].unique()))
     whole = correlation(complete, x, y, level, method, context, system)
     if math.isnan(whole.value):
@@ -356,7 +361,7 @@ def correlation_difference(
         firsts, seconds = (context_correlations(complete, x, y, method, context) for x in (first, second))
 
         by_number = resampling.numbered(complete[context].unique())
-        missing = "in no context do all three scores vary"
+        missing = Note("scores_do_not_vary", words="in no context do all three scores vary")
         return _mean(firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(by_number)
     for x in (first, second):
         whole = correlation(complete, x, y, level, method, context, system)
@@ -442,11 +447,11 @@ def relative_loss(
     complete = paired(frame, [first, second, y], ["context_id"])
     whole = estimate_correlation(complete, first, y, resampling, level, method)
     if not whole.ci_low > 0:
-        reason = whole.note if np.isnan(whole.estimate) else "undefined: the first agreement is not shown to be above 0"
-        return undefined(reason, whole.n_contexts)
+        reason = because("agreement_not_above_0", "the first agreement is not shown to be above 0")
+        return undefined("", whole.n_contexts).noted(*(whole.notes if np.isnan(whole.estimate) else (reason,)))
     if level == "context":
         both = _by_context(complete, first, second, y, method, resampling)
-        missing = "undefined: in no context do all three scores vary"
+        missing = because("scores_do_not_vary", "in no context do all three scores vary")
         return cluster_statistic(lambda w: _share(*(w @ both).T), len(both), resampling, missing=missing)
     complete = _clustered(complete, "context_id", resampling)
     make, contexts = arranged(complete, [first, second, y], level, method, ["context_id"])
@@ -458,7 +463,7 @@ def _mean(
     values: Floats,
     null: float | None,
     bounds: tuple[float, float],
-    missing: str,
+    missing: Remark,
     inference: Inference = "resampling",
 ) -> Ratio:
     """Return the mean of one number per context as a `Ratio`; contexts with NaN are dropped."""
@@ -688,11 +693,14 @@ def disattenuated_difference(
     """
     complete = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
     if complete.empty:
-        return lambda _: undefined("undefined: no item has all three scores")
+        return lambda _: undefined(because("no_item_with_all_scores", "no item has all three scores"))
     complete, groups = grouped(complete, level == "context", resampling)
     of_judge, of_humans, entering = _correlations(complete, [first, "human"], y, level, groups)
     if not entering.any() or math.isnan(of_judge[0] - of_humans[0]):
-        reason, contexts = "undefined: in no context do all three scores vary", complete["context_id"].nunique()
+        reason, contexts = (
+            because("scores_do_not_vary", "in no context do all three scores vary"),
+            complete["context_id"].nunique(),
+        )
         return lambda _: undefined(reason, contexts)
     error, contexts = rating_error(complete, level == "context").of_clusters(groups), int(entering.sum())
 

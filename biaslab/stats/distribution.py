@@ -37,7 +37,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
-from biaslab.stats.estimate import Estimate, undefined, without_interval
+from biaslab.stats.estimate import Estimate, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import (
     Resampling,
@@ -283,7 +283,7 @@ def myers_estimate(context: ArrayLike, weights: ArrayLike, levels: Sequence[floa
     sums = in_order(sums[sums.sum(axis=1) > 0])
     contexts, total = len(sums), sums.sum()
     if not contexts:
-        return undefined("undefined: no score in the range of the index")
+        return undefined(because("no_score_in_range", "no score in the range of the index"))
     share = sums.sum(axis=0) / total
     value, nan = float(np.abs(share - 1 / _DIGITS).sum() / 2), float("nan")
     if contexts == 1:
@@ -317,7 +317,10 @@ def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArr
 
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
-_NONE = "undefined: no scores left"
+_FEW_MULTIPLES = because(
+    "few_multiples", "fewer than three multiples of {multiple} fit into the scale with their windows"
+)
+_NONE = because("no_scores", "no scores left")
 
 
 def describe_distribution(
@@ -407,11 +410,9 @@ class _Scores:
         reach, multiples = multiple // 2, np.arange(0, high + 1, multiple)
         fitting = ((multiples - reach >= low) & (multiples + reach <= high)).sum()
         if not self.whole or fitting < _FEWEST_MULTIPLES:
-            return undefined(
-                f"undefined: fewer than three multiples of {multiple} fit into the scale with their windows"
-            )
+            return undefined(_FEW_MULTIPLES.with_values(multiple=int(multiple)))
         up, down = whipple_sums(self.table, self.values.tolist(), multiple)
-        missing = "undefined: no score lies strictly inside the scale"
+        missing = because("no_score_inside_scale", "no score lies strictly inside the scale")
         bounds = (0.0, float(multiple))
         ratio = Ratio(self.context, up, down, self.null, bounds, missing, inference="t", margin=self.margin)
         return ratio.estimate(self.resampling)
@@ -419,7 +420,9 @@ class _Scores:
     def myers(self) -> Estimate:
         """Myers' blended index."""
         if not self.whole or len(self.values) < 2 * 10 - 1:
-            return undefined("undefined: the scale does not contain complete decades at every offset")
+            return undefined(
+                because("incomplete_decades", "the scale does not contain complete decades at every offset")
+            )
         return myers_estimate(self.context, self.table, self.values.tolist(), self.resampling)
 
     def scale_use(self) -> Estimate:
@@ -462,7 +465,7 @@ class _Scores:
     def ties(self) -> Estimate:
         """Return the share of pairs within a context with equal scores."""
         tied, pairs, names = tie_sums(self.context, self.table)
-        missing = "undefined: no context with two scored items"
+        missing = because("no_two_items", "no context with two scored items")
         return Ratio(names, tied, pairs, bounds=(0.0, 1.0), missing=missing).estimate(self.resampling)
 
     def _of_pooled(self, statistic: Callable[[Floats], Floats], bounds: tuple[float, float]) -> Estimate:

@@ -31,12 +31,9 @@ _NAN = math.nan
 _DECIMALS, _BITS = 10, 1e-14  # decimals of a short decimal; maximum relative distance of a float from it
 
 
-NoteCode = Literal[
-    "by_construction", "depends_on_condition", "depends_on_reliability", "depends_on_shared_error", "few_contexts",
-    "few_differ", "no_variation", "tipping_point", "unbounded",
-]  # fmt: skip
-#: The words of each note, with its values. That a value is certain by construction follows from its method.
-NOTE_WORDS: Mapping[NoteCode, str] = {
+#: The words of the notes on which verdicts depend, by code. That a value is certain by construction is said by its
+#: method. Other notes bring their own words.
+NOTE_WORDS: Mapping[str, str] = {
     "by_construction": "",
     "depends_on_condition": "missing judgements depend on {condition} (p = {p_value:.2g})",
     "depends_on_reliability": "holds if single human ratings have a reliability above {reliability:.2f}",
@@ -53,15 +50,17 @@ NOTE_WORDS: Mapping[NoteCode, str] = {
 
 @dataclass(frozen=True)
 class Note:
-    """What is known about an estimate besides its numbers: a code and its values, which verdicts depend on.
+    """What is known about an estimate besides its numbers, or why it is undefined: a code and its values.
 
     Attributes
     ----------
     code : str
-        One of `NOTE_WORDS`.
+        Names the fact, such as ``"few_differ"``.
     values : mapping of str to number or str
-        Values that the words of the code name; ``no_variation`` has ``bounded``, whether the interval allows for
-        contexts that were not observed.
+        Values that the words name; ``no_variation`` has ``bounded``, whether the interval allows for contexts that were
+        not observed.
+    words : str
+        The words, with the names of the values in braces; by default those of the code in `NOTE_WORDS`.
 
     Examples
     --------
@@ -69,15 +68,40 @@ class Note:
     'few contexts differ: a test needs 4 that do, to one side'
     """
 
-    code: NoteCode
+    code: str
     values: Mapping[str, float | str] = field(default_factory=dict, hash=False)
+    words: str = ""
 
     def __getitem__(self, name: str) -> float | str:
         return self.values[name]
 
     def __str__(self) -> str:
-        return NOTE_WORDS[self.code].format(**self.values)
+        return (self.words or NOTE_WORDS[self.code]).format(**self.values)
 
+    def with_values(self, **values: float | str) -> Self:
+        """Return the note with its values.
+
+        Examples
+        --------
+        >>> str(because("few_rows", "only {rows} rows are left").with_values(rows=2))
+        'undefined: only 2 rows are left'
+        """
+        return replace(self, values=values)
+
+
+def because(code: str, words: str) -> Note:
+    """Return a reason why an estimate is undefined.
+
+    Examples
+    --------
+    >>> undefined(because("no_pair", "no pair was judged in both orders")).note
+    'undefined: no pair was judged in both orders'
+    """
+    return Note(code, words=f"undefined: {words}")
+
+
+#: Reason why the mean of no values is undefined.
+NO_TRIALS = because("no_trials", "no trials left")
 
 #: A note, or words for people, on which nothing depends.
 Remark = Note | str
@@ -180,7 +204,7 @@ class Estimate:
 
         Examples
         --------
-        >>> undefined("undefined: no pair").noted("", "ask both orders").note
+        >>> undefined(because("no_pair", "no pair")).noted("", "ask both orders").note
         'undefined: no pair; ask both orders'
         """
         return replace(self, notes=(*self.notes, *(each for each in remarks if each)))

@@ -18,12 +18,13 @@ from biaslab.core.arrays import Floats
 from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.core.output import progress_bar
 from biaslab.stats.blocks import shared_requests
-from biaslab.stats.estimate import Estimate, is_rounding, undefined, unvarying, without_interval
+from biaslab.stats.estimate import Estimate, Note, Remark, because, is_rounding, undefined, unvarying, without_interval
 from biaslab.stats.frame import LEADING, TRAILING
 from biaslab.stats.t_inference import estimate_by_t
 
 CellKey = tuple[Any, ...]  # condition values of one row of a metric, None if empty
 METHOD = "jackknife t over contexts"
+_NO_ESTIMATE = because("role_without_estimate", "the {role} has no estimate")
 _FEWEST = 2
 
 
@@ -59,10 +60,10 @@ class Together:
         shifts[is_rounding(shifts, values[0])] = 0.0
         return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
 
-    def _missing(self) -> str:
+    def _missing(self) -> Remark:
         """Return why no joint estimate exists; empty if one does."""
         if np.isnan(self.values).any():
-            return f"undefined: the {self.roles[int(np.isnan(self.values).argmax())]} has no estimate"
+            return _NO_ESTIMATE.with_values(role=self.roles[int(np.isnan(self.values).argmax())])
         if self.contexts < _FEWEST or not np.isfinite(self.errors).all():
             return "no interval: whether there is an estimate depends on one context"
         return ""
@@ -81,16 +82,16 @@ class Together:
             return unvarying(0.0, self.contexts, self.level, None, math.nan)
         return estimate_by_t(value, error, self.contexts, self.level, METHOD)
 
-    def quotient(self, top: ArrayLike, bottom: ArrayLike, nothing: str) -> Estimate:
+    def quotient(self, top: ArrayLike, bottom: ArrayLike, nothing: Note) -> Estimate:
         """Estimate the quotient of two weighted sums of the values, with Fieller's interval and no test.
 
         Parameters
         ----------
         top, bottom : array_like of float, shape (judges,)
             Weights of the numerator and the denominator.
-        nothing : str
-            Note if the denominator does not differ from 0, so that no quotient can be excluded; ``{:.3g}`` is replaced
-            by Fieller's g, which is then at least 1.
+        nothing : Note
+            Note if the denominator does not differ from 0, so that no quotient can be excluded; its value ``g`` is
+            Fieller's, which is then at least 1.
 
         References
         ----------
@@ -104,7 +105,7 @@ class Together:
         q, v_t = float(stats.t.ppf((1 + self.level) / 2, self.contexts - 1)) ** 2, float(np.sum(errors**2))
         g = q * v_t / t**2 if t else math.inf
         if g >= 1:
-            return undefined(nothing.format(g), self.contexts)
+            return undefined(nothing.with_values(g=f"{g:.3g}"), self.contexts)
         ratio = s / t
         # All r with (s − r t)² ≤ q var(s − r t), a quadratic that opens upwards, because g < 1. Centred at the ratio,
         # with the errors that remain there, it needs no small difference of large numbers.

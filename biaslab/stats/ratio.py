@@ -20,9 +20,11 @@ from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import (
+    NO_TRIALS,
     VALUES_ONLY,
     Estimate,
     Inference,
+    Remark,
     is_rounding,
     settled,
     undefined,
@@ -61,7 +63,7 @@ class Ratio:
     bounds : tuple of float, optional
         Smallest and largest possible value. If all contexts have the same ratio, the bootstrap has zero width, and the
         interval is Clopper and Pearson's with each context as one trial, which is conservative.
-    missing : str
+    missing : Note or str
         Note if the denominator is 0.
     inference : {"resampling", "t", "score"}
         "resampling": bootstrap interval and sign-flip test. "t": `biaslab.stats.t_inference.t_test`, with the values
@@ -81,7 +83,7 @@ class Ratio:
     denominator: ArrayLike
     null: float | None = None
     bounds: tuple[float, float] | None = None
-    missing: str = "undefined: no trials left"
+    missing: Remark = NO_TRIALS
     inference: Inference = "resampling"
     margin: float = 0.0
     extremes: tuple[Ratio, Ratio] | None = None

@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats.estimate import ROUNDING, Estimate, is_rounding, undefined, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, Note, because, is_rounding, undefined, without_interval
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import (
     Corrected,
@@ -26,6 +26,15 @@ from biaslab.stats.reliability import (
 )
 from biaslab.stats.resample import Resampling, grouped, grouped_codes, without_each
 from biaslab.stats.t_inference import effect_or_why_not, student
+
+_TOO_UNRELIABLE = because(
+    "unreliable_ratings", "annotators agree too little (reliability {reliability:.2f} of human scores given {given})"
+)
+_TOO_UNCERTAIN = because(
+    "uncertain_reliability",
+    "annotators agree too little for so few contexts (reliability {reliability:.2f} of human scores given {given}, "
+    "standard error {error:.2f})",
+)
 
 
 def linear_model(
@@ -199,32 +208,33 @@ def demeaned(columns: Floats, codes: Codes) -> Floats:
     return np.where(np.abs(left) <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0), 0.0, left)
 
 
-def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, str]]:
+def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, Note]]:
     """Return the indices of the estimable terms, in order, and the reasons for the others."""
     if contexts < 2:
-        reason = "undefined: no rows left" if contexts == 0 else "undefined: only one context"
+        reason = because("no_rows", "no rows left") if contexts == 0 else because("one_context", "only one context")
         return [], dict.fromkeys(names, reason)
     if is_rounding(np.ptp(y), np.abs(y).max()):
-        return [], dict.fromkeys(names, "undefined: the outcome does not vary")
+        return [], dict.fromkeys(names, because("constant_outcome", "the outcome does not vary"))
     kept: list[int] = []
-    reasons: dict[str, str] = {}
+    reasons: dict[str, Note] = {}
     scale = np.abs(x).max(axis=0)
     scaled = x / np.where(scale > 0, scale, 1.0)
     for k, name in enumerate(names):
         if np.linalg.matrix_rank(scaled[:, [*kept, k]], tol=1e-9 * math.sqrt(len(x))) > len(kept):
             kept.append(k)
         else:
-            reasons[name] = "undefined: the term is collinear with the others"
+            reasons[name] = because("collinear", "the term is collinear with the others")
     if len(kept) >= len(x):
-        return [], dict.fromkeys(names, "undefined: as many terms as rows")
+        return [], dict.fromkeys(names, because("saturated", "as many terms as rows"))
     return kept, reasons
 
 
 _LOGISTIC_METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
 #: Note if no finite log odds exist.
-SEPARATED = (
-    "undefined: the terms predict every verdict (separation), so log odds are infinite; use more contexts, or label "
-    "probabilities instead of verdicts"
+SEPARATED = because(
+    "separated",
+    "the terms predict every verdict (separation), so log odds are infinite; use more contexts, or "
+    "label probabilities instead of verdicts",
 )
 _STEPS, _CLOSE = 50, 1e-8  # maximum number of steps; change of any logit at convergence, which is quadratic
 _FAR = 20.0  # logits; if the fit keeps growing beyond this, the terms separate the verdicts
@@ -596,9 +606,9 @@ class Attenuated:
             The coefficient times ``reach`` is in the unit of the outcome, whose magnitude is ``size``; for rounding.
         """
         contexts, reliability = len(self.product) - 1, float(self.reliability[0])
-        described = f"reliability {reliability:.2f} of human scores given {what}"
+        values: dict[str, float | str] = {"reliability": reliability, "given": what}
         if not reliability > LEAST_BESIDE:
-            return undefined(f"undefined: annotators agree too little ({described})", contexts)
+            return undefined(_TOO_UNRELIABLE.with_values(**values), contexts)
         value = self._rounded(float(self.product[0]) / reliability, reach, size)
         if np.isnan(self.product).any():
             return without_interval(value, contexts, "no interval: the term depends on one context")
@@ -609,8 +619,7 @@ class Attenuated:
             return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t")
         quantile = float(stats.t.ppf((1 + level) / 2, contexts - 1))
         if reliability <= quantile * math.sqrt(spread):
-            known = f"{described}, standard error {math.sqrt(spread):.2f}"
-            return undefined(f"undefined: annotators agree too little for so few contexts ({known})", contexts)
+            return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
 
     def _fieller(self, value: float, quantile: float, level: float, method: str) -> Estimate:

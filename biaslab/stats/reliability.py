@@ -28,6 +28,8 @@ from biaslab.stats.estimate import (
     ROUNDING_OF_SQUARES,
     Estimate,
     Inference,
+    Note,
+    because,
     is_above,
     is_rounding,
     notes_of,
@@ -49,6 +51,9 @@ from biaslab.stats.resample import (
 Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
 _TWO = 2  # minimum number of annotators
+
+
+_TOO_UNRELIABLE = because("unreliable_ratings", "annotators agree too little (reliability {reliability:.2f})")
 
 
 def krippendorff_alpha(
@@ -192,7 +197,7 @@ def alpha_difference(
     both = [_pairable(frame, level, columns, annotator, score, context) for frame in (first, second)]
     common = set(both[0].names) & set(both[1].names)
     both = [rated.within(common) for rated in both]
-    reason = next(filter(None, (rated.why_undefined for rated in both)), "")
+    reason = next(filter(None, (rated.why_undefined for rated in both)), None)
     if reason:
         return undefined(reason, len(common))
     one, other = (rated.contents() for rated in both)
@@ -264,13 +269,14 @@ class _Rated:
         return replace(rated, alone=len(np.unique(rated.annotator)) < _TWO)
 
     @property
-    def why_undefined(self) -> str:
-        """Why alpha is undefined; empty if it is defined."""
+    def why_undefined(self) -> Note | None:
+        """Why alpha is undefined; None if it is defined."""
         if self.alone:
-            return "fewer than two annotators"
+            return Note("one_annotator", words="fewer than two annotators")
         if not len(self.score):
-            return "no unit has two scores"
-        return "all scores are the same" if (self.score == self.score[0]).all() else ""
+            return Note("one_score_per_unit", words="no unit has two scores")
+        same = (self.score == self.score[0]).all()
+        return Note("constant_scores", words="all scores are the same") if same else None
 
     def contents(self) -> pd.Series:
         """Return a fingerprint of each context's scores that does not depend on names.
@@ -420,13 +426,17 @@ class Crossed:
         return int(self.context.max(initial=-1)) + 1
 
     @property
-    def why_undefined(self) -> str:
-        """Why components are undefined; "" if they are defined."""
+    def why_undefined(self) -> Note | None:
+        """Why components are undefined; None if they are defined."""
         if self.scores.shape[1] < _TWO:
-            return "undefined: only one condition"
+            return because("one_condition", "only one condition")
         if self.contexts < _TWO:
-            return "undefined: no items left" if self.contexts == 0 else "undefined: only one context"
-        return ""
+            return (
+                because("no_items", "no items left")
+                if self.contexts == 0
+                else because("one_context", "only one context")
+            )
+        return None
 
     def sampling(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return the variance between samples of a request, and its part in the mean scores; shape (replicates,).
@@ -636,7 +646,7 @@ def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) 
     """
     contexts, j = deviations.shape
     if contexts == 0 or j < _TWO:
-        return undefined("undefined: no items left", contexts)
+        return undefined(because("no_items", "no items left"), contexts)
     total, norm = counts.sum(), math.sqrt(j - 1)
     mean = deviations.sum(axis=0) / total
     seen = float(np.linalg.norm(mean)) / norm
@@ -771,17 +781,17 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     return RatingError(spread, np.where(is_rounding(error, spread), 0.0, error), True)
 
 
-def too_unreliable(error: RatingError, shared: float) -> str:
-    """Return why human scores, given a share of shared error, do not support a test; "" if they do.
+def too_unreliable(error: RatingError, shared: float) -> Note | None:
+    """Return why human scores, given a share of shared error, do not support a test; None if they do.
 
     Examples
     --------
-    >>> too_unreliable(RatingError(np.array([10.0]), np.array([8.0]), True), 0.0)
+    >>> str(too_unreliable(RatingError(np.array([10.0]), np.array([8.0]), True), 0.0))
     'undefined: annotators agree too little (reliability 0.20)'
     """
     reliability = float(error.with_shared(shared).reliability[0])
     fine = reliability >= LEAST_RELIABILITY or math.isnan(reliability) or is_rounding(reliability - LEAST_RELIABILITY)
-    return "" if fine else f"undefined: annotators agree too little (reliability {reliability:.2f})"
+    return None if fine else _TOO_UNRELIABLE.with_values(reliability=reliability)
 
 
 def depends_on_reliability(row: Mapping[Any, Any]) -> bool:

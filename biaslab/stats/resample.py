@@ -34,6 +34,7 @@ from biaslab.stats.estimate import (
     VALUES_ONLY,
     Estimate,
     Inference,
+    Note,
     Remark,
     is_rounding,
     settled,
@@ -51,6 +52,9 @@ Smooth = Callable[[Floats], tuple[Floats, Floats]]
 _CHUNK = 1 << 16
 GROUPS = 8_192
 """Number of random groups into which contexts are put if there are at least twice as many."""
+
+
+_UNDEFINED = Note("undefined", words="undefined for these data")
 
 
 @dataclass(frozen=True)
@@ -370,7 +374,7 @@ def cluster_statistic(
     resampling: Resampling,
     null: float | None = None,
     bounds: tuple[float, float] | None = None,
-    missing: str = "undefined for these data",
+    missing: Remark = _UNDEFINED,
     scale: IntervalScale = "fisher",
     inference: Inference = "resampling",
 ) -> Estimate:

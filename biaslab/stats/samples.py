@@ -33,11 +33,11 @@ from biaslab.stats.correlation import (
     rounded,
     whole,
 )
-from biaslab.stats.estimate import Estimate, is_rounding, undefined
+from biaslab.stats.estimate import Estimate, because, is_rounding, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic, over_clusters
 
-_TWO = "undefined: no request has two samples with a score"
+_TWO = because("one_sample", "no request has two samples with a score")
 
 
 def sample_table(trials: pd.DataFrame) -> pd.DataFrame:
@@ -80,7 +80,7 @@ def sample_differences(trials: pd.DataFrame, condition: str, levels: Sequence[An
     context = items.get_level_values(0)
     one, other = (table.loc[items].to_numpy(float) for table in (first, second))
     (sums, pairs), (own, own_pairs) = _between(one, other), _within(one) + _within(other)
-    missing = "undefined: no item has scores under both conditions"
+    missing = because("no_item_both_ways", "no item has scores under both conditions")
     return Ratio(context, sums, pairs, missing=missing), Ratio(context, own, own_pairs, missing=_TWO)
 
 
@@ -151,7 +151,7 @@ def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> 
 
     within, _ = sum_by_context(context, np.where(n > 1, square, np.nan), n - 1)
     parts = (
-        (all_scores, whole, "undefined: fewer than two scores"),
+        (all_scores, whole, because("few_scores", "fewer than two scores")),
         (lambda weights: _root(*(weights @ within).T), within, _TWO),
     )
     first, second = (
@@ -289,12 +289,12 @@ class Agreement:
 
     def ratio(self) -> Ratio:
         """Return Kendall's τ-b, averaged over the contexts and draws for which it is defined."""
-        missing = "undefined: in no context do both scores vary"
+        missing = because("scores_do_not_vary", "in no context do both scores vary")
         return Ratio(self.context, self.tau, self.defined, bounds=(-1.0, 1.0), missing=missing)
 
     def tie_ratio(self) -> Ratio:
         """Return the share of pairs within a context whose drawn scores are equal."""
-        missing = "undefined: no context with two scored items"
+        missing = because("no_two_items", "no context with two scored items")
         return Ratio(self.context, self.tied, self.pairs, bounds=(0.0, 1.0), missing=missing)
 
 
@@ -349,7 +349,7 @@ def _pairs_of(counts: Codes, home: Codes, shape: tuple[int, int]) -> Floats:
 
 _LEAST = 0.1  # a lower reliability is no basis for a correction
 _MOST = 0.95  # maximum correlation with the reference for the correction, which is unstable near 1
-_NOTHING = "undefined: in no context do all three scores vary"
+_NOTHING = because("scores_do_not_vary", "in no context do all three scores vary")
 _GRID = np.linspace(-1, 1, 2001)
 
 
@@ -440,7 +440,9 @@ def expected_agreement_loss(
     ]
     reliability = [float(one.reliability(np.ones((1, contexts)))[0]) for one in conditions]
     if not min(reliability) >= _LEAST:
-        reason = "undefined: samples of one request differ as much as those of different ones; use more samples"
+        reason = because(
+            "unreliable_samples", "samples of one request differ as much as those of different ones; use more samples"
+        )
         return undefined(reason, contexts)
     candidates = max(2.0, len(complete) / contexts) if level == "context" else math.inf
     link = partial(_expected, method=method, candidates=candidates)
@@ -649,7 +651,9 @@ def thought_variance(
     within = ((p @ worth**2) - means**2).clip(min=0).mean(axis=1)
     between = means.var(axis=1, ddof=1)
     names = [str(number) for number in range(len(levels))] if context is None else list(map(str, context))
-    share = Ratio(names, between, within + between, bounds=(0, 1), missing="undefined: no verdict varies")
+    share = Ratio(
+        names, between, within + between, bounds=(0, 1), missing=because("no_verdict_varies", "no verdict varies")
+    )
     factor = _inverse(share.estimate(resampling or Resampling()))
     return ThoughtVariance(float(between.mean()), float(within.mean()), factor)
 

@@ -136,8 +136,10 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
     """
     for name, value in (("power", power), ("alpha", alpha)):
         require_share(name, value)
-    if contexts < 2:
-        return math.nan
+    return _detectable(error, contexts, power, alpha) if contexts > 1 else math.nan
+
+
+def _detectable(error: float, contexts: int, power: float = _POWER, alpha: float = ALPHA) -> float:
     return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
 
 
@@ -161,7 +163,7 @@ def effect_or_why_not(
     """
     if contexts < FEWEST:
         return math.nan, (Note("few_contexts", {"fewest": FEWEST}),)
-    known = detectable_effect(error, contexts)
+    known = _detectable(error, contexts)
     if contributions is None or math.isnan(known):
         return known, ()
     least, needed = rare_effect(contributions, by_signs)

@@ -326,12 +326,12 @@ def _find_fault(path: Path) -> str:
             connection.execute(f"SELECT position, {', '.join(COLUMNS)} FROM replies LIMIT 1").fetchall()  # noqa: S608
             if length > CHECKED_BYTES:
                 return ""
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
         if not isinstance(explain(error, path), CorruptStoreError):
             raise explain(error, path) from error
         return str(error)
-    return "" if verdict == "ok" else " ".join(str(verdict).split())
+    return "" if answer == "ok" else " ".join(str(answer).split())
 
 
 def _stamp(path: Path) -> tuple[int, int, int, bool]:

@@ -35,7 +35,7 @@ def recorded(
         shown = panel()
         [ax] = bl.plots.panels(1, 3.6 + 0.45 * shown.rows["who"].nunique(), width=17)
         bl.plots.intervals(shown.rows, metric, by="who", ax=ax, title="recorded judges", **look)
-        return [ax], shown.rows, shown.finding, "recorded judges"
+        return [ax], shown.rows, shown.headline, "recorded judges"
 
     return draw
 
@@ -135,7 +135,7 @@ def edits() -> Drawn:
     labels |= {"win_effect": "P(wins) with the change minus without"}
     drawn = bl.plots.draw(rows, list(labels), by="edit", hue="variant", col="metric", label=labels)
     whom = "a simulated judge that rewards a citation, and capitals no more than any change of that size"
-    return list(drawn.axes), rows, bl.plots.finding(excess), whom
+    return list(drawn.axes), rows, bl.plots.headline(excess), whom
 
 
 def inheritance() -> Drawn:
@@ -217,7 +217,7 @@ def on_files(files: Any, config: Any) -> None:
     with mpl.rc_context():
         for name, draw in PAGES.items():
             axes, rows, tells, whom = draw()
-            bl.plots.save(axes, rows, "bias", name, _FOLDER.name, finding=tells)
+            bl.plots.save(axes, rows, "bias", name, _FOLDER.name, headline=tells)
             path = Path(_FOLDER.name) / f"bias__{name}.png"
             files.append(File.generated(config, f"biases/{path.name}", abs_src_path=str(path)))
             _WORDS[name] = whom

@@ -16,7 +16,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from biaslab.figures.gallery import find_sentence
+from biaslab.figures.gallery import find_headline
 
 SOURCE, EXECUTED, FIGURES = Path("notebooks"), Path("papermill_runs"), Path("figures")
 GALLERY = "notebooks/index.md"
@@ -103,7 +103,7 @@ class Page:
         files = self.notebook["metadata"].get("biaslab", {}).get("files", {})
         names = {Path(file).stem for file in files if file.endswith(".png")}
         saved = [name for name in sorted(names) if f'"{name.partition("__")[2]}"' in source]
-        return find_sentence(FIGURES / f"{saved[0]}.csv") if len(saved) == 1 else ""
+        return find_headline(FIGURES / f"{saved[0]}.csv") if len(saved) == 1 else ""
 
 
 def newest(name: str) -> tuple[dict[str, Any], bool]:

@@ -42,10 +42,10 @@ def test_a_panel_has_rows_with_intervals_and_one_sentence(name):
     assert isinstance(panel, AtlasFigure)
     assert {*LEADING, "estimate", "ci_low", "ci_high", "n_contexts", "data", "kind"} <= set(panel.rows)
     assert panel.rows[["estimate", "ci_low", "ci_high"]].notna().all(axis=None)
-    assert panel.finding.endswith(".")
-    assert re.search(r"\d", panel.finding)
-    assert "nan" not in panel.finding
-    assert not re.search(r"\. [A-Z]", panel.finding), "one sentence"
+    assert panel.headline.endswith(".")
+    assert re.search(r"\d", panel.headline)
+    assert "nan" not in panel.headline
+    assert not re.search(r"\. [A-Z]", panel.headline), "one sentence"
 
 
 def test_first_position_has_about_thirty_judges_on_data():
@@ -58,8 +58,8 @@ def test_first_position_has_about_thirty_judges_on_data():
     assert (panel.rows["estimate"].diff().dropna() >= 0).all()
     assert not panel.rows.duplicated(["judge", "source", "attribute"]).any()
     sure = panel.rows[panel.rows["ci_low"] > 0.5]
-    assert f"{len(sure)} lie above" in panel.finding
-    assert f"{panel.rows['judge'].nunique()} judges" in panel.finding
+    assert f"{len(sure)} lie above" in panel.headline
+    assert f"{panel.rows['judge'].nunique()} judges" in panel.headline
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_first_position_has_about_thirty_judges_on_data():
 def test_captions_state_the_numbers_of_their_figures(page, name, panel):
     text = (ROOT / page).read_text(encoding="utf-8")
     [said] = re.findall(rf"!\[([^]]+)\]\(figures/atlas__{name}\.png\)", text)
-    stated, computed = (set(re.findall(r"\d+(?: ?%)?", words)) for words in (said, panel().finding))
+    stated, computed = (set(re.findall(r"\d+(?: ?%)?", words)) for words in (said, panel().headline))
     assert stated
     assert {number.replace(" ", "") for number in stated} <= {number.replace(" ", "") for number in computed}
 
@@ -92,7 +92,7 @@ def test_todays_judges_are_recent_and_named():
     assert rows[["judge", "metric"]].duplicated().sum() == 0
     [rate] = rows.query("judge == 'gemini-2.5-flash'").to_dict("records")
     assert (rate["estimate"], rate["n_contexts"]) == (pytest.approx(0.6136, abs=5e-5), 47)
-    assert "Gemini 2.5 Flash (61 %) prefers the answer shown first" in pair_panels.today().finding
+    assert "Gemini 2.5 Flash (61 %) prefers the answer shown first" in pair_panels.today().headline
 
 
 def test_own_texts_win_as_published_and_names_count_for_less():
@@ -102,15 +102,15 @@ def test_own_texts_win_as_published_and_names_count_for_less():
     assert value_of(panel, judge="gpt-3.5-turbo", **plain) == pytest.approx(0.5816, abs=5e-5)
     wrong = value_of(panel, judge="gpt-4", naming="authors named wrongly")
     assert 1 - wrong == pytest.approx(0.3157, abs=5e-5)
-    assert "0.705 (gpt-4)" in panel.finding
-    assert "0.316 (gpt-4)" in panel.finding
+    assert "0.705 (gpt-4)" in panel.headline
+    assert "0.316 (gpt-4)" in panel.headline
 
 
 def test_reasons_before_the_score_lower_it_as_published():
     rows = score_panels.reasons().rows.set_index(["attribute", "form"])["estimate"]
     assert rows["coherence", "no auto-CoT"] == pytest.approx(-0.3608, abs=1e-3)
     assert rows["engagingness", "no auto-CoT"] == pytest.approx(-0.1827, abs=2e-3)
-    assert "in 4 of 4 cells" in score_panels.reasons().finding
+    assert "in 4 of 4 cells" in score_panels.reasons().headline
 
 
 def test_the_null_model_wins_as_published():
@@ -119,7 +119,7 @@ def test_the_null_model_wins_as_published():
     by_place = score_panels.constant_answer()
     assert value_of(by_place, role="anywhere") == pytest.approx(0.76920, abs=5e-6)
     assert by_place.rows.loc[by_place.rows["role"] != "anywhere", "n_contexts"].sum() == 805
-    assert "wins 77 %" in panel.finding
+    assert "wins 77 %" in panel.headline
 
 
 def test_experts_agree_as_published():
@@ -149,7 +149,7 @@ def test_the_reference_is_models_with_one_prompt_each():
 def test_the_judge_at_hand_stands_among_real_ones(make_row):
     peers = find_peers(make_row(estimate=1.0, ci_low=0.99, ci_high=1.0), judges_of("atlas"))
     assert len(peers.judges) >= 15
-    said = peers.standing({"estimate": 1.0, "ci_low": 0.99, "ci_high": 1.0}, above=True)
+    said = peers.standing({"estimate": 1.0, "ci_low": 0.99, "ci_high": 1.0}, above=True).words
     n = len(peers.judges)
     assert said.startswith(f"more so than {n} of {n} recorded judges (verdicts on pairs; ")
     assert said.endswith(f"{n} of them with a non-overlapping interval")

@@ -65,7 +65,7 @@ def test_the_command_estimates_our_number_again(found, page, metric):
 
 def test_some_rows_make_a_page_and_none_do_not(found, tmp_path):
     some = bl.atlas.replication_page(found[found["paper"] == "wang2024"])
-    assert some.finding == "5 of 5 printed numbers measure a different quantity"
+    assert some.headline == "5 of 5 printed numbers measure a different quantity"
     assert len(PAIR.findall(some.save(tmp_path / "pairs.html").read_text(encoding="utf-8"))) == 5
     assert some._rows_at([1, 0])["judge"].tolist() == found.loc[found["paper"] == "wang2024", "judge"].tolist()[1::-1]
     with pytest.raises(InputError, match="at least one row"):

@@ -1,6 +1,7 @@
 """What a user gives is refused with its name, its value and what is allowed; what is meant well is taken."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import biaslab as bl
 from biaslab.core import checks
-from biaslab.core.checks import fits, pairs, read, require_fits
+from biaslab.core.checks import fits, pairs, read, require_counts_and_lists, require_fits
 from biaslab.core.errors import BiaslabError, InputError, StoreError
 from biaslab.judges import load_judge
 
@@ -182,3 +183,26 @@ def test_values_fit_declared_types(value, hint, fitting):
 def test_error_says_declared_type(value, hint, message):
     with pytest.raises(InputError, match=message):
         require_fits("x", value, hint)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    seed: int = 0
+    samples: int | None = None
+    forms: Sequence[Literal["pair", "score"]] = ("pair",)
+    names: Sequence[str] = ("a",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"samples": 0}, "samples is 0, allowed: a whole number of at least 1"),
+        ({"forms": []}, "values among pair, score, each once"),
+        ({"forms": ["pair", "pair"]}, "values among pair, score, each once"),
+        ({"names": ("a", "a")}, "at least one value, each once"),
+    ],
+)
+def test_counts_are_positive_and_lists_have_no_repetition(changed, message):
+    require_counts_and_lists(_Settings(), from_zero=("seed",))
+    with pytest.raises(InputError, match=message):
+        require_counts_and_lists(_Settings(**changed), from_zero=("seed",))

@@ -195,7 +195,7 @@ def test_a_saved_figure_says_whether_two_judges_differ(data, tmp_path, position,
     two = [judged(data, context_noise=1.0).assign(judge="old"), judged(data, position=position, seed=1, noise=0.5)]
     found = bl.compare([two[0], two[1].assign(judge="new")], metrics=METRIC, progress=False)
     bl.plots.compared(found, name="compare__own", out=tmp_path)
-    [reported] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
+    [reported] = pd.read_csv(tmp_path / "compare__own.csv")["headline"].unique()
     value = bl.report.with_intervals(pd.DataFrame([shift(found)]), 2)[0]
     assert reported == f"new {verb} from old in P(A): {value} over 12 contexts"
 
@@ -204,7 +204,7 @@ def test_saved_figure_names_the_largest_difference(data, tmp_path):
     places = {"fair": 0.0, "first": 1.5, "second": -3.0}
     trials = [judged(data, position=size, noise=0.5).assign(judge=name) for name, size in places.items()]
     bl.plots.compared(bl.compare(trials, metrics=METRIC, progress=False), name="compare__own", out=tmp_path)
-    [reported] = pd.read_csv(tmp_path / "compare__own.csv")["finding"].unique()
+    [reported] = pd.read_csv(tmp_path / "compare__own.csv")["headline"].unique()
     assert reported.startswith("2 of 2 pairs of judges differ; second − fair: −0.")
 
 

@@ -180,7 +180,7 @@ def test_the_frame_is_an_estimates_frame(trials, data):
     assert "score_difference" in bl.report.overview(found).to_string()
     ax = bl.plots.intervals(found, "score_difference", by="correction")
     assert [text.get_text() for text in ax.get_yticklabels()][:2] == ["judge as it is", "labels alone"]
-    assert bl.plots.finding(found)
+    assert bl.plots.headline(found)
     plt.close("all")
     assert bl.report.to_latex(found) if hasattr(bl.report, "to_latex") else True
 

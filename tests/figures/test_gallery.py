@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from biaslab.figures.gallery import (
     describe_estimates,
     describe_precision,
-    find_sentence,
+    find_headline,
     measure_precision,
     share_told,
     write_index,
@@ -57,12 +57,12 @@ def test_recorded_judges_stand_first(tmp_path):
     assert places == sorted(places)
 
 
-def test_finding_of_a_table_is_the_caption_of_its_figure(tmp_path, make_row):
+def test_headline_of_a_table_is_the_caption_of_its_figure(tmp_path, make_row):
     (tmp_path / "atlas__rate.png").write_bytes(b"png")
-    rows = pd.DataFrame([make_row(), make_row()]).assign(finding="Two of 2 judges prefer <b> first.")
+    rows = pd.DataFrame([make_row(), make_row()]).assign(headline="Two of 2 judges prefer <b> first.")
     rows.to_csv(tmp_path / "atlas__rate.csv", index=False)
     assert "Two of 2 judges prefer &lt;b&gt; first." in write_index(tmp_path).read_text(encoding="utf-8")
-    assert find_sentence(tmp_path / "atlas__rate.png") == find_sentence(tmp_path / "none.csv") == ""
+    assert find_headline(tmp_path / "atlas__rate.png") == find_headline(tmp_path / "none.csv") == ""
 
 
 def test_other_csv_files_are_described_by_rows_or_not_at_all(tmp_path):

@@ -187,15 +187,10 @@ def test_permanent_error_of_one_endpoint_ends_the_run(judge_of):
 
 
 def test_rate_limit_of_one_endpoint_does_not_pause_others(judge_of):
-    with FaultServer(latency=0.01) as free, FaultServer(latency=0.01) as limited:
-        limited.answer_headers = lambda text: {
-            "x-ratelimit-remaining-requests": "0",
-            "x-ratelimit-reset-requests": "60s",
-        }
-        began = time.monotonic()
+    with FaultServer(latency=0.01) as free, FaultServer("429 long", latency=0.01) as limited:
         assert len(list(judge_of(free, limited, max_concurrency=4).ask(prompts(80)))) == 80
-        assert time.monotonic() - began < 30
-        assert sum(limited.asked.values()) <= 2
+        assert sum(free.asked.values()) == 80
+        assert sum(limited.asked.values()) < 10
 
 
 @pytest.mark.parametrize(
@@ -248,10 +243,10 @@ def test_other_builds_at_the_endpoints_are_warned_of(judge_of):
     ("given", "words"),
     [
         ("", "base_url is ''"),
-        ("http://a/v1,", "address 2 of 2 is empty"),
-        ("http://a/v1,,http://b/v1", "address 2 of 3 is empty"),
+        ("http://a/v1,", "address 2 of 2, is ''"),
+        ("http://a/v1,,http://b/v1", "address 2 of 3, is ''"),
         ([], "base_url is ''"),
-        (["http://a/v1", None], "address 2 of 2 is empty"),
+        (["http://a/v1", None], "address 2 of 2, is ''"),
         (
             "http://a/v1,http://a/v1/",
             "base_url is 'http://a/v1', allowed: different addresses; list each server once",

@@ -109,6 +109,12 @@ def test_function_of_other_arguments_is_refused(function, message):
         bl.FunctionJudge(function)
 
 
+@pytest.mark.parametrize("scale", [(1,), (5, 1), (1, 2, 3), "15", 5, (1, None)])
+def test_scale_other_than_two_ascending_numbers_is_refused(scale):
+    with pytest.raises(InputError, match="allowed: two numbers, the lower one first"):
+        bl.FunctionJudge(lambda candidate: 1, scale=scale)
+
+
 def test_scores_lie_on_the_scale_of_the_function(graded):
     probe = bl.probes.Verbosity(["coherence"], scale="1-10")
     judge = bl.FunctionJudge(lambda candidate: min(100, len(candidate) / 10), "length", scale=(0, 100))

@@ -78,13 +78,6 @@ def test_waits_are_capped_by_patience(judge_of, fault):
         assert sum(server.asked.values()) < 20
 
 
-def test_endless_rate_limit_is_capped_by_patience(judge_of):
-    with FaultServer() as server:
-        server.answer_headers = lambda text: {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "99999d"}
-        patience = Patience(minutes=0.001, first_wait=0.01, grace=5)
-        assert len(list(judge_of(server, patience=patience).ask(prompts(5)))) == 5
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_prompt_follows_a_redirect(judge_of, status):
     with FaultServer() as other:

@@ -329,7 +329,7 @@ def test_a_log_with_edited_texts_and_their_twins_is_audited(graded, tmp_path):
         ({"edits": ["authorty"]}, "did you mean authority"),
         ({"edits": "authority"}, r"use \['authority'\]"),
         ({"edits": []}, "at least one"),
-        ({"edits": ["authority", "authority"]}, "with different names"),
+        ({"edits": ["authority", "authority"]}, "each once"),
         ({"edits": [Change("null:x", str.upper)]}, "null:"),
         ({"forms": ["scores"]}, "forms"),
         ({"template": 3}, "template"),

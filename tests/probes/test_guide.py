@@ -16,9 +16,9 @@ from biaslab import calibration, probes
 from biaslab.probes import available, find_metric, find_probe, names
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = re.search(r"```python\n(.*?)```", (ROOT / "docs/guides/add_a_probe.md").read_text(encoding="utf-8"), re.DOTALL)[
-    1
-]
+GUIDE = (ROOT / "docs/guides/add_a_probe.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+CODE = SNIPPETS[0]
 
 
 @pytest.fixture
@@ -48,6 +48,21 @@ def test_guide_probe_has_45_lines_and_4_imports_at_most():
     imported = {node.module for node in ast.walk(ast.parse(CODE)) if isinstance(node, ast.ImportFrom)}
     assert len([module for module in imported if module.startswith("biaslab")]) <= 4
     assert code_lines(CODE) <= 45
+
+
+def test_guide_needs_12_names_of_the_package():
+    parts = [node for snippet in SNIPPETS for node in ast.walk(ast.parse(snippet))]
+    imports = [node for node in parts if isinstance(node, ast.ImportFrom) and str(node.module).startswith("biaslab")]
+    names = {alias.name for node in imports for alias in node.names}
+    names |= {node.attr for node in parts if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "bl"}
+    assert len(names) <= 12, names
+
+
+def test_guide_explains_the_first_12_words_of_the_glossary():
+    words = [word.removesuffix("s") for word in re.findall(r"\*\*([a-z ]+)\*\*", GUIDE)]
+    rows = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("### Glossary")[2]
+    glossary = re.findall(r"^\| ([a-z ]+) \|.*\|.*\|$", rows, re.MULTILINE)[1:13]
+    assert {word.removesuffix("s") for word in glossary} == set(words)
 
 
 @pytest.mark.usefixtures("in_place")

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -281,3 +283,21 @@ def test_a_stated_tie_is_one_where_none_was_offered(graded):
     ]
     assert read[:2] == [(0.5, "tie"), (0.0, "ok")]
     assert read[2][1] == "unparsable"
+
+
+def test_estimate_of_a_rate_passes_8_files_at_most(graded):
+    probe = Position(attributes=["coherence"], templates=[1], n_pairs=3)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, position=0.8), graded, progress=False)
+    probe.estimate(trials, ["first_position_rate"])  # what is imported late is imported now
+    package, files = str(Path(bl.__file__).parent), set()
+
+    def note_file(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note_file)
+    try:
+        probe.estimate(trials, ["first_position_rate"])
+    finally:
+        sys.setprofile(None)
+    assert len(files) <= 8, sorted(files)

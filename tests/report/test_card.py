@@ -15,9 +15,8 @@ from biaslab.calibration.population import Population, construct_population, est
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.report.plots.style import family_colour
 from biaslab.report.summary import best_remedy
-from biaslab.report.verdicts import detectable
-from biaslab.stats.families import adjust_families, critical_p
-from biaslab.stats.frame import corrected_effects
+from biaslab.report.verdicts import classify, detectable
+from biaslab.stats.frame import adjust_families, corrected_effects, critical_p
 from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
 
@@ -395,14 +394,13 @@ def study(make_row, rng, bias, effects, contexts=24, noise=0.08):
         rows.append(row(make_row, after, remedy=f"remedy {number}", against=""))
         rows.append(row(make_row, after - before, remedy=f"remedy {number}", against="none", null=0.0))
     frame = pd.DataFrame(rows)
-    return report.findings(frame.iloc[:1].drop(columns=["remedy", "against"])), frame
+    return classify(frame.iloc[:1].drop(columns=["remedy", "against"])), frame
 
 
 def named(make_row, bias, effects, studies, seed=0, **more):
     """Return which remedy was named in each study, "" for none."""
     rng = np.random.default_rng(seed)
-    said = [best_remedy(*study(make_row, rng, bias, effects, **more)) for _ in range(studies)]
-    return ["" if words.startswith("none of ") else words.partition(":")[0] for words in said]
+    return [best_remedy(*study(make_row, rng, bias, effects, **more)).name for _ in range(studies)]
 
 
 @pytest.mark.slow
@@ -437,9 +435,9 @@ def test_power_for_a_halving_remedy_is_90_percent_of_one_test(make_row):
 
 def test_the_smallest_help_that_a_study_detects_is_stated(make_row):
     cells, frame = study(make_row, np.random.default_rng(1), 0.2, (0.0, 0.0))
-    said = best_remedy(cells, frame)
+    said = best_remedy(cells, frame).words
     worst = frame.loc[frame["against"] == "none", "se"].max()
-    assert cells["finding"].iloc[0] == "above"
+    assert cells[0].kind == "above"
     least = stats.t.ppf([1 - 0.05 / 2, 0.8], 23).sum() * worst
     assert said == (
         f"none of remedy 0, remedy 1 is shown to help; can detect an improvement ≥ {least:.2f} (80 % power)"
@@ -450,11 +448,11 @@ def test_the_best_of_several_is_shrunk_and_a_single_one_is_not(make_row):
     cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28, 0.1))
     after = frame.loc[(frame["remedy"] == "remedy 0") & (frame["against"] == ""), "estimate"].item()
     before = frame["estimate"].iloc[0]
-    words = best_remedy(cells, frame)
+    words = best_remedy(cells, frame).words
     assert words.startswith(f"remedy 0: {before:.3f} becomes ")
     assert after < float(words.split(" becomes ")[1].split()[0]) < after + 0.05
     assert words.endswith("(best of 2: shrunk, simultaneous interval)")
-    alone = best_remedy(cells, frame[frame["remedy"].isin(["none", "remedy 0"])])
+    alone = best_remedy(cells, frame[frame["remedy"].isin(["none", "remedy 0"])]).words
     low, high = (frame.loc[frame["remedy"] == "remedy 0", name].iloc[0] for name in ("ci_low", "ci_high"))
     assert alone == f"remedy 0: {before:.3f} becomes {after:.3f} [{low:.3f}, {high:.3f}]"
 
@@ -462,11 +460,11 @@ def test_the_best_of_several_is_shrunk_and_a_single_one_is_not(make_row):
 def test_unpaired_remedies_are_not_tested(make_row):
     cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28,))
     unpaired = frame[frame["against"] == ""].drop(columns="against")
-    assert best_remedy(cells, unpaired) == (
+    assert best_remedy(cells, unpaired).words == (
         "not tested: remedy 0 (no paired differences; see biaslab.mitigation.remedies)"
     )
-    assert best_remedy(cells, frame[frame["remedy"] == "none"]) == ""
-    assert best_remedy(cells, frame.assign(judge="somebody else")) == ""
+    assert best_remedy(cells, frame[frame["remedy"] == "none"]).words == ""
+    assert best_remedy(cells, frame.assign(judge="somebody else")).words == ""
     with pytest.raises(TrialsError, match="remedy"):
         best_remedy(cells, frame.drop(columns="remedy"))
 
@@ -482,5 +480,5 @@ def test_a_measured_remedy_is_named_on_the_card(make_row):
         measured |= {name: given["estimate"], f"{name}_se": given["se"]}
         measured |= {f"{name}_low": given["ci_low"], f"{name}_high": given["ci_high"]}
     measured |= {"difference": gap["estimate"], "se": gap["se"], "p_value": gap["p_value"], "n_contexts": 24}
-    said = best_remedy(cells, pd.DataFrame([measured | {"ci_level": 0.95}]))
-    assert said.replace("swap", "remedy 0") == best_remedy(cells, frame)
+    said = best_remedy(cells, pd.DataFrame([measured | {"ci_level": 0.95}])).words
+    assert said.replace("swap", "remedy 0") == best_remedy(cells, frame).words

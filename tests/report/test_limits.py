@@ -123,7 +123,7 @@ def test_most_runs_decide_row_by_row():
 
 
 def test_runs_of_other_studies_are_refused():
-    with pytest.raises(InputError, match="runs with the same rows"):
+    with pytest.raises(InputError, match="differ in their rows"):
         check_runs([run_of(("a", 0.5)), run_of(("b", 0.5))])
     with pytest.raises(InputError, match="at least one frame"):
         check_runs([])

@@ -5,7 +5,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.cli import main
-from biaslab.core.errors import TrialsError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.report import page, verdicts
 
 WIDE = 10_000  # letters of a line: nothing is wrapped
@@ -112,3 +112,8 @@ def test_verdicts_name_the_judge_where_there_are_several(audited):
     rows = audited[audited["metric"].eq("first_position_rate") & audited["probe"].eq("position")]
     assert [sentence.split(",")[0].split(":")[0] for sentence in verdicts(rows)][:1] == ["keen"]
     assert not verdicts(rows[rows["judge"] == "keen"])[0].startswith("keen")
+
+
+def test_page_refuses_a_path_in_place_of_reasons(make_row):
+    with pytest.raises(InputError, match="to write the page to a file"):
+        page(pd.DataFrame([make_row()]), "audit.txt")

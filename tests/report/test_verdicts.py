@@ -17,10 +17,10 @@ from biaslab.logs.audit.measures import Halo
 from biaslab.logs.audit.pair_measures import PairLength
 from biaslab.probes import available, find_metric, is_primary
 from biaslab.report.summary import STATUS, sum_up
-from biaslab.report.verdicts import FEWEST, find_peers, judges_of
+from biaslab.report.verdicts import FEWEST, classify, find_peers, judges_of
 from biaslab.report.wording import MISSING
 from biaslab.stats.estimate import is_above
-from biaslab.stats.families import adjust_families
+from biaslab.stats.frame import adjust_families
 
 NAN = float("nan")
 PROBES = available()
@@ -324,7 +324,7 @@ def agree(data, make_row, probe, metric):
     for row in found.to_dict("records"):
         check(row, metric, found["q_value"].notna().sum() == 1)
     if metric.primary and not metric.quality:
-        check_summary(sum_up(found, None), found, metric)
+        check_summary(sum_up(classify(frame)), found, metric)
 
 
 def check(row, metric, alone):
@@ -451,7 +451,7 @@ def test_bins_undefined_estimates_and_itself_are_no_peers(make_row, others):
 )
 def test_standing_counts_those_that_an_estimate_exceeds(make_row, others, estimate, above, said):
     row = make_row(estimate=estimate, ci_low=estimate - 0.03, ci_high=estimate + 0.03)
-    assert find_peers(row, judges_of(others)).standing(row, above) == said
+    assert find_peers(row, judges_of(others)).standing(row, above).words == said
 
 
 @given(st.floats(0, 1), st.floats(0, 0.3))
@@ -460,7 +460,7 @@ def test_exceeded_peers_increase_with_the_estimate(make_row, others, estimate, h
 
     def counts(value, above):
         row = {"estimate": value, "ci_low": value - half, "ci_high": value + half}
-        words = peers.standing(row, above).split()
+        words = peers.standing(row, above).words.split()
         return int(words[3]), int(words[-6]) if words[-1] == "apart" else 0
 
     assert counts(estimate, True)[0] == sum(rate < estimate - 1e-12 for rate in RATES)
@@ -550,3 +550,14 @@ def test_no_marks_are_drawn_without_peers(make_row, others):
 
 def test_first_position_rate_declares_its_comparison():
     assert find_metric("first_position_rate", "position").comparison == Comparison("verdicts on pairs")
+
+
+@pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
+def test_findings_of_other_dtypes_equal_those_of_numpy(make_row, backend):
+    rows = pd.DataFrame([make_row(), make_row(estimate=0.5, p_value=math.nan, mde=math.nan, bound_low=math.nan)])
+    other = rows.convert_dtypes(dtype_backend=backend)
+    assert report.verdicts(other) == report.verdicts(rows)
+    found, expected = report.findings(other), report.findings(rows)
+    assert found["finding"].tolist() == expected["finding"].tolist()
+    assert report.page(other) == report.page(rows)
+    assert report.card(other).overall == report.card(rows).overall

@@ -7,8 +7,7 @@ from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 
 from biaslab.core.errors import InputError
-from biaslab.stats.families import adjust, adjust_families, critical_p
-from biaslab.stats.frame import corrected, estimates_frame
+from biaslab.stats.frame import adjust, adjust_families, corrected, critical_p, estimates_frame
 
 P = st.floats(0, 1)
 TESTS = st.lists(st.tuples(P, st.integers(0, 4)), min_size=1, max_size=20)

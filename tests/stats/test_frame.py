@@ -7,8 +7,7 @@ from hypothesis import given, settings, strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from biaslab.core.errors import InputError
-from biaslab.stats.families import adjust
-from biaslab.stats.frame import LEADING, TRAILING, average_over, estimate_rows, estimates_frame
+from biaslab.stats.frame import LEADING, TRAILING, adjust, average_over, estimate_rows, estimates_frame
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 

@@ -11,8 +11,7 @@ from statsmodels.stats.power import TTestPower
 
 import biaslab as bl
 from biaslab.core.errors import InputError
-from biaslab.stats.families import critical_p
-from biaslab.stats.frame import corrected, corrected_effects
+from biaslab.stats.frame import corrected, corrected_effects, critical_p
 from biaslab.stats.power import expected_power, inflation
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import sign_flip

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from urllib.parse import parse_qsl
 
-from biaslab.core.checks import check_spending, did_you_mean, fits, require_one_of, require_whole
+from biaslab.core.checks import check_spending, did_you_mean, fits, require_fits, require_one_of, require_whole
 from biaslab.core.errors import (
     InexactLabelsWarning,
     InputError,
@@ -26,11 +25,12 @@ from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, canonical_json
 from biaslab.core.trials import Reply
-from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.endpoints import HIDDEN, OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
-from biaslab.judges.api.runner import Loop, Patience, ReplyStream, open_client, shut
+from biaslab.judges.api.runner import Patience, ReplyStream, open_client, shut
 from biaslab.judges.api.sender import Refusals, Sender, ThoughtsByBudget
 from biaslab.judges.api.wire import TOKEN_FIELD, Wire, prefix_order
+from biaslab.judges.in_flight import Loop
 from biaslab.judges.thinking import ThinkingOption
 
 if TYPE_CHECKING:
@@ -367,39 +367,14 @@ def prefill_fields(prefill: str | Mapping[str, Any] | None) -> Mapping[str, Any]
 
 
 #: Keyword arguments of `biaslab.ApiJudge` that can be given as text, with their types.
-OPTIONS: Mapping[str, str] = {
-    "api_key": "text",
-    "parameters": "fields",
-    "prefill": "text or fields",
-    "likelihood": "text",
-    "exact": "truth",
-    "top_logprobs": "whole",
-    "fingerprint": "text",
-    "max_concurrency": "whole",
-    "timeout": "number",
-    "patience": "fields",
-    "redirects": "text",
-    "token_field": "text",
-    "omit": "text",
-    "default_temperature": "number",
-    "dialect": "text",
-    "thinking": "thought",
-    "prices": "fields",
-    "limits": "fields",
-}
+OPTIONS: dict[str, Any] = get_type_hints(ApiJudge.__init__) | {"patience": Mapping[str, Any]}
+for _other in ("model", "base_url", "return"):
+    del OPTIONS[_other]
 #: Request fields that need no "parameters." prefix.
 FIELDS = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
     "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "service_tier",
 )  # fmt: skip
-_NUMBERS: Mapping[str, tuple[type[float], ...]] = {"whole": (int,), "number": (int, float)}
-_WORDS = {
-    "whole": "a whole number of at least 0",
-    "number": "a number of at least 0",
-    "text": "text",
-    "truth": "true or false",
-    "fields": "a table of names and values",
-}
 
 
 def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
@@ -466,17 +441,13 @@ def make_judge(
     """
     _require_known(where, options, (*also, *OPTIONS, *FIELDS))
     place = f"{where}." if where else ""
-    options_read = {name: _read(f"{place}{name}", OPTIONS[name], options[name]) for name in OPTIONS if name in options}
-    fields = {name: options[name] for name in FIELDS if name in options} | options_read.get("parameters", {})
-    if fields:
-        options_read["parameters"] = {name: _value(value) for name, value in fields.items()}
-    if "patience" in options_read:
-        options_read["patience"] = _patience(f"{place}patience", options_read["patience"])
-    for name in ("prices", "limits"):
-        if name in options_read:
-            table = options_read[name].items()
-            options_read[name] = {key: _read(f"{place}{name}.{key}", "number", value) for key, value in table}
-    return ApiJudge(model, address, **options_read)
+    read = {name: _read(f"{place}{name}", hint, options[name]) for name, hint in OPTIONS.items() if name in options}
+    if fields := {name: _value(options[name]) for name in FIELDS if name in options}:
+        read["parameters"] = fields | read.get("parameters", {})
+    if "patience" in read:
+        _require_known(f"{place}patience", read["patience"], tuple(Patience.__dataclass_fields__))
+        read["patience"] = Patience(**read["patience"])
+    return ApiJudge(model, address, **read)
 
 
 def _require_known(where: str, names: Iterable[str], known: tuple[str, ...]) -> None:
@@ -486,24 +457,13 @@ def _require_known(where: str, names: Iterable[str], known: tuple[str, ...]) -> 
             raise InputError(where or "option", name, some, did_you_mean(name, known))
 
 
-def _read(name: str, kind: str, value: Any) -> Any:
-    """Convert a value to the type of an option."""
-    if isinstance(value, Mapping) and kind.endswith("fields"):
-        return dict(value)
-    if kind.startswith("text") and isinstance(value, str):
-        return value
-    read_value: Any = _value(value)
-    if kind == "thought":  # the judge checks the value itself
-        return (
-            {key: _value(each) for key, each in read_value.items()} if isinstance(read_value, Mapping) else read_value
-        )
-    if kind == "truth" and isinstance(read_value, bool):
-        return read_value
-    numbers = _NUMBERS.get(kind, ())
-    if isinstance(read_value, numbers) and not isinstance(read_value, bool) and 0 <= float(read_value) < math.inf:
-        return read_value
-    shown = value if numbers or kind == "truth" else type(value).__name__
-    raise InputError(name, shown, " or ".join(_WORDS[part] for part in kind.split(" or ")))
+def _read(name: str, hint: Any, value: Any) -> Any:
+    """Convert a value, or the values of a table, to the type of an option."""
+    parsed = {key: _value(each) for key, each in value.items()} if isinstance(value, Mapping) else _value(value)
+    value = parsed if fits(parsed, hint) else value
+    is_hidden = isinstance(value, str) and fits({}, hint) and not fits(value, hint)  # it may be a key
+    require_fits(name, HIDDEN if is_hidden else value, hint)
+    return value
 
 
 def _value(value: Any) -> Any:
@@ -516,13 +476,6 @@ def _value(value: Any) -> Any:
         return json.loads(value)
     except ValueError:
         return value
-
-
-def _patience(where: str, options: Mapping[str, Any]) -> Patience:
-    defaults = {name: getattr(Patience, name) for name in Patience.__dataclass_fields__}
-    _require_known(where, options, tuple(defaults))
-    types = {name: "whole" if isinstance(default, int) else "number" for name, default in defaults.items()}
-    return Patience(**{name: _read(f"{where}.{name}", types[name], value) for name, value in options.items()})
 
 
 def __dir__() -> list[str]:

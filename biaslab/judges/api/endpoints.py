@@ -189,9 +189,9 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     urls = base_url.split(",") if isinstance(base_url, str) else list(base_url)
     empty = [at for at, url in enumerate(urls, 1) if not isinstance(url, str) or not url.strip()]
     if empty or not urls:
-        value = f"address {empty[0]} of {len(urls)} is empty" if len(urls) > 1 else ""
+        name = f"base_url, address {empty[0]} of {len(urls)}," if len(urls) > 1 else "base_url"
         allowed = "http(s)://host[:port]/path, several separated by commas"
-        raise InputError("base_url", value, allowed, "remove empty addresses")
+        raise InputError(name, "", allowed, "remove empty addresses")
     addresses = [Address.of(url.strip()) for url in urls]
     for one, other in combinations(addresses, 2):
         if one.url == other.url:
@@ -407,10 +407,6 @@ class Pace:
             self.until = max(self.until, now + wait)
         if sent >= self._changed:
             self._cut(self.limit / 2, now)
-
-    def pause(self, now: float, wait: float) -> None:
-        """Pause for a number of seconds because a rate limit is exhausted."""
-        self.until = max(self.until, now + wait)
 
     def _judge(self, now: float) -> None:
         """Compare the throughput of a round with that of an earlier one, when clearly fewer were in flight."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -44,6 +43,7 @@ TOLERANCE = 0.3  # nats: bfloat16 rounds logits to 1/8 and sums in a different o
 _RARE = -20.0  # rarer tokens are not compared: they are affected most by rounding, and matter least
 _ANCHORS = ("\n", ".", "\n.")  # tokenizers that prepend a space to a text do not insert one after these
 _FAILURES = 3  # number of failures, which may be chance, after which a server counts as unable
+_MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)  # from an answer of the wrong shape
 _BY_ID = "token_id:"  # vLLM's prefix of token ids
 
 
@@ -110,7 +110,7 @@ class ExactLabels:
                 return None
             first = await self._first(request, trie, post)
             gap, cost = await self._self_check(first, trie, post)
-        except (JudgeError, NoAnswer):
+        except (JudgeError, NoAnswer, *_MALFORMED):
             self.is_able = False
             return None
         except Fault as fault:
@@ -165,7 +165,7 @@ class ExactLabels:
             shown, prompt = _read_chat(document)
             if shows_thought(document["choices"][0], usage_of(document.get("usage"))):
                 raise thinks_first(request)
-            levels |= _wanted(shown, part)
+            levels |= {token: shown[token] for token in part}
             usage += usage_of(document.get("usage"))
         return _First(prompt, levels, model_of(documents[0]), usage)
 
@@ -182,7 +182,7 @@ class ExactLabels:
         by_prompt: list[dict[int, float]] = [{} for _ in prompts]
         for part, document in zip(parts, documents, strict=True):
             for at, levels in enumerate(_read_plain(document, len(prompts))):
-                by_prompt[at] |= _wanted(levels, part)
+                by_prompt[at] |= {token: levels[token] for token in part}
         return by_prompt, Usage.total([usage_of(document.get("usage")) for document in documents])
 
     async def _trie(self, labels: tuple[str, ...], post: Post) -> LabelTrie | None:
@@ -211,17 +211,7 @@ class ExactLabels:
 
     async def _ids(self, text: str, post: Post) -> Path:
         document = await post(self._tokenizer, {"model": self._wire.model, "prompt": text, "add_special_tokens": False})
-        with _reading():
-            return tuple(int(token) for token in document["tokens"])
-
-
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Raise `NoAnswer` for an answer of the wrong shape."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise NoAnswer(f"the server sent no log-probabilities of named tokens ({type(error).__name__})") from None
+        return tuple(int(token) for token in document["tokens"])
 
 
 def _parts(tokens: Sequence[int]) -> list[Sequence[int]]:
@@ -233,21 +223,14 @@ def _naming(tokens: Iterable[int]) -> dict[str, Any]:
 
 
 def _read_chat(document: Any) -> tuple[dict[int, float], Path]:
-    with _reading():
-        place = document["choices"][0]["logprobs"]["content"][0]
-        shown = {_id_of(entry["token"]): _level(entry["logprob"]) for entry in place["top_logprobs"]}
-        return shown, tuple(int(token) for token in document["prompt_token_ids"])
+    place = document["choices"][0]["logprobs"]["content"][0]
+    shown = {_id_of(entry["token"]): _level(entry["logprob"]) for entry in place["top_logprobs"]}
+    return shown, tuple(int(token) for token in document["prompt_token_ids"])
 
 
 def _read_plain(document: Any, count: int) -> list[dict[int, float]]:
-    with _reading():
-        places = {choice["index"]: choice["logprobs"]["top_logprobs"][0] for choice in document["choices"]}
-        return [{_id_of(name): _level(level) for name, level in places[at].items()} for at in range(count)]
-
-
-def _wanted(levels: Mapping[int, float], tokens: Iterable[int]) -> dict[int, float]:
-    with _reading():
-        return {token: levels[token] for token in tokens}
+    places = {choice["index"]: choice["logprobs"]["top_logprobs"][0] for choice in document["choices"]}
+    return [{_id_of(name): _level(level) for name, level in places[at].items()} for at in range(count)]
 
 
 def _id_of(name: str) -> int:

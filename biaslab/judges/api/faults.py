@@ -19,8 +19,9 @@ from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequ
 from biaslab.core.requests import Choice, Likelihood, Request, thinking_of
 
 SAMPLED = "wrap it as Sampled(judge, k), which counts labels in k text samples (Liusie et al. 2024, Eq. 5)"
-_AGAIN = frozenset({408, 409, 425, 429})
 _BUSY = frozenset({429, 503, 529})
+#: Statuses below 500, and of busy servers, after which the same request may succeed.
+PASSING = frozenset({408, 409, 425}) | _BUSY
 _QUOTA = re.compile(r"insufficient_quota|billing|credit balance|exceeded your current quota", re.IGNORECASE)
 _TOO_LONG = re.compile(
     r"context[_ ](length|window|size)|maximum (context|sequence|model) length|too many (input )?tokens|"
@@ -35,7 +36,6 @@ _LOST = frozenset({"ClientOSError", "ServerDisconnectedError"})  # of aiohttp; t
 _NO_HTTP = frozenset({"ClientResponseError", "HttpProcessingError", "ClientPayloadError", "RemoteProtocolError"})
 _OTHER_API = re.compile(r"v1/responses|responses api", re.IGNORECASE)
 _NO_COMPLETIONS = frozenset({400, 404, 405, 422, 501})
-_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _REMEDY = {
     400: "the server does not understand the request; check its message and `parameters` of the judge",
     401: "the server does not accept the key; check the environment variable or function it comes from",
@@ -157,11 +157,6 @@ def _place_of(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def is_passing(status: int) -> bool:
-    """Return whether a status says that the same request may succeed later."""
-    return status in _AGAIN or status in _BUSY
-
-
 def of_status(status: int, body: str, headers: Mapping[str, str], request: Request) -> Exception:
     """Classify a status of 400 or more: a `Fault`, `Filtered`, or the `JudgeError` that ends the run.
 
@@ -178,7 +173,7 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
     """
     message = message_of(body)
     shown = f"HTTP {status}" + (f": {message}" if message else "")
-    if status in _AGAIN or status >= 500:
+    if status in PASSING or status >= 500:
         if status == 429 and _QUOTA.search(body):
             return ServerError(f"the server refuses ({shown}); {_REMEDY[402]}", request, status=status)
         busy = status in _BUSY
@@ -251,43 +246,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """
     for name, a_second in (("retry-after-ms", 1000), ("retry-after", 1)):
         with contextlib.suppress(KeyError, ValueError):
-            return max(_number(headers[name]) / a_second, 0.0)
+            if not math.isnan(seconds := float(headers[name]) / a_second):
+                return max(seconds, 0.0)
     with contextlib.suppress(KeyError, ValueError, TypeError):
         return max(parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time(), 0.0)
     return None
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if math.isnan(number):
-        raise ValueError(text)
-    return number
-
-
-def rate_limit_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until an exhausted rate limit resets, or None.
-
-    Examples
-    --------
-    >>> rate_limit_wait({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m0.5s"})
-    60.5
-    """
-    waits = [
-        duration(headers.get(f"x-ratelimit-reset-{limit}", ""))
-        for limit in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{limit}", "").strip() == "0"
-    ]
-    return max((wait for wait in waits if wait is not None), default=None)
-
-
-def duration(text: str) -> float | None:
-    """Parse a duration from a rate-limit header: ``"6m0s"``, ``"20ms"``, ``"1.5"`` (seconds)."""
-    with contextlib.suppress(ValueError):
-        return max(_number(text), 0.0)
-    parts = re.findall(r"([\d.]+)(ms|s|m|h|d)", text)
-    if not parts or "".join(map("".join, parts)) != text.strip():
-        return None
-    return sum(float(number) * _UNIT[unit] for number, unit in parts)
 
 
 MOST_BYTES = 64 * 2**20  # log-probabilities of the longest prompts need a third of this

@@ -160,8 +160,9 @@ class Planted:
             raise InputError("sharpness", self.sharpness, "a number above 0")
         if not all(map(math.isfinite, (self.edits or {}).values())):
             raise InputError("edits", self.edits, "a finite number for each edit")
-        if any(not 0 < value < math.inf for value in (self.log_perplexity or {}).values()):
-            raise InputError("log_perplexity", "a value", "a finite number above 0 for each text")
+        bad = [value for value in (self.log_perplexity or {}).values() if not 0 < value < math.inf]
+        if bad:
+            raise InputError("log_perplexity", bad[0], "a finite number above 0 for each text")
 
     def biases_after(self, tokens: int) -> dict[str, Any]:
         """Return the biases that remain after a thought of a given length, by name.

@@ -72,11 +72,11 @@ def pair_truth(judge: SimulatedJudge, metric: str, trials: pd.DataFrame, tempera
     if metric not in PAIR_METRICS:
         remedy = "expected values are known for these metrics of pairs only"
         raise InputError("metric", metric, f"one of {', '.join(PAIR_METRICS)}", remedy)
-    missing = [column for column in _COLUMNS if column not in trials.columns]
-    if missing:
-        raise InputError("trials", missing, f"a frame with the columns {', '.join(_COLUMNS)}")
-    if "variant" in trials and (trials["variant"] != "unedited").any():
-        raise InputError("trials", "edited candidates", "unedited candidates", "select the unedited trials")
+    if not set(_COLUMNS) <= set(trials.columns):
+        raise InputError("columns of trials", list(trials.columns), f"{', '.join(_COLUMNS)} among others")
+    variants = [*trials["variant"].unique()] if "variant" in trials else []
+    if set(variants) - {"unedited"}:
+        raise InputError("variants of trials", variants, "unedited alone", "select the unedited trials")
     names = trials[list(_COLUMNS)].to_numpy(dtype=object)
     asked = {tuple(row) for row in names}
     both = [(c, i, j, a) for c, i, j, a in names if (c, j, i, a) in asked]

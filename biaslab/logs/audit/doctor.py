@@ -241,8 +241,12 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and the next step."""
-        lines = [*self.reading, *_holdings(self.holdings), *self._unread(), *self._estimable(), *self._lacking()]
-        return "\n".join([*lines, "", f"next: {self.command}"])
+        return "\n".join([self.estimable_text, *self._lacking(), "", f"next: {self.command}"])
+
+    @property
+    def estimable_text(self) -> str:
+        """What was read and what can be estimated, as text."""
+        return "\n".join([*self.reading, *_holdings(self.holdings), *self._unread(), *self._estimable()])
 
     __repr__ = __str__
 

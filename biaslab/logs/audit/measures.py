@@ -15,11 +15,11 @@ from scipy import stats
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.measures.scoring import agreement
-from biaslab.probes.base.cell import Cell, Part
-from biaslab.probes.base.probe import Accepted, rated
+from biaslab.probes.base.probe import Cell, Part
+from biaslab.probes.base.recorded import Accepted, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable
 from biaslab.stats.correlation import CorrelationMethod, Level, context_correlations, paired
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
@@ -212,7 +212,7 @@ def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
     )
     both = ~np.isnan(judge) & ~np.isnan(human)
     contexts = np.arange(len(both))
-    missing = "undefined: in no context do both attributes vary for the judge and for humans"
+    missing = because("attributes_do_not_vary", "in no context do both attributes vary for the judge and for humans")
 
     def mean(values: np.ndarray[Any, Any], null: float | None, bound: float) -> Estimate:
         ratio = Ratio(contexts, np.where(both, values, 0.0), both, null, (-bound, bound), missing)
@@ -227,6 +227,10 @@ def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
 
 _LIST = ["context_id", "replicate", "list_order"]
 _FEWEST = 10  # minimum lists for a candidate to count as a system; single texts occur once or twice
+_UNBALANCED_SYSTEMS = because(
+    "unbalanced_systems",
+    "systems are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
+)
 _UNBALANCED = 0.01  # significance level of the balance test
 
 
@@ -295,8 +299,7 @@ class OneList(CellMeasure):
 def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict[str, Estimate]:
     """Estimate both metrics; leave them undefined if the balance test shows that the order was not random."""
     if p_value < _UNBALANCED:
-        why = f"systems are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position"
-        unknown = undefined(f"undefined: {why}", len(set(blocks.context)))
+        unknown = undefined(_UNBALANCED_SYSTEMS.with_values(p_value=float(p_value)), len(set(blocks.context)))
         return {"first_place_excess": unknown, "place_rank_correlation": unknown}
     checked = "the log has nothing to check this with" if np.isnan(p_value) else f"systems balanced (p {p_value:.2g})"
     metrics = {

@@ -14,10 +14,10 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.measures.ranking import pairs
-from biaslab.probes.base.cell import Part
-from biaslab.probes.base.probe import Accepted, paired
+from biaslab.probes.base.probe import Part
+from biaslab.probes.base.recorded import Accepted, paired
 from biaslab.stats.blocks import usable
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
 
@@ -25,7 +25,7 @@ _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a syst
 _UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
 _ALIKE = 1e-9  # relative difference that may be due to rounding
 _SHOWN_FIRST = "position"
-_FIXED = "undefined: {} is always shown first, so its quality cannot be separated from its position"
+_FIXED = because("always_first", "{system} is always shown first, so its quality cannot be separated from its position")
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     """
     contexts = decided["context_id"].nunique()
     if decided.empty:
-        return undefined("undefined: no pair was decided")
+        return undefined(because("no_decision", "no pair was decided"))
     systems = _systems_judged_often(decided)
     fixed = _always_first(decided) if len(systems) == 2 else None
     if fixed is not None:
-        return undefined(_FIXED.format(fixed), contexts)
+        return undefined(_FIXED.with_values(system=str(fixed)), contexts)
     frame, adjustments = decided.assign(**{_SHOWN_FIRST: 1.0}), []
     terms = [_SHOWN_FIRST]
     if systems:
@@ -253,7 +253,7 @@ def _ratios(trials: pd.DataFrame) -> dict[str, Ratio]:
     decided = ~np.isnan(first)
     won = np.where(decided, np.where(first_longer, first, 1 - first), 0.0)
     context = trials["context_id"]
-    missing = "undefined: no decision between texts of different length"
+    missing = because("equal_lengths", "no decision between texts of different length")
     ratios = {"longer_wins": Ratio(context, won, decided.astype(float), None, _UNIT, missing, "score")}
     gap = trials["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
     better, worse = decided & (gap > 0), decided & (gap < 0)
@@ -287,7 +287,7 @@ def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) 
 
 
 _SIDES = ("candidate_id", "opponent_id")
-_UNRATED = "undefined: no differing human scores"
+_UNRATED = because("human_scores_do_not_differ", "no differing human scores")
 
 
 @dataclass(frozen=True)

@@ -213,8 +213,8 @@ def _run(measure: AuditMeasure | Probe, trials: pd.DataFrame, missing: dict[str,
         warnings.simplefilter("always")
         estimates = (accepted.probe or measure).estimate(accepted.trials)
     for warning in caught:
-        if issubclass(warning.category, MissingDataWarning):
-            missing[str(warning.message).partition("; missing judgements")[0]] = None
+        if isinstance(warning.message, MissingDataWarning):
+            missing[warning.message.facts] = None
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return estimates, accepted.note
 

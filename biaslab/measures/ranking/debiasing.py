@@ -23,7 +23,7 @@ from biaslab.measures.ranking.bradley_terry import fit_bradley_terry, fit_log_od
 from biaslab.measures.ranking.comparisons import Comparisons
 from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.stats.blocks import usable
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, because
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
 from biaslab.stats.resample import Resampling
@@ -251,7 +251,7 @@ def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) ->
     if is_counted(read):
         verdicts = pd.DataFrame({"context_id": read["context_id"], "won": p, "first": 1.0})
         return logistic_model(verdicts, "won", ["first"], drawn)["first"]
-    missing = "undefined: no identical pair was judged"
+    missing = because("no_identical_pair", "no identical pair was judged")
     return Ratio(read["context_id"], log_odds(p), np.ones(len(p)), 0.0, missing=missing, inference="t").estimate(drawn)
 
 

@@ -25,7 +25,7 @@ from biaslab.core.requests import About
 from biaslab.core.schema import Dataset
 from biaslab.measures.ranking.pairs import common_log_odds, sample_counts
 from biaslab.prompts.protocols import Protocol, list_protocol
-from biaslab.stats.estimate import Estimate, without_rounding
+from biaslab.stats.estimate import Estimate, because, without_rounding
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling, cluster_statistic
@@ -159,8 +159,10 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
 
 
 _UNIT = (0.0, 1.0)
-_NO_DECISION = "undefined: no order has a single best candidate"
-_NO_ODDS = "undefined: no two orders both choose the first, or none chooses the other's first; use more lists"
+_NO_DECISION = because("no_single_best", "no order has a single best candidate")
+_NO_ODDS = because(
+    "one_sided_lists", "no two orders both choose the first, or none chooses the other's first; use more lists"
+)
 
 
 def place_rate(blocks: ListBlocks, place: int, tested: bool = False) -> Ratio:
@@ -233,7 +235,7 @@ def same_best_resampled(blocks: ListBlocks) -> Ratio:
     square, n = (blocks.value**2).sum(axis=2), blocks.samples
     with np.errstate(divide="ignore", invalid="ignore"):
         unbiased = np.where(np.isnan(n), square, np.where(n > 1, (n * square - 1) / (n - 1), np.nan))
-    missing = "undefined: needs at least 2 samples per request (k=2)"
+    missing = because("one_sample", "needs at least 2 samples per request (k=2)")
     return Ratio(blocks.context, unbiased.mean(axis=1), np.ones(len(unbiased)), bounds=_UNIT, missing=missing)
 
 
@@ -273,9 +275,8 @@ def _mean_of_pairs(blocks: ListBlocks, agree: Floats, bounds: tuple[float, float
     """Return the mean over pairs of orders of an agreement, shape (blocks, orders, orders)."""
     one, other = np.triu_indices(agree.shape[1], 1)
     mean = agree[:, one, other].mean(axis=1)
-    return Ratio(
-        blocks.context, mean, np.ones(len(mean)), bounds=bounds, missing="undefined: no list was read completely"
-    )
+    missing = because("no_complete_list", "no list was read completely")
+    return Ratio(blocks.context, mean, np.ones(len(mean)), bounds=bounds, missing=missing)
 
 
 def _between_replicates(blocks: ListBlocks, answers: Floats, bounds: tuple[float, float] = _UNIT) -> Ratio:
@@ -283,7 +284,7 @@ def _between_replicates(blocks: ListBlocks, answers: Floats, bounds: tuple[float
     rows = pd.Series(np.arange(len(blocks.context))).groupby(blocks.context, sort=False)
     pairs = np.array([two for _, group in rows for two in combinations(group, 2)], int).reshape(-1, 2)
     agree = (answers[pairs[:, 0]] * answers[pairs[:, 1]]).sum(axis=2).mean(axis=1)
-    missing = "undefined: only one replicate"
+    missing = because("one_replicate", "only one replicate")
     return Ratio(blocks.context[pairs[:, 0]], agree, np.ones(len(agree)), bounds=bounds, missing=missing)
 
 

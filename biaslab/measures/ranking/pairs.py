@@ -24,7 +24,7 @@ from scipy.special import logit
 from biaslab.core.arrays import Bools, Codes, Floats, Ints
 from biaslab.core.errors import MissingDataWarning, TrialsError
 from biaslab.stats.blocks import has_value, number_items, sum_by_context
-from biaslab.stats.estimate import Estimate, Note, undefined, without_rounding
+from biaslab.stats.estimate import Estimate, Note, Remark, because, undefined, without_rounding
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
@@ -32,7 +32,10 @@ from biaslab.stats.resample import Resampling, Statistic, cluster_difference, cl
 
 PAIR = ("context_id", "candidate_id", "opponent_id", "replicate", "value", "status")
 _UNIT = (0.0, 1.0)
-_ONE_ORDER = "undefined: no pair was judged in both orders"
+_ONE_ORDER = because("one_order", "no pair was judged in both orders")
+
+
+ONE_SIDED = because("one_sided_strata", "no stratum has decisions for both sides")
 
 
 def is_pair(trials: pd.DataFrame) -> Bools:
@@ -69,7 +72,7 @@ def first_position_rate(context: ArrayLike, won: ArrayLike, null: float | None =
     0.667
     """
     first, decided = (values.sum(axis=1) if values.ndim > 1 else values for values in _decisions(won))
-    return Ratio(context, first, decided, null, _UNIT, "undefined: all judgements are ties", "score")
+    return Ratio(context, first, decided, null, _UNIT, because("all_ties", "all judgements are ties"), "score")
 
 
 def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, null: float | None = 0.5) -> Ratio:
@@ -92,7 +95,7 @@ def comparative_accuracy(context: ArrayLike, won: ArrayLike, gap: ArrayLike, nul
     first, decided = _decisions(won)
     ahead = np.nan_to_num(np.asarray(gap, float))
     rated = decided * (ahead != 0)
-    missing = "undefined: no decision between two candidates with different human scores"
+    missing = because("no_decision_of_unequals", "no decision between two candidates with different human scores")
     return Ratio(context, rated * np.where(ahead > 0, first, 1 - first), rated, null, _UNIT, missing, "score")
 
 
@@ -117,7 +120,7 @@ def primacy_share(context: ArrayLike, won: ArrayLike, other: ArrayLike) -> Ratio
     (first, decided), (first_there, decided_there) = _decisions(won), _decisions(other)
     twice = decided * decided_there * first * first_there
     flips = twice + decided * decided_there * (1 - first) * (1 - first_there)
-    return Ratio(context, twice, flips, 0.5, _UNIT, "undefined: no pair flips", "score")
+    return Ratio(context, twice, flips, 0.5, _UNIT, because("no_flip", "no pair flips"), "score")
 
 
 def tie_rate(context: ArrayLike, won: ArrayLike) -> Ratio:
@@ -277,10 +280,10 @@ def replicate_agreement(trials: pd.DataFrame) -> pd.DataFrame:
 
 PAIR_KEY = ("context_id", "candidate_id", "opponent_id")
 ORDERS = ("earlier name first", "later name first")
-ONE_SAMPLE = "undefined: only one sample per verdict; sampling noise needs at least 2"
-_NO_PAIR = "undefined: no pair has a verdict both ways"
-_NO_DECISION = "undefined: no decision between two candidates with different human scores"
-_ALL_TIES = "undefined: all verdicts are ties"
+ONE_SAMPLE = because("one_sample", "only one sample per verdict; sampling noise needs at least 2")
+_NO_PAIR = because("no_pair_both_ways", "no pair has a verdict both ways")
+_NO_DECISION = because("no_decision_of_unequals", "no decision between two candidates with different human scores")
+_ALL_TIES = because("all_ties", "all verdicts are ties")
 
 
 @dataclass(frozen=True)
@@ -528,7 +531,9 @@ def _alpha(sums: Floats, place: int) -> Statistic:
 
 
 _TINY = 1e-15  # keeps probabilities off 0 and 1, where the logit is infinite
-_MISSING = "undefined: no pair where the first wins both orders, or none where the second does; use more samples"
+_MISSING = because(
+    "one_sided_pairs", "no pair where the first wins both orders, or none where the second does; use more samples"
+)
 
 
 def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> Estimate:
@@ -587,7 +592,7 @@ def common_log_odds(
     lost_there: ArrayLike,
     resampling: Resampling,
     null: float | None = 0.0,
-    missing: str = "undefined: no stratum has decisions for both sides",
+    missing: Remark = ONE_SIDED,
     share: float = 1.0,
 ) -> Estimate:
     """Estimate the common log odds ratio of strata (Mantel–Haenszel), with a jackknife over contexts.

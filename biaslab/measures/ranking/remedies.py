@@ -19,7 +19,7 @@ from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, Remedy, de
 from biaslab.measures.ranking.decoding import Decoding, decode, human_of
 from biaslab.stats.blocks import clustered
 from biaslab.stats.correlation import correlate_within
-from biaslab.stats.estimate import Estimate
+from biaslab.stats.estimate import Estimate, Note
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
@@ -223,7 +223,7 @@ class RemediedComparisons:
     def _spearman(self) -> Ratio:
         rho = correlate_within(self.scores, self.human, self.comparisons.context, "spearman")
         defined = ~np.isnan(rho)
-        missing = "in no context do both scores vary"
+        missing = Note("scores_do_not_vary", words="in no context do both scores vary")
         values, bounds = np.where(defined, rho, 0.0), (-1.0, 1.0)
         return Ratio(np.arange(len(rho)), values, defined, 0.0, bounds, missing, "t")
 

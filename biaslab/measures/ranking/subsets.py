@@ -18,9 +18,12 @@ from biaslab.measures.ranking.decoding import Decoding, decode, human_of
 from biaslab.measures.ranking.selection import STRATEGIES, SelectionStrategy, select, select_adaptively
 from biaslab.stats.blocks import clustered
 from biaslab.stats.correlation import correlate_within
+from biaslab.stats.estimate import Note, because
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
+
+_NO_CONTEXT = because("few_candidates", "no context has {candidates} candidates that differ")
 
 
 def agreement_by_budget(
@@ -148,7 +151,7 @@ def self_consistency(
             drawn = [_some(every, size, rng) for _ in range(draws)]
             sums = np.sum([_kept_orders(every, some, decoding, (final, gold)) for some in drawn], axis=0)
             names = ("final_accuracy", "gold_accuracy", "predicted_tie_rate")
-            context, missing = np.arange(every.n_contexts), f"undefined: no context has {size} candidates that differ"
+            context, missing = np.arange(every.n_contexts), _NO_CONTEXT.with_values(candidates=int(size))
             estimates = {
                 name: Ratio(context, kept, counted, None, (0.0, 1.0), missing).estimate(how)
                 for name, (kept, counted) in zip(names, sums, strict=True)
@@ -210,7 +213,7 @@ def _mean(rho: Floats, human: Floats, every: Comparisons) -> Ratio:
     """Average over draws within contexts; agreement is undefined if human scores do not differ."""
     varies = pd.Series(human).groupby(every.context).nunique().to_numpy() > 1
     mean = np.where(varies, np.nan_to_num(rho).mean(axis=0), 0.0)
-    missing = "the human scores vary in no context"
+    missing = Note("human_scores_do_not_vary", words="the human scores vary in no context")
     return Ratio(np.arange(len(mean)), mean, varies, 0.0, (-1.0, 1.0), missing, "t")
 
 

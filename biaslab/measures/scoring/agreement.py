@@ -17,13 +17,17 @@ from biaslab.core.schema import Dataset
 from biaslab.measures.scoring.scorers import SCORES
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.correlation import CorrelationMethod, Level, agreement_loss, estimate_correlation
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, Note, Remark, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns, warn_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling, cluster_statistic
 
 _CONDITIONS = ("scorer", "other", "attribute", "template", "level", "coefficient")
 _Estimator = Callable[[pd.DataFrame, Level, CorrelationMethod], Estimate]
+
+
+#: Reason why a mean after a low or high first score is undefined.
+NO_FIRST_SCORE = because("no_first_score", "no first score is {side}")
 
 
 def agreement(
@@ -347,7 +351,7 @@ def _estimate(frame: pd.DataFrame, resampling: Resampling) -> Estimate:
     contexts, _ = pd.factorize(resampling.cluster_of(frame["context_id"]))
     systems, known = pd.factorize(frame["system"], sort=True)
     if len(known) < 2:
-        return undefined("fewer than two systems", len(set(contexts)))
+        return undefined(Note("few_systems", words="fewer than two systems"), len(set(contexts)))
     sums = np.zeros((3, contexts.max() + 1, len(known)))
     for table, values in zip(sums, (np.ones(len(frame)), frame["score"], frame["human"]), strict=True):
         np.add.at(table, (contexts, systems), np.asarray(values, float))
@@ -431,7 +435,7 @@ def conditional_shares(
         low = known[first].to_numpy(float) <= (levels[0] + levels[-1]) / 2
         chances = np.eye(len(levels))[nearest]
         for side, inside in (("low", low), ("high", ~low)):
-            missing = f"undefined: no first score is {side}"
+            missing = NO_FIRST_SCORE.with_values(side=side)
             mean, shares = later_scores(known["context_id"], chances * inside[:, None], levels, missing)
             rows += estimate_rows({f"mean_after_{side}": mean.estimate(resampling)}, where, resampling, *counts)
             for score, share in zip(levels.tolist(), shares, strict=True):
@@ -440,7 +444,7 @@ def conditional_shares(
     return estimates_frame(rows, "anchoring", (), ("attribute", "after", "position", "score"))
 
 
-def later_scores(context: pd.Series, chances: Floats, levels: Floats, missing: str) -> Parts:
+def later_scores(context: pd.Series, chances: Floats, levels: Floats, missing: Remark) -> Parts:
     """Return the mean score and the share of each level, among outputs whose earlier score is low, or high.
 
     Parameters

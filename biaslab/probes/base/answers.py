@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from biaslab.core.arrays import Floats
 from biaslab.core.scales import Scale
-from biaslab.probes.base.cell import Cell, Estimable, mean_of
+from biaslab.probes.base.probe import Cell, Estimable, mean_of
 from biaslab.stats.blocks import ITEM, number_items, sum_by_context, usable
 from biaslab.stats.correlation import CorrelationMethod, Level, agreement_loss, relative_loss
-from biaslab.stats.estimate import Estimate, undefined
+from biaslab.stats.estimate import Estimate, Remark, because, undefined
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import estimate_alpha
@@ -37,7 +37,7 @@ _DRAWS = 32  # per sampled answer; the error they add is small compared with tha
 _SAME = 1e-9
 _TINY = 1e-12
 #: Reason why the noise of samples is undefined.
-ONE_SAMPLE = "undefined: sampling noise needs at least 2 samples of each answer"
+ONE_SAMPLE = because("one_sample", "sampling noise needs at least 2 samples of each answer")
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def _alpha(answers: Answers, resampling: Resampling) -> Estimate:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(total > _TINY, 1 - within / n / total, np.nan)
 
-    missing = "undefined: all scores are the same"
+    missing = because("constant_scores", "all scores are the same")
     return cluster_statistic(alpha, len(sums), resampling, bounds=(-1.0, 1.0), missing=missing)
 
 
@@ -253,8 +253,14 @@ def _mean(samples: Floats) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-_ONE = "undefined: {} was sampled once, so the noise that lowers agreement is unknown; use {}"
-_SHARES = 'undefined: scores are means of {} counted samples with unknown noise; use answer="text" and {}'
+_ONCE = because(
+    "one_sample",
+    "the score {condition!r} was sampled once, so the noise that lowers agreement is unknown; use {remedy}",
+)
+_SHARES = because(
+    "counted_samples",
+    'scores are means of {samples} counted samples with unknown noise; use answer="text" and {remedy}',
+)
 
 
 @dataclass(frozen=True)
@@ -267,26 +273,26 @@ class Losses:
         One row per item: `biaslab.stats.blocks.whole_blocks`.
     samples : mapping of str to numpy.ndarray, each of shape (items, replicates)
         The samples behind the means of sampled conditions.
-    why_not : str
+    why_not : Note or str
         Why differences are undefined; empty if they are defined.
     """
 
     blocks: pd.DataFrame
     samples: Mapping[str, Floats]
-    why_not: str
+    why_not: Remark
 
     @classmethod
     def of(cls, cell: Cell, blocks: pd.DataFrame, condition: str, levels: Collection[str], remedy: str) -> Losses:
         """Build from a cell with sampled text under the conditions ``levels``; ``remedy`` completes the message."""
         if k := sample_count(cell.trials):
-            return cls(blocks, {}, _SHARES.format(k, remedy))
+            return cls(blocks, {}, _SHARES.with_values(samples=int(k), remedy=remedy))
         if cell.where["answer"] != "text" or not levels:
             return cls(blocks, {}, "")
         sampled = cell.trials[cell.trials[condition].isin(levels)]
         index = pd.MultiIndex.from_frame(blocks[list(ITEM)])
         tables = {name: sample_table(sampled[sampled[condition] == name]).reindex(index) for name in levels}
         once = [name for name, table in tables.items() if len(blocks) and not (table.notna().sum(axis=1) > 1).any()]
-        why_not = _ONE.format(f"the score {once[0]!r}", remedy) if once else ""
+        why_not = _ONCE.with_values(condition=once[0], remedy=remedy) if once else ""
         return cls(blocks, {name: table.to_numpy(float) for name, table in tables.items()}, why_not)
 
     def loss(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import product
+from itertools import combinations, groupby, product
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from biaslab import prompts
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import MetricForm
 from biaslab.core.requests import About, Choice, Compare, Completion, Request, Score, request_key
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -33,7 +32,7 @@ from biaslab.measures.scoring.pointwise import (
 )
 from biaslab.probes.base.probe import Probe
 from biaslab.prompts.parsing import parse_choice
-from biaslab.prompts.protocols import Protocol
+from biaslab.prompts.protocols import Protocol, ProtocolForm
 from biaslab.stats.samples import tempered
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class PairProbe(Probe):
         prompt.
     """
 
-    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("pair",)
+    protocol_forms: ClassVar[tuple[ProtocolForm, ...]] = ("pair",)
 
     answer: VerdictAnswer = field(default="distribution", kw_only=True)
     ties: bool = field(default=False, kw_only=True)
@@ -90,16 +89,8 @@ class PairProbe(Probe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.take_protocol()
         require_one_of("answer", self.answer, _PAIR_ANSWERS[: 3 if Compare in self.unprompted else 2])
         require_sampling(self.answer, self.replicates, self.temperature)
-
-    def take_protocol(self) -> None:
-        """Load the protocol, if given, and adopt its settings."""
-        if self.protocol is None:
-            return
-        protocol = Protocol.of_form(self.protocol, "pair")
-        settle(self, {**settled(protocol), "ties": 0.5 in protocol.points})
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: text instead of label probabilities, a verdict instead of text."""
@@ -108,13 +99,48 @@ class PairProbe(Probe):
             return Nearest(replace(self, **settled), "shows the texts without a prompt")  # type: ignore[arg-type]
         return super().nearest(refused)
 
+    def pairs(
+        self,
+        dataset: Dataset,
+        columns: Callable[[Item, Item, str], Mapping[str, Scalar] | None] = lambda *_: {},
+        templates: Sequence[int] = (1,),
+        n_pairs: int | None = None,
+        cue: str = "",
+    ) -> Iterator[Trial]:
+        """Plan the pairs of each context's candidates in both orders, for each attribute, template and replicate.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The data to judge.
+        columns : callable, optional
+            Maps the candidates shown first and second, and the attribute, to columns of trials, in addition to
+            ``template`` and ``human_gap``, the human score of the first minus that of the second; or to None, not to
+            ask for this pair.
+        templates : sequence of {1, 2}
+            Comparative templates; with a protocol or without a prompt, only the first counts.
+        n_pairs : int, optional
+            Pairs per context, drawn by the seed and the context; default: all.
+        cue : str
+            As in `ask_pair`.
+        """
+        attributes = dataset.require_attributes(self.attributes)
+        templates = templates if self.protocol is None and self.answer != "verdict" else templates[:1]
+        for context_id, candidates in by_context(dataset).items():
+            drawn = draw(list(combinations(candidates, 2)), n_pairs, self.seed, context_id)
+            for (first, second), attribute, template in product(both_orders(drawn), attributes, templates):
+                own = columns(first, second, attribute)
+                if own is not None:
+                    gap = first.human[attribute] - second.human[attribute]
+                    condition = {"template": template, "human_gap": gap, **own}
+                    yield from self.ask_pair(dataset, template, attribute, (first, second), condition, cue=cue)
+
     def ask_pair(
         self,
         dataset: Dataset,
         template: int,
         attribute: str,
-        context: tuple[str, str],
-        pair: tuple[tuple[str, str], tuple[str, str]],
+        pair: tuple[Item, Item],
         condition: Mapping[str, Scalar],
         headings: tuple[str, str] = ("", ""),
         note: str = "",
@@ -132,8 +158,8 @@ class PairProbe(Probe):
             Comparative template.
         attribute : str
             The attribute to compare on.
-        context, pair : tuple of str
-            Name and text of the context, and of the candidates shown first and second.
+        pair : tuple of Item
+            The candidates shown first and second, as shown; the context is the first's.
         condition : mapping
             Columns of the trials frame.
         headings : tuple of str
@@ -149,33 +175,32 @@ class PairProbe(Probe):
         """
         if attribute not in dataset.attributes:
             raise unknown("attribute", attribute, dataset.attributes)
-        names, texts = (pair[0][0], pair[1][0]), (pair[0][1], pair[1][1])
-        source, where = bool(context[1].strip()), (context[0], attribute, *names)
+        context_id, context, names = pair[0].context_id, pair[0].context, (pair[0].candidate_id, pair[1].candidate_id)
+        texts, source, where = (pair[0].text, pair[1].text), bool(context.strip()), (context_id, attribute, *names)
         protocol, exact = self.protocol, self.answer == "distribution"
         if self.answer == "verdict":
-            about = About(context[0], names, texts, (attribute,), source, edits=edits)
-            reference = dataset.rows[context[0], names[0]]["reference"]
-            request = Compare(*texts, context[1], reference, attribute, about)
+            about = About(context_id, names, texts, (attribute,), source, edits=edits)
+            request = Compare(*texts, context, pair[0].reference, attribute, about)
             return iter([Trial(request, *where, 0, {**condition, "template": NO_PROMPT})])
         requests: list[Request]
         if isinstance(protocol, Protocol):
             if defence not in _WITHIN_TEXTS:
                 raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} with a protocol")
             texts = (_headed(texts[0], headings[0]), _headed(texts[1], headings[1]))
-            shown, labels = protocol.show(dataset, attribute, context[0], names, texts), protocol.labels
+            shown, labels = protocol.show(dataset, attribute, context_id, names, texts), protocol.labels
             named = dataset.require_attributes(self.attributes) if protocol.joint else (attribute,)
             source = source and "context" in protocol.sources
-            about = About(context[0], names, texts, named, source, labels, edits=edits, protocol=protocol)
+            about = About(context_id, names, texts, named, source, labels, edits=edits, protocol=protocol)
             samples = range(self.replicates)
             requests = [protocol.request(shown, about, k, self.seed, exact, note) for k in samples]
             condition = {**condition, "template": protocol.id}
         else:
             definition, labels = dataset.attributes[attribute], _labels(dataset.noun, self.ties)
             form = _form(template, dataset.noun, attribute, definition, self.ties, headings, note, cue)
-            parts = form[0], context[1], form[1], texts[0], form[2], texts[1], form[3]
+            parts = form[0], context, form[1], texts[0], form[2], texts[1], form[3]
             whole = "".join(parts)
             prompt = whole.strip()
-            about = About(context[0], names, texts, (attribute,), source, labels, edits=edits)
+            about = About(context_id, names, texts, (attribute,), source, labels, edits=edits)
             defended: str | Turns = prompt
             if defence != "none":
                 from biaslab.prompts.edits.attacks import defend
@@ -188,8 +213,8 @@ class PairProbe(Probe):
         return iter([Trial(each, *where, k, condition, labels) for k, each in enumerate(requests)])
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the probability that the first wins, and the status."""
-        return read_pair(trial, reply, self.protocol)
+        """Return the probability that the first wins, or the score, and the status."""
+        return read_reply(self.protocol, trial, reply)
 
 
 def read_pair(trial: Trial, reply: Reply, protocol: object = None) -> tuple[float, Status]:
@@ -224,6 +249,17 @@ def draw(population: Sequence[_Drawn], n: int | None, seed: int, context_id: str
     if n is None or n >= len(population):
         return list(population)
     return [population[i] for i in sorted(draw_of(seed, context_id).choice(len(population), n, replace=False))]
+
+
+def by_context(dataset: Dataset) -> dict[str, list[Item]]:
+    """Return the candidates of each context, in the data set's order."""
+    return {name: list(group) for name, group in groupby(items(dataset), key=lambda item: item.context_id)}
+
+
+def both_orders(pairs: Iterable[tuple[Item, Item]]) -> Iterator[tuple[Item, Item]]:
+    """Yield each pair, then the same pair in the other order."""
+    for pair in pairs:
+        yield from (pair, pair[::-1])
 
 
 def name_candidates(noun: str) -> tuple[str, str]:
@@ -303,7 +339,7 @@ class ScoreProbe(Probe):
     """
 
     unprompted = frozenset({Score})
-    protocol_forms: ClassVar[tuple[MetricForm, ...]] = ("score",)
+    protocol_forms: ClassVar[tuple[ProtocolForm, ...]] = ("score",)
     columns: ClassVar[tuple[str, ...]] = ("context_id", "candidate_id", "human", "value", "status")
 
     scale: str = field(default="1-5", kw_only=True)
@@ -314,22 +350,13 @@ class ScoreProbe(Probe):
     protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.take_protocol()
         super().__post_init__()
         _ = self._scale, self.asking
 
-    def take_protocol(self) -> None:
-        """Load the protocol, if given, and adopt its settings."""
-        if self.protocol is not None and not self.protocol_forms:
-            allowed = f"None, because {self.name} has its own prompts"
-            raise InputError("protocol", self.protocol, allowed, "the probe template compares several, protocols=[…]")
-        if self.protocol is not None:
-            protocol = Protocol.of_form(self.protocol, "score")
-            settle(self, {**settled(protocol), "scale": protocol.scale.name, "max_tokens": protocol.max_tokens})
-
     @property
     def _scale(self) -> Scale:
-        return self.protocol.scale if isinstance(self.protocol, Protocol) else find_scale(self.scale)
+        own = score_protocol(self.protocol)
+        return own.scale if own else find_scale(self.scale)
 
     @property
     def asking(self) -> AnswerSettings:
@@ -337,6 +364,21 @@ class ScoreProbe(Probe):
         return AnswerSettings(
             self.answer, self.replicates, self.temperature, self.max_tokens, self.seed, Score in self.unprompted
         )
+
+    def scores(
+        self, dataset: Dataset, columns: Callable[[Item, str], Mapping[str, Scalar]] = lambda *_: {}
+    ) -> Iterator[Trial]:
+        """Plan the score of each candidate on each attribute, for each replicate.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The data to judge.
+        columns : callable, optional
+            Maps a candidate and an attribute to columns of trials.
+        """
+        for question in self.questions(dataset):
+            yield from question.trials(self.asking, columns(question.item, question.attribute))
 
     def questions(self, dataset: Dataset) -> Iterator[Question]:
         """Yield the question for each candidate's score on each attribute."""
@@ -355,8 +397,8 @@ class ScoreProbe(Probe):
         return super().nearest(refused)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
-        """Return the score in the reply, and its status."""
-        return read_with(self.protocol, trial, reply)
+        """Return the score, or the probability that the first of a pair wins, and the status."""
+        return read_reply(self.protocol, trial, reply)
 
 
 def draw_score(trial: Trial, reply: Reply, temperature: float, use: str) -> tuple[float, Status]:
@@ -376,27 +418,6 @@ def random_number(request: Request, use: str) -> int:
     return int(request_key(request, use)[:13], 16)
 
 
-def settled(protocol: Protocol) -> dict[str, Any]:
-    """Return the probe parameters set by a protocol of any form."""
-    text = {"answer": "text"} if protocol.answer == "text" else {}
-    return {"protocol": protocol, "temperature": protocol.temperature, **text}
-
-
-def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
-    """Set parameters of a frozen probe during initialisation."""
-    for name, value in parameters.items():
-        object.__setattr__(probe, name, value)
-
-
-def settle_form(probe: Any, forms: Sequence[str], take_scores: Callable[[], None]) -> None:
-    """Set ``asks`` to the form of the protocol, pairs or scores, if the probe asks for any other form."""
-    protocol = Protocol.of_form(probe.protocol, "pair", "score")
-    if protocol.form == "score":
-        take_scores()
-    own = f"{protocol.form}s"
-    settle(probe, settled(protocol) | ({"asks": (own,)} if set(forms) - {own} else {}))
-
-
 def question_of(
     protocol: object,
     dataset: Dataset,
@@ -406,25 +427,37 @@ def question_of(
     attributes: Sequence[str] | None = None,
     **placed: str,
 ) -> Question:
-    """Return the question for a score, from a protocol or from biaslab's own prompt.
+    """Return the question for a score, from a score protocol or from biaslab's own prompt.
 
     Headings, notes and edits are as in `Question.rate`.
     """
-    if isinstance(protocol, Protocol):
-        return protocol_question(protocol, dataset, item, attribute, attributes, **placed)
+    if own := score_protocol(protocol):
+        return protocol_question(own, dataset, item, attribute, attributes, **placed)
     return Question.rate(dataset, item, [attribute], scale, **placed)  # type: ignore[arg-type]
 
 
-def read_with(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Status]:
-    """Return score and status of a reply; text is parsed by the protocol, if there is one."""
-    if isinstance(trial.request, Completion) and isinstance(protocol, Protocol):
-        return protocol.read(reply, trial.attribute)
-    return read_score(trial, reply)
+def score_protocol(protocol: object) -> Protocol | None:
+    """Return the protocol if it asks for scores, else None."""
+    return protocol if isinstance(protocol, Protocol) and protocol.form == "score" else None
+
+
+def read_reply(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Status]:
+    """Return the probability that the first of a pair wins, or the score, and the status.
+
+    Text is parsed by the protocol, if there is one of the form that was asked for.
+    """
+    if trial.opponent_id is not None:
+        return read_pair(trial, reply, protocol)
+    own = score_protocol(protocol)
+    return (
+        own.read(reply, trial.attribute) if own and isinstance(trial.request, Completion) else read_score(trial, reply)
+    )
 
 
 def protocol_column(protocol: object) -> dict[str, Scalar]:
     """Return the column that names a score protocol (for pairs, the column ``template`` does)."""
-    return {"protocol": protocol.id} if isinstance(protocol, Protocol) and protocol.form != "pair" else {}
+    own = score_protocol(protocol)
+    return {"protocol": own.id} if own else {}
 
 
 def protocol_question(

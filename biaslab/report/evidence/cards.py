@@ -133,8 +133,8 @@ def _trials(judgements: pd.DataFrame, trials: pd.DataFrame | None) -> tuple[pd.D
     if not is_estimates(judgements):
         return judgements, []
     if trials is None:
-        allowed = "the trials that the estimates were computed from"
-        raise TrialsError("trials", None, allowed, "write show(estimates.iloc[[0]], trials=trials)")
+        remedy = "pass the trials that they were computed from: show(estimates.iloc[[0]], trials=trials)"
+        raise TrialsError.plain(f"estimates alone do not contain the judgements; {remedy}")
     return behind(judgements, trials)
 
 
@@ -176,7 +176,7 @@ class CardPage(Page):
 
     def to_html(self) -> str:
         """Return the cards as a self-contained page with filters."""
-        return page_html(self)
+        return _rendered("evidence_page.html.j2", self)
 
     def _heading(self) -> str:
         return f"Judgements: {self.summary}"
@@ -187,7 +187,7 @@ class CardPage(Page):
         return self.trials.iloc[np.argsort(ranks, kind="stable")[: np.isfinite(ranks).sum()]]  # the others rank last
 
     def _repr_html_(self) -> str:
-        return cards_html(self)
+        return _rendered("cards.html.j2", self)  # without scripts, cards appear without filters
 
     def __repr__(self) -> str:
         lines = [self.summary, *(f"  {line}" for line in self.missing)]
@@ -199,16 +199,6 @@ class CardPage(Page):
                       f"{' then '.join(each.name for each in side.shown)} → {side.read} ({side.status})"
                       for side in one.sides]  # fmt: skip
         return "\n".join(lines)
-
-
-def cards_html(shown: CardPage) -> str:
-    """Return the cards as escaped HTML for a notebook; without scripts, they appear without filters."""
-    return _rendered("cards.html.j2", shown)
-
-
-def page_html(shown: CardPage) -> str:
-    """Return a self-contained page with the cards and a short script for the filters."""
-    return _rendered("evidence_page.html.j2", shown)
 
 
 def _rendered(template: str, shown: CardPage) -> str:
@@ -233,11 +223,6 @@ def visible(text: object, longest: int = _LONGEST) -> str:
     return written if left_out <= 0 else f"{written[:longest]} … ({left_out:,} more characters)"
 
 
-def is_folded(segment: Segment) -> bool:
-    """Return whether a segment is a source long enough to be folded."""
-    return segment.part == "source" and len(segment.text) > _FOLDED
-
-
 def _different(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
@@ -246,7 +231,7 @@ def _different(values: Iterable[str]) -> list[str]:
 def _templates() -> Environment:
     environment = templates("biaslab.report.evidence")
     environment.filters["visible"] = visible
-    environment.tests["folded"] = is_folded
+    environment.tests["folded"] = lambda segment: segment.part == "source" and len(segment.text) > _FOLDED
     environment.globals["longest_thought"] = _LONGEST_THOUGHT
     return environment
 

@@ -62,13 +62,14 @@ def behind(estimates: pd.DataFrame, trials: pd.DataFrame) -> tuple[pd.DataFrame,
     the probe accepts are used. A condition that the probe computes itself cannot be matched; a note says so.
     """
     if estimates.empty:
-        raise TrialsError("estimates", "an empty frame", "at least one row")
+        raise TrialsError.plain("estimates are empty; select at least one")
     parts, notes = [], dict[str, None]()
     for row in estimates.to_dict("records"):
         cell, unused = _of_row({str(name): value for name, value in row.items()}, trials)
         if cell.empty:
             labels = ", ".join(str(row[name]) for name in (*LEADING, "attribute") if name in row)
-            raise TrialsError("trials", "none behind " + labels, "the trials that the estimates were computed from")
+            remedy = "pass the trials that the estimates were computed from"
+            raise TrialsError.plain(f"trials contain none behind {labels}; {remedy}")
         parts.append(cell)
         if unused:
             notes[f"Trials have no {' and '.join(unused)}: showing the whole cell of {row['metric']}."] = None
@@ -244,12 +245,7 @@ def _planned(trials: pd.DataFrame, dataset: Dataset, probe: Design | None) -> di
     return requests
 
 
-def _missing(
-    trials: pd.DataFrame,
-    keys: Sequence[str],
-    store: object,
-    evidence: Evidence,
-) -> Iterator[str]:
+def _missing(trials: pd.DataFrame, keys: Sequence[str], store: object, evidence: Evidence) -> Iterator[str]:
     """Yield one line per missing thing, with the remedy."""
     of = f" of {count(len(keys), 'judgement')}"
     unasked, unheard = (len(set(keys) - set(known)) for known in (evidence.requests, evidence.replies))
@@ -301,7 +297,7 @@ def single_judgements(trials: pd.DataFrame) -> pd.DataFrame:
     """
     require_columns(trials, NEEDED, "trials")
     if trials.empty:
-        raise TrialsError("trials", "an empty frame", "at least one judgement")
+        raise TrialsError.plain("trials are empty; select at least one judgement")
     rows = trials.reset_index(drop=True)
     if "label" not in rows or "key" not in rows or rows["label"].isna().all():
         return rows

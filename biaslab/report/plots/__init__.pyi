@@ -8,7 +8,7 @@ from .figure import (
     save as save,
     standard as standard,
 )
-from .headline import finding as finding
+from .figure_words import headline as headline
 from .scores import heaps as heaps, spread as spread
 from .style import (
     MARKERS as MARKERS,

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from biaslab.report.plots import MARKERS, PALETTE, note, panels, styled
-from biaslab.report.plots.headline import judge_words
+from biaslab.report.plots.figure_words import judge_words
 from biaslab.report.plots.style import OTHERS, family_colour
 from biaslab.report.summary import STATUS
+from biaslab.report.verdicts import by_metric
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from biaslab.report.verdicts import Finding
 
 _INCH, _LINE, _POINTS = 2.54, 0.28, 8.4  # centimetres per inch and per line of a verdict; points per such line
 _WIDTH, _NAME = 72, 110  # characters per line of a verdict, and maximum number of characters of a judge's name
@@ -28,7 +31,7 @@ _CROWDED = 20  # axis limit, in units of what matters, beyond which three labels
 
 
 @styled
-def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
+def draw(biases: pd.DataFrame, found: Sequence[Finding], facts: str) -> Axes:
     """Draw one row per judge and metric, with its cells in units of the smallest effect that matters, and its verdict.
 
     The worst verdicts come first, as in the card's table. Metrics that were not tested for any judge have no row; a
@@ -36,8 +39,9 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
 
     Parameters
     ----------
-    biases, cells : pandas.DataFrame
-        Attributes of a `biaslab.report.Card`.
+    biases : pandas.DataFrame
+    found : sequence of Finding
+        Attributes ``biases`` and ``findings`` of a `biaslab.report.Card`.
     facts : str
         Line above the axes: data, n, level.
 
@@ -45,7 +49,7 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    judges = list(dict.fromkeys(cells["judge"]))
+    judges = list(dict.fromkeys(each.row["judge"] for each in found))
     severity = biases["status"].map({status: place for place, status in enumerate(STATUS)})
     worst = severity.groupby([biases["probe"], biases["metric"]], sort=False).min().sort_values(kind="stable")
     order = {key: place for place, key in enumerate(worst.index)}
@@ -61,17 +65,16 @@ def draw(biases: pd.DataFrame, cells: pd.DataFrame, facts: str) -> Axes:
     figure.set_size_inches(9 / _INCH, (2.6 + max(1.0, _LINE * (most + 2.1)) * len(rows)) / _INCH)
     ax.axvspan(-1, 1, color="0.92", zorder=0, linewidth=0)
     ax.axvline(0, color="0.4", linestyle="--", linewidth=1, zorder=0)
+    cells = by_metric(found)
     for place, (probe, metric, judge) in enumerate(rows):
-        cell_rows, bias_rows = (
-            (f["probe"] == probe) & (f["metric"] == metric) & (f["judge"] == judge) for f in (cells, biases)
-        )
+        bias = biases[(biases["probe"] == probe) & (biases["metric"] == metric) & (biases["judge"] == judge)].iloc[0]
         first = not place or rows[place - 1][:2] != (probe, metric)
         if first and place:
             line: dict[str, Any] = {"color": "0.8", "linewidth": 0.5, "clip_on": False}
             ax.plot([_LEFT, _RIGHT], [place - 0.5] * 2, transform=ax.get_yaxis_transform(), **line)
         marker = MARKERS[judges.index(judge) % len(MARKERS)]
-        _draw_cells(ax, cells[cell_rows], place, {"marker": marker, "color": colours[judge]})
-        _write(ax, biases[bias_rows].iloc[0].to_dict(), place, names[judge] if len(judges) > 1 else "", first)
+        _draw_cells(ax, cells[judge, probe, metric], place, {"marker": marker, "color": colours[judge]})
+        _write(ax, bias.to_dict(), place, names[judge] if len(judges) > 1 else "", first)
     left = biases[~tested] if tested.any() else biases.iloc[:0]
     above = [f"{names[name]}: {name}" if names[name] else name for name in judges if names[name] != name]
     above = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in above]
@@ -97,11 +100,13 @@ def _colours(judges: list[str]) -> dict[str, Any]:
     return {judge: PALETTE[place % len(PALETTE)] for place, judge in enumerate(judges)}
 
 
-def _draw_cells(ax: Axes, rows: pd.DataFrame, place: int, own: Mapping[str, Any]) -> None:
+def _draw_cells(ax: Axes, found: Sequence[Finding], place: int, own: Mapping[str, Any]) -> None:
     """Draw the tested cells of one judge and metric, in units of the smallest effect that matters."""
-    drawn = rows[rows[["estimate", "null", "matters"]].notna().all(axis=1) & (rows["finding"] != "untested")]
-    unit, null = drawn["matters"].to_numpy(float), drawn["null"].to_numpy(float)
-    x, low, high = ((drawn[c].to_numpy(float) - null) / unit for c in ("estimate", "ci_low", "ci_high"))
+    drawn = [each for each in found if each.kind != "untested" and each.matters and each.estimate == each.estimate]
+    x, low, high = (
+        np.array([(getattr(each, end) - each.null) / each.matters for each in drawn], float)
+        for end in ("estimate", "low", "high")
+    )
     y = place + (np.linspace(-0.3, 0.3, len(drawn)) if len(drawn) > 1 else np.zeros(len(drawn)))
     look: dict[str, Any] = {"markersize": 3.5, "elinewidth": 1.6, "linestyle": "", **own}
     ax.errorbar(x, y, xerr=np.abs(np.array([x - low, high - x])), **look)
@@ -139,9 +144,8 @@ def _write_block(
 def _words(row: Mapping[Any, Any]) -> list[str]:
     """Return the lines below a verdict's word: the verdict and, if a bias was found, the numbers."""
     is_bias = row["status"] in ("bias", "slight")
-    standing = str(row["standing"]).partition(" (")[0] if is_bias else ""  # only the count
     evidence = [f"{row['estimate']} {row['interval']}, q {row['q']}"] if is_bias else []
-    verdict = "; ".join(filter(None, (row["verdict"], standing)))
+    verdict = "; ".join(filter(None, (row["verdict"], row["rank"] if is_bias else "")))
     return [*textwrap.wrap(verdict, _WIDTH), *evidence]
 
 

@@ -19,11 +19,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
 from biaslab.core.checks import did_you_mean, require_one_of
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, written
 from biaslab.report.plots import style
-from biaslab.report.plots.headline import AXES, HOLLOW, marked, named, remember_rows, row_name
+from biaslab.report.plots.figure_words import AXES, HOLLOW, marked, named, remember_rows, row_name
 from biaslab.report.verdicts import Peers, find_peers, judges_of
 from biaslab.report.wording import conditions, varying, with_interval
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
@@ -137,7 +137,6 @@ def against(
     hue_order: Sequence[Any] | None = None,
     null: float | None = None,
     label: str | None = None,
-    log: bool = False,
 ) -> Axes:
     """Plot a metric against a numeric condition, such as the human score gap, as a line of dots with intervals.
 
@@ -151,8 +150,6 @@ def against(
         As in `intervals`; ``label`` is that of the vertical axis.
     xlabel : str, optional
         Label of the horizontal axis; default: a description of the column.
-    log : bool
-        Use a logarithmic horizontal axis with a tick at each value; all values must be above 0.
 
     Returns
     -------
@@ -162,26 +159,17 @@ def against(
     ------
     TrialsError
         If the frame has no row of the metric with a value of ``x``.
-    InputError
-        If the axis is logarithmic and a value is not above 0.
     """
     require_columns(estimates, [x], "estimates")
     chosen = _rows(estimates[estimates[x].notna()], metric)
     places = chosen[x].to_numpy(float)
-    if log and not (places > 0).all():
-        raise InputError("log", log, f"False, because {x} is {places.min():g}")
     drawn = ax or style.panels(1)[0]
-    width = float(np.ptp(np.log10(places) if log else places)) or 1.0
-    draw_marks(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order, log=log)
+    width = float(np.ptp(places)) or 1.0
+    draw_marks(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order)
     remember_rows(drawn, chosen, label, null)
     drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
     _finish(drawn, chosen, title, label, null, vertical=True)
-    if log:
-        ticks = sorted(set(places))
-        drawn.set_xscale("log")
-        drawn.set_xticks(ticks, [f"{tick:,g}" for tick in ticks])
-        drawn.minorticks_off()
-    elif (places % 1 == 0).all():
+    if (places % 1 == 0).all():
         drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     if ax is None:
         fit_text(drawn)
@@ -273,7 +261,6 @@ def draw_marks(
     reach: float = 0.0,
     vertical: bool = False,
     order: Sequence[Any] | None = None,
-    log: bool = False,
 ) -> None:
     """Draw estimates at their positions, with one look per value of `hue`, offset so that they do not overlap."""
     values: list[Any] = [None]
@@ -282,8 +269,7 @@ def draw_marks(
         values = list(rows.loc[~blank, hue].unique() if order is None else order)
     ranks = np.zeros(len(rows), int) if hue is None else rows[hue].where(~blank, values[0]).map(values.index).to_numpy()
     if vertical:
-        offsets = np.linspace(-reach, reach, len(values))[ranks] if len(values) > 1 else 0.0 * places
-        at = places * 10**offsets if log else places + offsets
+        at = places + (np.linspace(-reach, reach, len(values))[ranks] if len(values) > 1 else 0.0)
     else:
         at = places + _within_rows(places, ranks)
     largest = float(rows["estimate"].abs().max())

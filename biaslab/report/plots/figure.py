@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ from biaslab.report.plots.drawing import (
     svg_of,
     values_of,
 )
-from biaslab.report.plots.headline import headline_of, named, remember_rows, row_name
+from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label
 from biaslab.report.wording import varying, with_interval
 from biaslab.stats.estimate import significant
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
@@ -90,7 +91,7 @@ def draw(
     reference: str | pd.DataFrame | None = None,
     name: str | None = None,
     out: str | PathLike[str] = "figures",
-    finding: str | None = None,
+    headline: str | None = None,
 ) -> DrawnFigures:
     """Draw a figure of estimates, with a panel for each value of ``col`` and ``row``; save it if it has a name.
 
@@ -129,8 +130,8 @@ def draw(
         Save as ``<name>.{png,pdf,csv}``, by convention ``"<study>__<name>"``; see `save`. Default: do not save.
     out : path
         Folder of the files.
-    finding : str, optional
-        Headline; default: the sentence that `finding` returns for the estimates.
+    headline : str, optional
+        The sentence above the figure; default: that of `headline` for the estimates.
 
     Returns
     -------
@@ -182,18 +183,18 @@ def draw(
         if log:
             make_logarithmic(ax)
         fit_text(ax)
-    return close(axes, defined, name, out, finding)
+    return close(axes, defined, name, out, headline)
 
 
 def close(
-    axes: list[Axes], shown: pd.DataFrame, name: str | None, out: str | PathLike[str], finding: str | None
+    axes: list[Axes], shown: pd.DataFrame, name: str | None, out: str | PathLike[str], headline: str | None
 ) -> DrawnFigures:
     """Give a figure its legend; with a name ``<study>__<rest>``, write it and the rows that it shows to files."""
     if name is None:
         style.share_legend(axes)
         return DrawnFigures(tuple(axes))
     study, _, rest = name.partition("__")
-    return DrawnFigures(tuple(axes), tuple(save(axes, shown, study, rest, out, finding=finding)))
+    return DrawnFigures(tuple(axes), tuple(save(axes, shown, study, rest, out, headline=headline)))
 
 
 def standard(
@@ -236,8 +237,8 @@ def standard(
     drawn = []
     for name in names or figures:
         declared = vars(figures[name])
-        headline = {"finding": declared["finding"](estimates)} if declared["finding"] else {}
-        look = {**declared, **headline, "name": f"{probe.name}__{name}", **options}
+        own = {"headline": declared["headline"](estimates)} if declared["headline"] else {}
+        look = {**declared, **own, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
     return DrawnFigures(
         *(tuple(each for one in drawn for each in getattr(one, part)) for part in ("axes", "paths", "missing"))
@@ -326,7 +327,7 @@ def compared(
     title: str | None = None,
     name: str | None = None,
     out: str | PathLike[str] = "figures",
-    finding: str | None = None,
+    headline: str | None = None,
 ) -> list[Axes]:
     """Plot the result of `biaslab.compare` for one metric: estimates on the left, differences on the right.
 
@@ -340,8 +341,8 @@ def compared(
         Title above n; default: the data set's name before n.
     name, out
         As in `biaslab.plots.draw`: with a name, save the figure and its estimates.
-    finding : str, optional
-        Headline; default: how many pairs of judges differ, and the largest difference.
+    headline : str, optional
+        The sentence above the figure; default: how many pairs of judges differ, and the largest difference.
 
     Returns
     -------
@@ -365,9 +366,10 @@ def compared(
     if rows.empty:
         raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(own['metric']))}")
     names = varying(rows, condition_names(rows, "role", "compared"))
+    pairs = {f"{other} − {one}": (other, one) for one, other in permutations(map(str, own["compared"].unique()), 2)}
     rows = rows.assign(
         cell=[", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")],
-        who=["\n− ".join(map(_short, str(text).split(" − "))) for text in rows["compared"]],
+        who=["\n− ".join(map(_short, pairs.get(text, (text,)))) for text in map(str, rows["compared"])],
     )
     shifts = rows["role"] == "difference"
     shown, apart = rows[~shifts].drop_duplicates(["who", "cell"]), rows[shifts]
@@ -375,11 +377,11 @@ def compared(
     by = ["cell", "who"] if names else ["who"]
     intervals(shown, metric, by=by, hue="metric", ax=left, title=title)
     intervals(apart, f"{metric}_difference", by=by, hue="metric", ax=right, title="difference")
-    finding = _largest(apart, metric) if finding is None else finding
-    return list(close([left, right], estimates, name, out, finding).axes)
+    headline = _largest(apart, metric, pairs) if headline is None else headline
+    return list(close([left, right], estimates, name, out, headline).axes)
 
 
-def _largest(shifts: pd.DataFrame, metric: str) -> str | None:
+def _largest(shifts: pd.DataFrame, metric: str, pairs: Mapping[str, tuple[str, str]]) -> str | None:
     """Say how many of several differences are found and which one is largest, or what a single one shows."""
     shifts = shifts[shifts["estimate"].notna()]
     if shifts.empty:
@@ -391,8 +393,8 @@ def _largest(shifts: pd.DataFrame, metric: str) -> str | None:
     if len(tests) > 1:
         what = "pairs of judges differ" if tests["compared"].is_unique else "differences are found"
         return f"{found} of {len(tests)} {what}; {largest['compared']}: {value}"
-    other, _, reference = str(largest["compared"]).partition(" − ")
-    label = find_metric(metric, str(largest["probe"])).label.split(",")[0]
+    other, reference = pairs[str(largest["compared"])]
+    label = short_label(find_metric(metric, str(largest["probe"])))
     return f"{other} {'differs' if found else 'is not shown to differ'} from {reference} in {label}: {value}"
 
 
@@ -407,7 +409,7 @@ def inherited(
     title: str | None = None,
     name: str | None = None,
     out: str | PathLike[str] = "figures",
-    finding: str | None = None,
+    headline: str | None = None,
 ) -> list[Axes]:
     """Plot the result of `biaslab.distill.bias_inheritance`: estimates on the left, inherited shares on the right.
 
@@ -420,7 +422,7 @@ def inherited(
         Plot the rows in this unit.
     title : str, optional
         Title above n; default: the data set's name before n.
-    name, out, finding
+    name, out, headline
         As in `biaslab.plots.draw`: with a name, save the figure and its estimates.
 
     Returns
@@ -458,7 +460,7 @@ def inherited(
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
     style.note(left, caption(rows, title))
-    return list(close([left, right], estimates[estimates["unit"] == unit], name, out, finding).axes)
+    return list(close([left, right], estimates[estimates["unit"] == unit], name, out, headline).axes)
 
 
 def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> None:
@@ -473,12 +475,12 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 
 
 def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
-    """Add a column ``finding``: one sentence on the share of each bias that the student inherits."""
+    """Add a column ``headline``: one sentence on the share of each bias that the student inherits."""
     rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
     clauses = [
         f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}" for of, probe, verdict in rows
     ]
-    return shares.assign(finding=f"The student {'; '.join(clauses)}")
+    return shares.assign(headline=f"The student {'; '.join(clauses)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
@@ -552,8 +554,8 @@ def promises(
         for _, line in [(None, part)] if hue is None else part.groupby(hue):
             ax.fill_between(line["n_contexts"], line["low"], line["high"], color="0.4", alpha=0.12, linewidth=0)
             ax.plot(line["n_contexts"], line["promised"], color="0.4", linewidth=1, linestyle="--")
-    finding = f"{rows['kept'].sum()} of {len(rows)} shares keep their band, within the error of the simulation"
-    return close(list(axes), rows, name, out, finding)
+    headline = f"{rows['kept'].sum()} of {len(rows)} shares keep their band, within the error of the simulation"
+    return close(list(axes), rows, name, out, headline)
 
 
 _SEEN = 0.02  # visible difference of a pixel, as a share of the full range
@@ -567,9 +569,9 @@ def save(
     name: str,
     out: str | PathLike[str] = "figures",
     formats: Sequence[str] = ("png", "pdf"),
-    finding: str | None = None,
+    headline: str | None = None,
 ) -> list[Path]:
-    """Save a figure as PNG and PDF, with its finding as the headline, and its estimates as CSV.
+    """Save a figure as PNG and PDF, with a headline, and its estimates as CSV.
 
     Parameters
     ----------
@@ -584,9 +586,9 @@ def save(
         Folder; created if missing.
     formats : sequence of {"png", "pdf", "svg"}
         Formats of the figure. Marks of an SVG have tooltips in a browser: condition, estimate, interval and n.
-    finding : str, optional
-        Headline of the figure, also written to the table's column ``finding``; default: the sentence that
-        `biaslab.plots.finding` returns for the estimates drawn. Empty: no headline.
+    headline : str, optional
+        The sentence above the figure, also written to the table's column ``headline``; default: that of
+        `biaslab.plots.headline` for the estimates drawn. Empty: none.
 
     Returns
     -------
@@ -609,10 +611,10 @@ def save(
         style.share_legend(axes)
     first = axes[0] if isinstance(axes, Sequence) else axes
     figure: Figure = first.figure  # type: ignore[assignment]
-    headline = headline_of(figure, estimates) if finding is None else finding
+    headline = headline_of(figure, estimates) if headline is None else headline
     if headline:
         style.head(figure, headline)
-        estimates = estimates.assign(finding=headline)
+        estimates = estimates.assign(headline=headline)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*formats, "csv")]
     for path in paths[:-1]:
         _write(figure, path)

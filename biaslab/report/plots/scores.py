@@ -11,7 +11,7 @@ from biaslab.core.output import percent, written
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.drawing import fit_text
 from biaslab.report.plots.figure import DrawnFigures, close
-from biaslab.report.plots.headline import judge_words, marked
+from biaslab.report.plots.figure_words import judge_words, marked
 from biaslab.report.plots.style import PALETTE, note, panels, styled
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import require_columns
@@ -70,8 +70,8 @@ def heaps(
     note(ax, " · ".join(filter(None, [marked(judge), *names, f"n = {len(items)} scores"])))
     fit_text(ax)
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
-    finding = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
-    return close([ax], rows, name, out, finding)
+    headline = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
+    return close([ax], rows, name, out, headline)
 
 
 _ACROSS = 4  # maximum number of panels per line
@@ -133,7 +133,7 @@ def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[st
         fit_text(ax)
     of_one = scored[scored["configuration"] == ways[0]].groupby(["attribute", "context_id", "candidate_id"])["value"]
     samples, apart = of_one.size().median(), (of_one.max() - of_one.min()).mean()
-    finding = (
+    headline = (
         f"{samples:.0f} scores of one text by {judge_words(judge)} span {apart:.1f} points on average, on {ways[0]}"
     )
-    return close(axes[: len(shown)], shares, name, out, finding)
+    return close(axes[: len(shown)], shares, name, out, headline)

@@ -175,7 +175,7 @@ def test_estimates_lead_to_the_judgements_behind_them(data):
         assert behind["human_gap"].abs().mean() == pytest.approx(one["human_gap"].iloc[0])
     with pytest.raises(TrialsError, match="trials=trials"):
         bl.show(row)
-    with pytest.raises(TrialsError, match="none behind"):
+    with pytest.raises(TrialsError, match="contain none behind"):
         bl.show(row.assign(judge="nobody"), trials)
     with pytest.raises(InputError, match="frame of one row"):
         bl.show(row.iloc[0], trials)

@@ -185,7 +185,7 @@ def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
     apart = trials[trials["configuration"] == "1-5"].groupby(["attribute", "context_id", "candidate_id"])["value"]
     apart = apart.agg(lambda values: values.max() - values.min()).mean()
     assert len(files) == 2
-    told = pd.read_csv(table)["finding"].iloc[0]
+    told = pd.read_csv(table)["headline"].iloc[0]
     assert told == f"5 scores of one text by the simulated judge span {apart:.1f} points on average, on 1-5"
     nothing = bl.plots.spread(trials.assign(human=float("nan")))
     assert (nothing.axes, nothing.missing) == ((), ("Not drawn: no score of a text that people scored",))
@@ -211,7 +211,7 @@ def test_promises_have_a_panel_for_each_quantity_with_its_band(tmp_path):
     assert [ax.get_ylabel() for ax in drawn.axes] == ["type-I error (share of studies)", "coverage (share)"]
     dashed = [next(line for line in ax.lines if line.get_linestyle() == "--") for ax in drawn.axes]
     assert [set(line.get_ydata()) for line in dashed] == [{0.05}, {0.95}]
-    [told] = pd.read_csv(tmp_path / "calibration__ties.csv")["finding"].unique()
+    [told] = pd.read_csv(tmp_path / "calibration__ties.csv")["headline"].unique()
     assert told == "2 of 4 shares keep their band, within the error of the simulation"
 
 
@@ -225,10 +225,10 @@ def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
     probe = bl.probes.OutputOrder()
     for given, said in (
         ({}, "The mean score is 3.0 alone, 3.2 before reasons and 3.8 after them"),
-        ({"finding": "Mine"}, "Mine"),
+        ({"headline": "Mine"}, "Mine"),
     ):
         bl.plots.standard(probe, pd.DataFrame(rows), "scores", out=tmp_path, **given)
-        assert set(pd.read_csv(tmp_path / "output_order__scores.csv")["finding"]) == {said}
+        assert set(pd.read_csv(tmp_path / "output_order__scores.csv")["headline"]) == {said}
 
 
 def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
@@ -247,7 +247,7 @@ def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {f"inheritance__mine.{kind}" for kind in ("csv", "pdf", "png")}
     saved = pd.read_csv(tmp_path / "inheritance__mine.csv")
     assert set(saved["unit"]) == {"SD"}
-    assert saved["finding"].unique().tolist() == ["The student keeps its teacher's score per nat of log perplexity"]
+    assert saved["headline"].unique().tolist() == ["The student keeps its teacher's score per nat of log perplexity"]
 
 
 @pytest.mark.parametrize(
@@ -284,5 +284,5 @@ def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
 )
 def test_headlines_of_probes_have_the_numbers_of_the_estimates(probe, figure, rows, said):
     [declared] = [each for each in probe.figures if each.name == figure]
-    assert declared.finding(pd.DataFrame(rows)) == said
-    assert declared.finding(pd.DataFrame(rows).assign(estimate=np.nan)) is None
+    assert declared.headline(pd.DataFrame(rows)) == said
+    assert declared.headline(pd.DataFrame(rows).assign(estimate=np.nan)) is None

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import TrialsError
 from biaslab.probes.position import Position
 from biaslab.stats.frame import without_breakdowns
 
@@ -103,10 +103,10 @@ def picture(estimates, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
     path = folder / "position__ties.png"
 
-    def draw(finding="0.735", rows=estimates):
+    def draw(headline="0.735", rows=estimates):
         before = path.read_bytes() if path.exists() else b""
         started = path.stat().st_mtime_ns if before else 0
-        bl.plots.save(bl.plots.intervals(rows, "tie_rate"), rows, "position", "ties", folder, ["png"], finding)
+        bl.plots.save(bl.plots.intervals(rows, "tie_rate"), rows, "position", "ties", folder, ["png"], headline)
         assert path.stat().st_mtime_ns > started  # `biaslab figures` counts what was written by its time
         return path.read_bytes() == before
 
@@ -354,8 +354,8 @@ def row(value, low, high, p=0.001, **more):
         ),
     ],
 )  # fmt: skip
-def test_a_finding_follows_the_rule_of_verdicts(rows, said):
-    assert bl.plots.finding(pd.DataFrame(rows)) == said
+def test_headline_follows_the_rule_of_verdicts(rows, said):
+    assert bl.plots.headline(pd.DataFrame(rows)) == said
 
 
 @pytest.mark.slow
@@ -364,15 +364,15 @@ def test_a_figure_says_what_it_draws_and_not_what_is_beside_it(estimates, tmp_pa
     ax = bl.plots.intervals(estimates, "tie_rate", by="attribute")
     height = ax.figure.get_figheight()
     path = bl.plots.save(ax, estimates, "position", "ties", tmp_path)[-1]
-    said = bl.plots.finding(shown[shown["metric"] == "tie_rate"])
+    said = bl.plots.headline(shown[shown["metric"] == "tie_rate"])
     assert said.startswith("The simulated judge's ties")
     assert " ".join(ax.figure.get_suptitle().split()) == said
-    assert pd.read_csv(path)["finding"].unique().tolist() == [said]
+    assert pd.read_csv(path)["headline"].unique().tolist() == [said]
     assert ax.figure.get_figheight() > height
-    bl.plots.save(ax, estimates, "position", "ties", tmp_path, finding="something else")
+    bl.plots.save(ax, estimates, "position", "ties", tmp_path, headline="something else")
     assert ax.figure.get_suptitle() == "something else"
     plain = bl.plots.intervals(estimates, "tie_rate", by="attribute")
-    bl.plots.save(plain, estimates, "position", "plain", tmp_path, finding="")
+    bl.plots.save(plain, estimates, "position", "plain", tmp_path, headline="")
     assert not plain.figure.get_suptitle()
 
 
@@ -388,16 +388,6 @@ def test_short_values_are_named_in_words():
     ax = bl.plots.intervals(pd.DataFrame(rows), "first_position_rate", by="order", hue="remedy")
     assert [t.get_text() for t in ax.get_yticklabels()] == ["score alone", "reasons first"]
     assert [container.get_label() for container in ax.containers] == ["no remedy", "swap"]
-
-
-def test_a_logarithmic_axis_has_a_tick_at_each_value(estimates):
-    grown = without_breakdowns(estimates).query("metric == 'tie_rate' and attribute == 'fluency'")
-    grown = grown.assign(n=[10.0, 1000.0])
-    ax = bl.plots.against(grown, "n", "tie_rate", log=True, label="ties")
-    assert (ax.get_xscale(), ax.get_ylabel()) == ("log", "ties")
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "1,000"]
-    with pytest.raises(InputError, match="log"):
-        bl.plots.against(grown.assign(n=[0.0, 10.0]), "n", "tie_rate", log=True)
 
 
 def test_rows_are_named_by_several_conditions(estimates):

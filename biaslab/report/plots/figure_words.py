@@ -32,14 +32,13 @@ _LONG = 40  # maximum number of characters that name a row
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
 
-def finding(estimates: pd.DataFrame) -> str:
+def headline(estimates: pd.DataFrame) -> str:
     """Summarise the estimates of a figure in one sentence; empty if the frame does not hold estimates.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Estimates that the figure shows. If the column ``finding`` holds a single sentence, that is returned (except for
-        frames of `biaslab.report.findings`, where the column holds classes).
+        Estimates that the figure shows. If the column ``headline`` holds a single sentence, that is returned.
 
     Returns
     -------
@@ -54,11 +53,10 @@ def finding(estimates: pd.DataFrame) -> str:
     >>> import pandas as pd
     >>> row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "p_value": 0.001}
     >>> rows = [row | {"estimate": x, "ci_low": x - 0.05, "ci_high": x + 0.05} for x in (0.7, 0.8)]
-    >>> finding(pd.DataFrame(rows))
+    >>> headline(pd.DataFrame(rows))
     'j prefers the candidate shown first in both (0.70 to 0.80)'
     """
-    has_sentence = "finding" in estimates and "sentence" not in estimates  # `findings` puts classes there
-    sentences = list(estimates["finding"].dropna().unique()) if has_sentence else []
+    sentences = list(estimates["headline"].dropna().unique()) if "headline" in estimates else []
     if len(sentences) == 1:
         return str(sentences[0])
     if not set(_NEEDED) <= set(estimates.columns):
@@ -84,11 +82,11 @@ def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: 
 
 
 def headline_of(figure: Figure, estimates: pd.DataFrame) -> str:
-    """Return the finding on the estimates drawn; on the given ones if none were remembered, or if they have one."""
+    """Return the headline of the estimates drawn; of the given ones if none were remembered, or if they have one."""
     rows = [part for ax in figure.axes for part in _DRAWN.get(ax, [])]
-    if "finding" in estimates or not rows:
-        return finding(estimates)
-    return finding(pd.concat(rows, ignore_index=True).drop_duplicates())
+    if "headline" in estimates or not rows:
+        return headline(estimates)
+    return headline(pd.concat(rows, ignore_index=True).drop_duplicates())
 
 
 def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
@@ -102,11 +100,12 @@ def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
 def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     """Describe one metric: the number of estimates found on each side of the null, or else their range."""
     judges = [str(judge) for judge in rows["judge"].unique() if judge]
-    label = metric.label.partition(", ")[0]
+    label = short_label(metric)
     name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
     are_judges = len(judges) > 1 and ("scorer" not in rows or rows["scorer"].isna().all())  # not ROUGE and the like
     who = judge_words(judges[0]) if len(judges) == 1 else "the judges" if are_judges else ""
-    subject = f"{who}{_possessive(who)} {name}" if who and names else name
+    owner = f"{who}'" if who in ("the judges", "humans") else f"{who}'s"
+    subject = f"{owner} {name}" if who and names else name
     several, reach = len(rows) > 1, _reach(rows, plain=True)
     if metric.null is None:
         reach = _reach(rows)
@@ -125,8 +124,15 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     return f"none of {len(rows)} estimates of {subject} is found after correction ({reach})"
 
 
-def _possessive(who: str) -> str:
-    return "'" if who in ("the judges", "humans") else "'s"
+def short_label(metric: Metric) -> str:
+    """Return the label that a probe declares, up to the first comma.
+
+    Examples
+    --------
+    >>> short_label(find_metric("first_position_rate", "position"))
+    'P(A)'
+    """
+    return metric.label.partition(",")[0]
 
 
 def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:

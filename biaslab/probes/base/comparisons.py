@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -15,22 +14,19 @@ from scipy.special import expit
 
 from biaslab import prompts
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Metric
 from biaslab.core.requests import Completion, Reasons, as_messages
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking.pairs import is_pair
-from biaslab.measures.scoring.pointwise import Item, drawn_items, items, ratings_by_item
-from biaslab.probes.base.cell import Cell, Part
-from biaslab.probes.base.pair_feature import PairFeatureProbe
-from biaslab.probes.base.probe import Probe
-from biaslab.probes.base.questions import read_pair
+from biaslab.measures.scoring.pointwise import Item, drawn_items, ratings_by_item
+from biaslab.probes.base.feature_probe import PairFeatureProbe
+from biaslab.probes.base.probe import Cell, Part, Probe
+from biaslab.probes.base.questions import read_reply
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 
 Asks = Literal["pairs", "scores"]
-ASKS: tuple[Asks, ...] = ("pairs", "scores")
 #: Value for pairs in columns about scores; a blank would be lost in a text table.
 BLANK: dict[str, Scalar] = {"scale": "pairs", "human": float("nan")}
 #: Metrics on pairs that these probes share.
@@ -39,6 +35,7 @@ ACCURACY = Metric(
 )
 FIRST_RATE = Metric("first_position_rate", "P(A), decisions for the first", "share", null=0.5, form="pair")
 ORDER_CONSISTENCY = Metric("order_consistency", "same winner in both orders", "share", form="pair")
+RATES = (ACCURACY, FIRST_RATE, ORDER_CONSISTENCY)
 RESAMPLING = Metric("resampling_change", "verdicts that differ between samples of one request", "share", form="pair")
 
 
@@ -54,10 +51,6 @@ class PairOrScoreProbe(Probe):
 
     asks: Sequence[Asks] = field(default=("scores",), kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_some_of("asks", self.asks, ASKS)
-
     @abstractmethod
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the comparisons of a data set."""
@@ -66,9 +59,9 @@ class PairOrScoreProbe(Probe):
     def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the scores of a data set."""
 
-    @abstractmethod
     def read_score(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Parse the reply to the question for a score."""
+        return read_reply(self.protocol, trial, reply)
 
     @abstractmethod
     def measure_pairs(self, cell: Cell) -> Iterator[Part]:
@@ -87,8 +80,7 @@ class PairOrScoreProbe(Probe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
-        is_score = trial.opponent_id is None
-        return self.read_score(trial, reply) if is_score else read_pair(trial, reply, self.protocol)
+        return self.read_score(trial, reply) if trial.opponent_id is None else read_reply(self.protocol, trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of comparisons, then of scores."""
@@ -98,7 +90,7 @@ class PairOrScoreProbe(Probe):
                 yield from measure(cell if rows.all() else replace(cell, trials=cell.trials[rows]))
 
 
-def comparing(probe: Any, template: int = 1) -> Position:
+def comparing(probe: Any, template: Literal[1, 2] = 1) -> Position:
     """Return the `Position` probe that asks for pairs in both orders, with a template or the protocol of `probe`."""
     is_text = probe.answer == "text"
     answer: Any = "verdict" if probe.answer == "score" else probe.answer
@@ -113,19 +105,17 @@ def comparing(probe: Any, template: int = 1) -> Position:
     )
 
 
-def pair_trials(position: Position, dataset: Dataset, condition: Mapping[str, Scalar]) -> Iterator[Trial]:
-    """Plan both orders of each pair, with the probe's condition columns."""
+def pair_trials(
+    position: Position, dataset: Dataset, condition: Mapping[str, Scalar], n_candidates: int | None = None
+) -> Iterator[Trial]:
+    """Plan both orders of each pair, or of those of the candidates drawn by the seed, with these condition columns."""
+    drawn = {(item.context_id, item.candidate_id) for item in drawn_items(dataset, n_candidates, position.seed)}
     asked = {"protocol": position.protocol.id} if isinstance(position.protocol, Protocol) else {}
     fixed = {**BLANK, "answer": position.answer, **asked, **condition}
     for trial in position.design(dataset):
-        own = {name: value for name, value in trial.condition.items() if name != "template"}
-        yield replace(trial, condition={**own, **fixed})
-
-
-def drawn_pairs(dataset: Dataset, n_candidates: int | None, seed: int) -> Callable[[Trial], bool]:
-    """Return a function that checks whether both candidates of a trial were drawn from its context."""
-    drawn = {(item.context_id, item.candidate_id) for item in drawn_items(dataset, n_candidates, seed)}
-    return lambda trial: {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= drawn
+        if {(trial.context_id, trial.candidate_id), (trial.context_id, trial.opponent_id)} <= drawn:
+            own = {name: value for name, value in trial.condition.items() if name != "template"}
+            yield replace(trial, condition={**own, **fixed})
 
 
 def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) -> Trial:
@@ -190,23 +180,16 @@ def ordered_pairs(
     is_planned : callable, optional
         Returns whether two texts are compared; default: all.
     """
-    position, ratings = comparing(probe, probe.template), ratings_by_item(dataset)
-    attributes = dataset.require_attributes(probe.attributes)
-    for context_id, candidates in groupby(items(dataset), key=lambda item: item.context_id):
-        for pair in combinations(candidates, 2):
-            if is_planned is not None and not is_planned(*pair):
-                continue
-            for both in (pair, pair[::-1]):
-                shown = [(item.candidate_id, item.text) for item in both]
-                for attribute in attributes:
-                    first, second = (
-                        columns(item, attribute, ratings.get((context_id, item.candidate_id, attribute), {}))
-                        for item in both
-                    )
-                    gap = both[0].human[attribute] - both[1].human[attribute]
-                    asked = {"asked": "pair", "template": probe.template, "human_gap": gap, **first}
-                    asked |= {f"opponent_{name}": value for name, value in second.items() if name not in _OF_TRIALS}
-                    context = (context_id, both[0].context)
-                    yield from position.ask_pair(
-                        dataset, probe.template, attribute, context, (shown[0], shown[1]), asked
-                    )
+    ratings = ratings_by_item(dataset)
+
+    def of_both(first: Item, second: Item, attribute: str) -> dict[str, Scalar] | None:
+        if is_planned is not None and not is_planned(first, second):
+            return None
+        one, other = (
+            columns(item, attribute, ratings.get((item.context_id, item.candidate_id, attribute), {}))
+            for item in (first, second)
+        )
+        others = {f"opponent_{name}": value for name, value in other.items() if name not in _OF_TRIALS}
+        return {"asked": "pair", **one, **others}
+
+    return comparing(probe, probe.template).pairs(dataset, of_both, (probe.template,))
