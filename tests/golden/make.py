@@ -1,9 +1,7 @@
 """Make the golden files: trials and estimates, by the code that is checked out.
 
-They were made by commit ceca2fb, before estimation was rebuilt; `test_golden.py` reads them with today's code. Do not
-run this again to make a failing test pass: that an estimate differs is the defect. When the rows of
-a metric became a family of tests, the column ``q_value`` of ``anchoring`` and ``sweep`` was computed anew from their
-p-values (`biaslab.stats.corrected`); nothing else of them changed.
+`test_golden.py` reads them with today's code. Do not run this again to make a failing test pass: that an estimate
+differs is the defect.
 """
 
 import sys
