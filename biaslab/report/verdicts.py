@@ -171,7 +171,7 @@ def classify(
     >>> import biaslab as bl
     >>> rows = bl.atlas.estimates(metric="first_position_rate", source="mt_bench", judge="gpt-4-0613")
     >>> [(finding.kind, finding.words) for finding in classify(rows)]
-    [('none', 'no bias of ≥ 0.05')]
+    [('none', 'no bias of ≥ 0.10'), ('none', 'no bias of ≥ 0.10')]
     """
     require_columns(estimates, _NEEDED, "estimates")
     estimates = with_numpy_types(estimates)

@@ -115,7 +115,7 @@ def test_two_frames_to_compare_that_are_not_one_list(trials):
 def test_values_outside_the_range(probe, trials):
     with pytest.raises(TrialsError, match=r"value is 7\.0, allowed: from 0 to 1, the probability that the first"):
         probe.estimate(trials.assign(value=7.0))
-    with pytest.raises(TrialsError, match="a numeric column"):
+    with pytest.raises(TrialsError, match="dtype of value"):
         probe.estimate(trials.assign(value="good"))
 
 
