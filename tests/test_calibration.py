@@ -238,7 +238,7 @@ def test_the_truth_of_a_population_is_the_analytic_one(planted):
 def test_a_calibration_must_leave_one_value():
     careless = dataclasses.replace(Position.metrics[0].calibration, parameters={})
     kind = type("Careless", (Position,), {"metrics": with_calibration(careless)})
-    with pytest.raises(InputError, match="one value of first_position_rate, not 2"):
+    with pytest.raises(InputError, match="2 values of first_position_rate"):
         bl.validate([kind], [METRIC], studies=1, population=6)
 
 

@@ -166,7 +166,10 @@ def grace() -> float:
         If ``BIASLAB_GRACE`` is not a non-negative number.
     """
     setting = os.environ.get(GRACE, "").strip()
-    seconds: float = read(GRACE, setting, float) if setting else _SECONDS
+    try:
+        seconds: float = read(GRACE, setting, float) if setting else _SECONDS
+    except InputError:
+        seconds = -1.0
     if seconds < 0:
         raise InputError(GRACE, setting, "a number of seconds, such as 25")
     return seconds

@@ -158,7 +158,7 @@ def test_the_judge_at_hand_stands_among_real_ones(make_row):
 
 
 def test_absent_rows_are_refused():
-    with pytest.raises(TrialsError, match=r"as `biaslab\.atlas\.estimates` gives them"):
+    with pytest.raises(TrialsError, match=r"no rows with .'metric': 'charm'"):
         choose(estimates(), metric="charm")
 
 

@@ -103,8 +103,8 @@ def test_sentence_on_the_trend_states_a_prediction_interval(slope, verb):
 def test_trend_excludes_undated_judges_and_needs_six():
     rows = made(n=12)
     assert bl.atlas.trend(pd.concat([rows, rows.head(1).assign(judge="mine")]))["n"].iloc[0] == 12
-    with pytest.raises(InputError, match=r"at least [67], with intervals"):
+    with pytest.raises(InputError, match=r"at least [67] are needed"):
         bl.atlas.trend(rows.head(3))
-    with pytest.raises(InputError, match="rows of one metric"):
+    with pytest.raises(InputError, match="several metrics"):
         bl.atlas.trend(pd.concat([rows, rows.assign(metric="other")]))
     assert with_dates(rows)["years"].between(0, 4).all()

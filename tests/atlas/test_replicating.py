@@ -119,5 +119,5 @@ def test_pandalm_takes_the_unreadable_for_ties(shared_data):
 def test_a_number_without_an_estimate_is_an_error(found):
     printed = bl.published.load("zheng2024")
     ours = bl.atlas.estimates(source="null_model")
-    with pytest.raises(TrialsError, match="one estimate per printed number"):
+    with pytest.raises(TrialsError, match="1 numbers, 1 estimates"):
         replication._beside(printed, ours, {"probe": "replies", "system": "nobody"})

@@ -443,7 +443,7 @@ def test_evaluators_score_the_texts_of_their_attribute(graded, labelled):
     scores = scores_of(mixed, graded, {"coherence": Longer(), "fluency": Longer()}, "length")
     assert scores["score"].tolist() == [len(text) for text in mixed["text"]]
     assert set(scores["scorer"]) == {"length"}
-    with pytest.raises(InputError, match="an evaluator of fluency"):
+    with pytest.raises(InputError, match="no evaluator of fluency"):
         scores_of(labelled, graded, {"coherence": Longer()})
 
 

@@ -312,7 +312,7 @@ def test_contexts_of_one_judge_only_are_dropped_and_counted(population):
 def test_incomparable_judges_and_metrics_are_refused(population):
     teacher = collect(Verbosity(), bl.SimulatedJudge(population), population)
     two = pd.concat([teacher, teacher.assign(judge="another")])
-    with pytest.raises(TrialsError, match="one judge"):
+    with pytest.raises(TrialsError, match="have 2 judges"):
         inherit(Verbosity(), teacher, two)
     for wanted in (["charm"], ["label_mass"], "verbosity_slope", []):
         with pytest.raises(InputError, match="with a null: verbosity_slope"):
