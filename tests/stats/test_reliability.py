@@ -85,13 +85,13 @@ def test_alpha_ignores_names_of_annotators_and_order(matrix, level, random):
     assert alpha(other, level).estimate == pytest.approx(alpha(frame, level).estimate, nan_ok=True)
 
 
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 def test_alpha_of_a_list_asks_for_a_frame():
     with pytest.raises(TrialsError, match=r"scores is .*, allowed: a frame with the columns annotator, score"):
         krippendorff_alpha([1, 2])
 
 
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
 @given(matrices, st.sampled_from(LEVELS))
 def test_alpha_is_the_packages_and_at_most_one(matrix, level):
     found = alpha(tidy(matrix), level)
