@@ -13,14 +13,14 @@ from biaslab import calibration
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.population import Population, estimate_each, population_for, studies
 from biaslab.calibration.promises import PROMISES, keep_promises, render_promises
-from biaslab.calibration.text_models import ShownOtherwise
+from biaslab.calibration.text_models import RejudgedTexts
 from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.probes import available
 from biaslab.stats.estimate import is_rounding
 from biaslab.stats.resample import Resampling
 
-SHOWN = [name for name, each in GENERATORS.items() if isinstance(each.texts, ShownOtherwise)]
+SHOWN = [name for name, each in GENERATORS.items() if isinstance(each.texts, RejudgedTexts)]
 KINDS = {"edit": bl.probes.Edit, "template": bl.probes.Template, "vacuum": bl.probes.Vacuum}
 
 

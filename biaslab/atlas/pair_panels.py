@@ -83,7 +83,7 @@ def gap() -> AtlasFigure:
     return AtlasFigure(rows, f"As the gap between the human scores grows, P(A) of {judge} changes: {joined(ranges)}.")
 
 
-def order_beside_noise() -> AtlasFigure:
+def order_and_noise() -> AtlasFigure:
     """Show how often the winner stays the same in the other order, and when the request is repeated."""
     rows = choose(reference(), probe="position", metric=list(_ORDER), human_gap=None, source=["mt_bench", "devbench"])
     rows = _of_repetitions(rows)

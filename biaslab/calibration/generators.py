@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.calibration.pair_models import FEATURE_PROBES as COMPARED, AskedPairs, PairFeatures, Way
-from biaslab.calibration.text_models import SHOWN_PROBES as SHOWN, Draws, OwnTexts, PlainTexts, ShownOtherwise
+from biaslab.calibration.text_models import SHOWN_PROBES as SHOWN, Draws, OwnTexts, PlainTexts, RejudgedTexts
 from biaslab.core.errors import InputError
 
 _PAIRS, _FEATURES, _RATED = ("position",), ("verbosity", "familiarity"), ("verbosity", "familiarity", "source")
@@ -36,7 +36,7 @@ class PopulationModel:
         Description.
     probes : tuple of str
         Probes whose trials can be drawn.
-    texts : PlainTexts, ShownOtherwise, PairFeatures or AskedPairs
+    texts : PlainTexts, RejudgedTexts, PairFeatures or AskedPairs
         Draws scores and pairs of plain texts; edits, prompts and comparisons of a text with itself; comparisons of
         texts that differ in a feature; or comparisons asked in two ways, for one metric.
     own : OwnTexts
@@ -55,7 +55,7 @@ class PopulationModel:
 
     about: str
     probes: tuple[str, ...] = (*_PAIRS, *_SCORES)
-    texts: PlainTexts | ShownOtherwise | PairFeatures | AskedPairs = field(default=PlainTexts())
+    texts: PlainTexts | RejudgedTexts | PairFeatures | AskedPairs = field(default=PlainTexts())
     own: OwnTexts = field(default=OwnTexts())
     missing: float = 0.0
     twins: int = 1
@@ -66,7 +66,7 @@ class PopulationModel:
     def rare(self) -> bool:
         """Whether differences are rare, so that a valid test may reject less often."""
         texts = self.texts
-        return texts.quality > 1 if isinstance(texts, PlainTexts) else isinstance(texts, ShownOtherwise) and texts.sure
+        return texts.quality > 1 if isinstance(texts, PlainTexts) else isinstance(texts, RejudgedTexts) and texts.sure
 
     def errs(self, probe: str) -> bool:
         """Check whether human rating error affects a probe's estimates."""
@@ -124,7 +124,7 @@ def _shown(
     missing: float = 0.0,
     **texts: Any,
 ) -> PopulationModel:
-    return PopulationModel(about, probes, ShownOtherwise(**texts), missing=missing, modes=modes)
+    return PopulationModel(about, probes, RejudgedTexts(**texts), missing=missing, modes=modes)
 
 
 _LOST = "% of replies are missing, not at random"

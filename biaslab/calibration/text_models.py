@@ -412,7 +412,7 @@ _VARIANTS = ("unedited", "edited", "null edit")
 
 
 @dataclass(frozen=True)
-class ShownOtherwise:
+class RejudgedTexts:
     """Parameters of a population of judged texts.
 
     Parameters
@@ -463,7 +463,7 @@ class ShownOtherwise:
 class _ShownDrawing:
     """Texts of contexts, and their judge."""
 
-    def __init__(self, of: ShownOtherwise, contexts: int, bias: float, draws: Draws) -> None:
+    def __init__(self, of: RejudgedTexts, contexts: int, bias: float, draws: Draws) -> None:
         self.of, self.bias, self.draws, self.contexts = of, bias, draws, contexts
         rng = draws.rng
         sizes = rng.integers(2, 7, contexts) if of.unequal else np.full(contexts, 3)

@@ -37,7 +37,7 @@ class Stopped(SystemExit):
 
 
 class StoppableRun:
-    """A run with requests in flight; made by `heeding`.
+    """A run with requests in flight; made by `handling_signals`.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ _SIGNALS = _SignalHandling()
 
 
 @contextlib.contextmanager
-def heeding(let_go: Callable[[], None]) -> Iterator[StoppableRun]:
+def handling_signals(let_go: Callable[[], None]) -> Iterator[StoppableRun]:
     """Handle signals within this context; no effect outside the main thread.
 
     Parameters
@@ -166,10 +166,7 @@ def grace() -> float:
         If ``BIASLAB_GRACE`` is not a non-negative number.
     """
     setting = os.environ.get(GRACE, "").strip()
-    try:
-        seconds: float = read(GRACE, setting, float) if setting else _SECONDS
-    except InputError:
-        seconds = -1.0
+    seconds: float = read(GRACE, setting, float) if setting else _SECONDS
     if seconds < 0:
         raise InputError(GRACE, setting, "a number of seconds, such as 25")
     return seconds

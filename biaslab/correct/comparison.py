@@ -20,15 +20,15 @@ from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
     CellKey,
-    Together,
+    JointValues,
     condition_names,
     on_common_contexts,
-    quickly,
     rows_by_cell,
     where_apart,
+    with_fast_intervals,
     without_each,
 )
-from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
+from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 
 _ROLES = ("reference", "other")
 _UNPAIRED = "standard errors added, t over contexts"
@@ -172,7 +172,7 @@ class _Pair:
         cells = self._cells(own, conditions)
         keys, bar = list(cells[0]), f"{self.name} without" if progress else ""
         drawn = without_each(
-            partial(quickly(probe).estimate, metrics=wanted), trials, self._columns(conditions), keys, bar
+            partial(with_fast_intervals(probe).estimate, metrics=wanted), trials, self._columns(conditions), keys, bar
         )
         rows: list[dict[str, Any]] = []
         for key, left in zip(keys, drawn, strict=True):
@@ -217,7 +217,7 @@ def _paired(left: np.ndarray, pair: Sequence[Mapping[Any, Any]]) -> Estimate:
     """Estimate the difference of two paired estimates."""
     values = np.vstack([[row["estimate"] for row in pair], left])
     contexts = min(int(row["n_contexts"]) for row in pair)
-    estimate = Together.jackknifed(values, contexts, float(pair[0]["ci_level"])).combined([-1.0, 1.0])
+    estimate = JointValues.jackknifed(values, contexts, float(pair[0]["ci_level"])).combined([-1.0, 1.0])
     if math.isnan(estimate.estimate) and not np.isnan(values[0]).any():
         return replace(estimate, estimate=float(values[0, 1] - values[0, 0]))
     return estimate
@@ -231,7 +231,7 @@ def _unpaired(pair: Sequence[Mapping[Any, Any]]) -> Estimate:
     if not error > 0:
         return undefined(because("no_standard_error", "an estimate without standard error"), contexts)
     low, high = student(value, error, contexts, float(pair[0]["ci_level"]))
-    effect, notes = effect_or_why_not(error, contexts)
+    effect, notes = effect_and_notes(error, contexts)
     found = Estimate(value, error, low, high, p_by_t(value, error, contexts), effect, contexts, _UNPAIRED, notes)
     return found.noted("treated as independent; pairing trials by context would be more precise")
 

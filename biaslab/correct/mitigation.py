@@ -41,9 +41,9 @@ from biaslab.stats.blocks import CELL, clustered, each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
-    quickly,
     suppressed_data_warnings,
     texts_as_objects,
+    with_fast_intervals,
 )
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import demeaned
@@ -53,7 +53,7 @@ __all__ = [
     "Case",
     "HumanScale",
     "as_estimates",
-    "beside_members",
+    "compare_with_members",
     "content_free_prior",
     "debiased",
     "human_scale",
@@ -213,7 +213,7 @@ class _Both:
         if not len(contexts):
             raise InputError.plain("after shares no context with before, expected: trials of the same contexts")
         after = None if after is None else texts_as_objects(after)
-        return cls(case, quickly(case.probe), texts_as_objects(before), after, contexts)
+        return cls(case, with_fast_intervals(case.probe), texts_as_objects(before), after, contexts)
 
     def row(self, resampling: Resampling) -> dict[str, Any]:
         """Return the estimates of both states, their difference, and the cost per judgement."""
@@ -717,7 +717,7 @@ def pooled(
     return panel
 
 
-def beside_members(
+def compare_with_members(
     probe: Estimator,
     metrics: Sequence[str],
     members: Sequence[pd.DataFrame],
@@ -753,7 +753,7 @@ def beside_members(
     >>> probe = bl.probes.Position(["coherence"], [1])
     >>> judges = [bl.SimulatedJudge(data, position=size, noise=0.5, seed=n) for n, size in enumerate((1.0, -1.0))]
     >>> trials = [bl.collect(probe, judge, data, progress=False) for judge in judges]
-    >>> found = beside_members(probe, ["first_position_logit"], trials)
+    >>> found = compare_with_members(probe, ["first_position_logit"], trials)
     >>> found[["before", "after", "tokens_before", "tokens_after"]].round(0).abs().to_numpy().tolist()
     [[1.0, 0.0, 1.0, 2.0], [1.0, 0.0, 1.0, 2.0]]
     """

@@ -23,15 +23,15 @@ from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import Estimate, because, is_above
 from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
-    Together,
+    JointValues,
     condition_names,
     on_common_contexts,
-    quickly,
     rows_by_cell,
     where_apart,
+    with_fast_intervals,
     without_each,
 )
-from biaslab.stats.t_inference import effect_or_why_not
+from biaslab.stats.t_inference import effect_and_notes
 
 ROLES = ("teacher", "student", "control")
 #: Columns that describe how a judge was asked, which may differ between teacher and student.
@@ -149,7 +149,7 @@ def bias_inheritance(
     if not keys:
         difference = where_apart(cells, columns, ROLES)
         raise TrialsError.plain(f"there is no common cell: {difference}; ask all under the same conditions")
-    estimate = partial(quickly(probe).estimate, metrics=list(wanted))
+    estimate = partial(with_fast_intervals(probe).estimate, metrics=list(wanted))
     drawn = without_each(estimate, trials, columns, keys, f"{probe.name} without" if progress else "")
     rows: list[dict[str, Any]] = []
     for key, values in zip(keys, drawn, strict=True):
@@ -224,7 +224,7 @@ def _spreads(trials: Sequence[pd.DataFrame], where: Mapping[str, Any]) -> Floats
     return np.column_stack(columns)
 
 
-class TeacherAndStudent(Together):
+class TeacherAndStudent(JointValues):
     """Distances of teacher, student and optional control from the null, with their covariance over contexts.
 
     ``values`` are the distances: the teacher's, the student's and, if there is a control, its own.
@@ -246,7 +246,7 @@ class TeacherAndStudent(Together):
         estimate = self.quotient(self.inherited, own, _NO_SHARE)
         if math.isnan(estimate.estimate):
             return estimate
-        effect, notes = effect_or_why_not(estimate.se, self.contexts)
+        effect, notes = effect_and_notes(estimate.se, self.contexts)
         return replace(estimate, p_value=difference.p_value, mde=effect, notes=notes)
 
 

@@ -116,7 +116,7 @@ def cost(runs: Sequence[NotebookRun]) -> str:
 
 FILE = "precision.csv"
 _NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}
-_COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "told", "widest", "n_contexts"]
+_COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "informative", "widest", "n_contexts"]
 _EDGE = 1e-9  # rounding tolerance for intervals exactly as wide as the threshold
 
 
@@ -144,7 +144,7 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
           shown, for example because it is undefined.
         * ``narrow`` — how many of these have a half width below ``matters``.
         * ``recorded`` — how many are of recorded judges, whose number of replies is given.
-        * ``told`` — how many are narrow, or of a recorded judge.
+        * ``informative`` — how many are narrow, or of a recorded judge.
         * ``widest`` — largest half width, of judges that were asked if there are any. NaN without an interval.
         * ``n_contexts`` — largest number of contexts, likewise; 0 if unknown.
 
@@ -176,21 +176,21 @@ def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     return table
 
 
-def share_told(table: pd.DataFrame) -> float:
+def share_informative(table: pd.DataFrame) -> float:
     """Return the share of intervals that are narrow or of a recorded judge; NaN without any."""
     total = int(table["intervals"].sum())
-    return int(table["told"].sum()) / total if total else float("nan")
+    return int(table["informative"].sum()) / total if total else float("nan")
 
 
 def describe_precision(table: pd.DataFrame) -> str:
     """Summarise in one sentence how many primary intervals are informative; empty if none was drawn."""
     if not table["intervals"].sum():
         return ""
-    total, told, recorded = (int(table[name].sum()) for name in ("intervals", "told", "recorded"))
+    total, informative, recorded = (int(table[name].sum()) for name in ("intervals", "informative", "recorded"))
     of_them = f", {recorded:,} of them of recorded judges" if recorded else ""
     return (
-        f"{told:,} of {count(total, 'interval')} of primary metrics ({percent(share_told(table), 2)}) "
-        f"can tell: narrower than what matters on both sides, or of a recorded judge{of_them}"
+        f"{informative:,} of {count(total, 'interval')} of primary metrics ({percent(share_informative(table), 2)}) "
+        f"are informative: narrower than what matters on both sides, or of a recorded judge{of_them}"
     )
 
 

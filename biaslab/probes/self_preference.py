@@ -245,7 +245,7 @@ class SelfPreference(PairFeatureProbe):
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of pairs for one system."""
-        judged, resampling = seen_from_own(cell.trials, at["own"]), cell.resampling
+        judged, resampling = from_own_side(cell.trials, at["own"]), cell.resampling
         if judged.empty:
             nothing = undefined(_UNCOMPARED.with_values(system=str(at["own"])))
             yield Part({"self_preference_logit": nothing}, (0, 0), at)
@@ -298,7 +298,7 @@ def _without_test(metric: Estimable) -> Ratio | Estimate:
 _MAY_BE_BETTER = "own texts may be better or worse; compare with human judgements of the same texts"
 
 
-def seen_from_own(trials: pd.DataFrame, own: str) -> pd.DataFrame:
+def from_own_side(trials: pd.DataFrame, own: str) -> pd.DataFrame:
     """Return the comparisons of an own text with another's, from the side of the own text.
 
     Parameters

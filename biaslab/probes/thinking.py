@@ -27,7 +27,7 @@ from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, Probe, mean_o
 from biaslab.probes.base.recorded import Accepted
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, Remark, because, undefined, without_interval
-from biaslab.stats.joint_jackknife import CellKey, Together, quickly, suppressed_data_warnings
+from biaslab.stats.joint_jackknife import CellKey, JointValues, suppressed_data_warnings, with_fast_intervals
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import estimate_alpha
 from biaslab.stats.samples import agreement_within
@@ -383,8 +383,8 @@ class Budgets:
         distances = self._pair(key, name) - (self.metric.null or 0.0)
         return distances, np.sign(distances[0]) * [1.0, -1.0]
 
-    def _jackknifed(self, values: Floats) -> Together:
-        return Together.jackknifed(values, self._units.size, self.cell.resampling.level)
+    def _jackknifed(self, values: Floats) -> JointValues:
+        return JointValues.jackknifed(values, self._units.size, self.cell.resampling.level)
 
     def _pair(self, key: CellKey, name: str) -> Floats:
         """Return the metric at the first and at another budget, over all trials and then leaving out each unit."""
@@ -412,7 +412,7 @@ class Budgets:
 
     def _value(self, key: CellKey, trials: pd.DataFrame) -> float:
         """Return the metric of some trials; NaN if undefined."""
-        quick = quickly(self.probe)
+        quick = with_fast_intervals(self.probe)
         cell = replace(self.cell, trials=trials, resampling=quick.resampling)
         with suppressed_data_warnings():
             part = _measured(quick, self.metric, cell).get(key)

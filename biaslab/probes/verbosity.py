@@ -200,7 +200,7 @@ class Verbosity(PairFeatureProbe):
         logs = {name.replace("words", "doublings"): np.log2(n.where(n > 0)) for name, n in counted.items()}
         trials = cell.trials.assign(**counted, **logs)
         yield from self._per_doubling(replace(cell, trials=trials), "verbosity_logit", at)
-        from_longer = feature_probe.seen_from_longer(trials)
+        from_longer = feature_probe.from_longer_side(trials)
         yield Part({"longer_wins_excess": partial(feature_probe.win_excess, from_longer)}, from_longer, at)
 
     def accepts_recorded(self, trials: pd.DataFrame) -> Accepted:

@@ -39,7 +39,7 @@ from biaslab.stats.frame import corrected
 from biaslab.stats.resample import Resampling
 from biaslab.store import Store
 from biaslab.study.collect import collect
-from biaslab.study.spending import Announcement, Budget, budget_of, foresee_all, unanswered
+from biaslab.study.spending import Announcement, Budget, announcement_of_all, budget_of, unanswered
 
 #: Metrics printed below the biases: stability and decisiveness of the answers.
 _ALSO_PRINTED = ("order_consistency", "resampling_consistency", "tie_rate", "sample_alpha")
@@ -228,7 +228,7 @@ def plan_screen(
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, _ = choose_probes(asked, data, protocol, attributes, own, seed)
     with _store_path(store) as path:
-        return foresee_all(probes, asked, data, path, budget_of(asked) if budget is None else budget)
+        return announcement_of_all(probes, asked, data, path, budget_of(asked) if budget is None else budget)
 
 
 def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> None:
@@ -358,7 +358,7 @@ def measure_all(
     BudgetExceededError
         Before asking, if the budget does not cover all probes and is not partial.
     """
-    planned = foresee_all(probes, judge, data, store, budget)
+    planned = announcement_of_all(probes, judge, data, store, budget)
     if planned is not None:
         measured.say(f"{judge.id}, {count(len(probes), 'probe')}: {planned}")
     left = None if budget is None else _Left(budget)

@@ -260,7 +260,7 @@ def unvarying(
     if null is not None and is_rounding(value - null, value):
         value, p_value = null, p_value if math.isnan(p_value) else 1.0
     if bounds is None:
-        low, high = reaching((value, value), null, p_value, level)
+        low, high = extended_to_null((value, value), null, p_value, level)
         return Estimate(value, _NAN, low, high, p_value, _NAN, contexts, "none" + test, notes)
     if null is not None and not math.isnan(p_value):
         p_value = _p_of_unseen(value, null, contexts, bounds)
@@ -290,12 +290,14 @@ def unseen_share(contexts: int, level: float) -> float:
     return float(1 - ((1 - level) / 2) ** (1 / contexts))
 
 
-def reaching(interval: tuple[float, float], null: float | None, p_value: float, level: float) -> tuple[float, float]:
+def extended_to_null(
+    interval: tuple[float, float], null: float | None, p_value: float, level: float
+) -> tuple[float, float]:
     """Return the interval, extended to the null if the test does not reject it.
 
     Examples
     --------
-    >>> reaching((0.2, 0.4), 0.0, p_value=0.0625, level=0.95)
+    >>> extended_to_null((0.2, 0.4), 0.0, p_value=0.0625, level=0.95)
     (0.0, 0.4)
     """
     if null is None or math.isnan(p_value) or is_above(1 - level, p_value):
@@ -319,7 +321,7 @@ def settled(
     >>> low, high, round(p_value, 3)
     (-0.01, 0.4, 0.05)
     """
-    low, high = reaching(interval, null, p_value, level)
+    low, high = extended_to_null(interval, null, p_value, level)
     if null is None or math.isnan(low) or math.isnan(high) or is_above(low, null) or is_above(null, high):
         return low, high, p_value
     return low, high, max(p_value, 1 - level)  # NaN stays NaN

@@ -29,7 +29,7 @@ _FEWEST = 2
 
 
 @dataclass(frozen=True)
-class Together:
+class JointValues:
     """Values of several judges with their joint variation over contexts.
 
     Parameters
@@ -165,7 +165,7 @@ def where_apart(cells: Sequence[Mapping[CellKey, object]], columns: Sequence[str
     return "; ".join(parts) or "no combination of them occurs for all"
 
 
-def quickly(probe: Any) -> Any:
+def with_fast_intervals(probe: Any) -> Any:
     """Return a probe with the same estimates but without intervals, or with fast ones."""
     resampling = getattr(probe, "resampling", None)
     if resampling is None:

@@ -40,7 +40,7 @@ from biaslab.stats.resample import (
     sign_flip,
     swap_test,
 )
-from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student, t_test
+from biaslab.stats.t_inference import effect_and_notes, p_by_t, student, t_test
 
 #: With fewer contexts some resamples have almost no variation, and the studentised bootstrap is unreliable.
 _FEW = 8
@@ -306,9 +306,7 @@ def _estimate(
     least, most = bounds or (-np.inf, np.inf)
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     low, high, p_value = settled((low, high), method.null, p_value, level)
-    effect, notes = effect_or_why_not(
-        error, contexts, _at_null(sums, gradients[0], value, method.null), method.by_signs
-    )
+    effect, notes = effect_and_notes(error, contexts, _at_null(sums, gradients[0], value, method.null), method.by_signs)
     return Estimate(value, error, low, high, p_value, effect, contexts, kind + label, notes)
 
 

@@ -25,7 +25,7 @@ from biaslab.stats.reliability import (
     too_unreliable,
 )
 from biaslab.stats.resample import Resampling, grouped, grouped_codes, without_each
-from biaslab.stats.t_inference import effect_or_why_not, student
+from biaslab.stats.t_inference import effect_and_notes, student
 
 _TOO_UNRELIABLE = because(
     "unreliable_ratings", "annotators agree too little (reliability {reliability:.2f} of human scores given {given})"
@@ -177,7 +177,7 @@ def coefficient_by_t(value: float, error: float, contexts: int, level: float, me
         return replace(without_interval(value, contexts, reason), method=method)
     low, high = student(value, error, contexts, level)
     p_value = 2 * float(stats.t.sf(abs(value) / error, contexts - 1))
-    effect, notes = effect_or_why_not(error, contexts)
+    effect, notes = effect_and_notes(error, contexts)
     return Estimate(value, error, low, high, p_value, effect, contexts, method, notes)
 
 
@@ -637,7 +637,7 @@ class Attenuated:
         half = math.sqrt(max(b * b - a * c, 0.0))
         p_value = 2 * float(stats.t.sf(abs(product[0]) / math.sqrt(of_product), contexts - 1))
         error = math.sqrt(max(of_product - 2 * value * shared + value**2 * spread, 0.0)) / reliability[0]
-        effect, notes = effect_or_why_not(math.sqrt(of_product) / float(reliability[0]), contexts)
+        effect, notes = effect_and_notes(math.sqrt(of_product) / float(reliability[0]), contexts)
         low, high = float((b - half) / a), float((b + half) / a)
         return Estimate(value, float(error), low, high, p_value, effect, contexts, method, notes)
 

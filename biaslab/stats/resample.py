@@ -42,7 +42,7 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
-from biaslab.stats.t_inference import effect_or_why_not, p_by_t, student
+from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 
 #: What has equal weight in a ratio over contexts: each item, or each context whatever its size.
 Weighting = Literal["items", "contexts"]
@@ -464,7 +464,7 @@ def cluster_statistic(
     else:
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     low, high, p_value = settled((low, high), null, p_value, resampling.level)
-    effect, why_not = effect_or_why_not(error, units)
+    effect, why_not = effect_and_notes(error, units)
     return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not)
 
 

@@ -143,7 +143,7 @@ def _detectable(error: float, contexts: int, power: float = _POWER, alpha: float
     return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
 
 
-def effect_or_why_not(
+def effect_and_notes(
     error: float, contexts: int, contributions: ArrayLike | None = None, by_signs: bool = False
 ) -> tuple[float, tuple[Note, ...]]:
     """Return the minimum detectable effect, or NaN, and notes.
@@ -218,7 +218,7 @@ def rare_inflation(contexts: int, needed: int, level: float) -> float:
     contexts : int
         Number of contexts G.
     needed : int
-        How many contexts have to differ at .05, as in the note of `effect_or_why_not`; identifies the test.
+        How many contexts have to differ at .05, as in the note of `effect_and_notes`; identifies the test.
     level : float
         Two-sided level of the test, between 0 and 1.
 
@@ -269,5 +269,5 @@ def estimate_by_t(
     p_value = math.nan if null is None else p_by_t(value - null, error, contexts)
     low, high, p_value = settled(student(value, error, contexts, level), null, p_value, level)
     low, high = (float(np.clip(end, *bounds)) for end in (low, high))
-    effect, notes = effect_or_why_not(error, contexts)
+    effect, notes = effect_and_notes(error, contexts)
     return Estimate(value, error, low, high, p_value, effect, contexts, method, () if null is None else notes)

@@ -22,7 +22,7 @@ from biaslab.core.checks import require_judge
 from biaslab.core.errors import InputError, JudgeError, StoreError
 from biaslab.core.interfaces import BaseJudge, Closable, Judge, ReplyBatch, Stoppable, as_judge
 from biaslab.core.requests import Request, request_key
-from biaslab.core.stopping import draining, heeding
+from biaslab.core.stopping import draining, handling_signals
 from biaslab.core.trials import Reply, Usage, uncollected
 from biaslab.store.file import release_space, reserve_space
 
@@ -235,7 +235,7 @@ class StoredJudge(BaseJudge):
             known = waiting.keys() - {request_key(each, self.id) for each in self.store.missing(self.judge, requests)}
         answers = Groups(self.judge.packs(requests), self.groups)
         bad = _BadReplies(self.judge.id)
-        with heeding(lambda: self._let_go(answers, waiting)) as run:
+        with handling_signals(lambda: self._let_go(answers, waiting)) as run:
             try:
                 if answers.in_flight:  # several paid replies may be lost
                     reserve_space(self.store.path)

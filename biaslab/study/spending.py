@@ -485,7 +485,7 @@ def announcement_of(ledger: Ledger, stored: int = 0, more: bool = False) -> Anno
     return Announcement(*counts, ledger.tokens.method, price, seconds, more)
 
 
-def foresee_all(
+def announcement_of_all(
     designs: Iterable[Design],
     judge: Judge,
     dataset: Dataset,

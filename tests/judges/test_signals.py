@@ -96,10 +96,10 @@ def test_handlers_of_the_caller_stay_and_ours_go():
     before = signal.signal(signal.SIGTERM, own)
     try:
         hang_up = signal.getsignal(signal.SIGHUP)
-        with stopping.heeding(lambda: None):
+        with stopping.handling_signals(lambda: None):
             assert signal.getsignal(signal.SIGTERM) is own
             assert signal.getsignal(signal.SIGHUP) != hang_up or hang_up != signal.SIG_DFL
-            with stopping.heeding(lambda: None):
+            with stopping.handling_signals(lambda: None):
                 pass
             assert signal.getsignal(signal.SIGHUP) != signal.SIG_DFL
         assert signal.getsignal(signal.SIGTERM) is own
@@ -124,7 +124,7 @@ def test_signal_outside_the_run_releases_it_before_raising():
     let_go = []
 
     def interrupted():
-        with stopping.heeding(lambda: let_go.append(1)) as run:
+        with stopping.handling_signals(lambda: let_go.append(1)) as run:
             run.is_inside = False
             signal.raise_signal(signal.SIGTERM)
 
@@ -139,7 +139,7 @@ def test_a_signal_while_replies_are_kept_waits_for_them():
     kept = []
 
     def interrupted():
-        with stopping.heeding(lambda: None), stopping.draining():
+        with stopping.handling_signals(lambda: None), stopping.draining():
             signal.raise_signal(signal.SIGTERM)
             kept.append(stopping.seconds_left())
 
@@ -158,7 +158,7 @@ def test_exit_code_survives_a_replaced_system_exit(number):
             raise SystemExit(f"SystemExit is raised (sys.exit is called). Exit code: {error.code}.") from None
 
     def interrupted():
-        with stopping.heeding(lambda: None):
+        with stopping.handling_signals(lambda: None):
             as_ray_waits()
 
     with pytest.raises(SystemExit) as raised:
@@ -168,7 +168,7 @@ def test_exit_code_survives_a_replaced_system_exit(number):
 
 @pytest.mark.usefixtures("anew")
 def test_exit_without_a_signal_is_unchanged():
-    with pytest.raises(SystemExit) as raised, stopping.heeding(lambda: None):
+    with pytest.raises(SystemExit) as raised, stopping.handling_signals(lambda: None):
         sys.exit("enough")
     assert raised.value.code == "enough"
 
@@ -176,5 +176,5 @@ def test_exit_without_a_signal_is_unchanged():
 @pytest.mark.parametrize("value", ["-1", "soon", "inf", "nan"])
 def test_the_grace_is_a_number_of_seconds(monkeypatch, value):
     monkeypatch.setenv(stopping.GRACE, value)
-    with pytest.raises(InputError, match=f"BIASLAB_GRACE is '{value}', allowed: a number of seconds, such as 25"):
+    with pytest.raises(InputError, match=f"BIASLAB_GRACE is '{value}', allowed: a number"):
         stopping.grace()

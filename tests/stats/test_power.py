@@ -15,7 +15,7 @@ from biaslab.stats.frame import corrected, corrected_effects, critical_p
 from biaslab.stats.power import expected_power, inflation
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import sign_flip
-from biaslab.stats.t_inference import detectable_effect, effect_or_why_not, rare_effect, rare_inflation, t_test
+from biaslab.stats.t_inference import detectable_effect, effect_and_notes, rare_effect, rare_inflation, t_test
 
 SIZES = st.integers(6, 500)
 
@@ -124,12 +124,12 @@ def test_detectable_effect_of_a_constant_judge_has_its_power(contexts):
 
 def test_rare_model_applies_to_few_differences_only():
     error = 1 / 24
-    stated, notes = effect_or_why_not(error, 24, flipped(1, 0, 24) / 24)
-    known = effect_or_why_not(error, 24)[0]
+    stated, notes = effect_and_notes(error, 24, flipped(1, 0, 24) / 24)
+    known = effect_and_notes(error, 24)[0]
     assert stated > 1.7 * known
     assert [str(note) for note in notes] == ["few contexts differ: a test needs 4 that do, to one side"]
-    assert effect_or_why_not(error, 24, flipped(5, 4, 24) / 24) == (known, ())
-    assert effect_or_why_not(error, 24, np.full(24, 0.3 / 24)) == (known, ())
+    assert effect_and_notes(error, 24, flipped(5, 4, 24) / 24) == (known, ())
+    assert effect_and_notes(error, 24, np.full(24, 0.3 / 24)) == (known, ())
     assert math.isnan(rare_effect(np.zeros(8))[0])
 
 

@@ -11,7 +11,7 @@ import biaslab as bl
 from biaslab.stats.correlation import correlation_difference
 from biaslab.stats.estimate import is_above, is_rounding, without_rounding
 from biaslab.stats.frame import without_breakdowns
-from biaslab.stats.joint_jackknife import Together
+from biaslab.stats.joint_jackknife import JointValues
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.reliability import spread_of_means
@@ -111,7 +111,7 @@ def test_means_of_conditions_that_are_equal_but_for_rounding(bits):
 @given(BITS)
 def test_judges_that_are_equal_but_for_rounding(bits):
     values = 0.7 + np.column_stack([np.zeros(len(bits) + 1), [0.0, *bits]])
-    assert_nothing(Together.jackknifed(values, len(bits), 0.95).combined([1, -1]), 0.0)
+    assert_nothing(JointValues.jackknifed(values, len(bits), 0.95).combined([1, -1]), 0.0)
 
 
 @given(st.floats(-100, 100).map(lambda value: round(value, 4)), st.integers(-4, 4))

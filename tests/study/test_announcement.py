@@ -4,7 +4,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice
-from biaslab.study.spending import Ledger, announcement_of, foresee_all
+from biaslab.study.spending import Ledger, announcement_of, announcement_of_all
 from biaslab.study.token_counts import count_tokens
 
 PROBE = bl.probes.Position(["coherence"], [1], n_pairs=2)
@@ -83,6 +83,6 @@ def test_tokens_are_estimated_from_a_sample(judge):
 
 def test_requests_shared_by_designs_are_counted_once(graded, tmp_path):
     probes = [PROBE, bl.probes.Position(["coherence"], [1]), bl.probes.Anchoring(["coherence"])]  # which wants two
-    planned = foresee_all(probes, bl.SimulatedJudge(graded), graded, tmp_path / "none.sqlite")
+    planned = announcement_of_all(probes, bl.SimulatedJudge(graded), graded, tmp_path / "none.sqlite")
     assert planned.requests == 8 * 30
     assert not (tmp_path / "none.sqlite").exists()

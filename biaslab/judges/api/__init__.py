@@ -27,7 +27,7 @@ from biaslab.core.requests import Choice, Completion, Likelihood, Request, canon
 from biaslab.core.trials import Reply
 from biaslab.judges.api.endpoints import HIDDEN, OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
-from biaslab.judges.api.runner import Patience, ReplyStream, open_client, shut
+from biaslab.judges.api.runner import Patience, ReplyStream, close_client, open_client
 from biaslab.judges.api.sender import Refusals, Sender, ThoughtsByBudget
 from biaslab.judges.api.wire import TOKEN_FIELD, Wire, prefix_order
 from biaslab.judges.in_flight import Loop
@@ -283,7 +283,7 @@ class ApiJudge(BaseJudge):
         if self._started is not None:
             _, loop, client = self._started
             self._started = None
-            shut(loop, client)
+            close_client(loop, client)
 
     def _connect(self) -> tuple[Loop, openai.AsyncOpenAI]:
         """Return the event loop and client of this process, started at the first request."""
@@ -292,7 +292,7 @@ class ApiJudge(BaseJudge):
             for endpoint in self._endpoints.members:
                 endpoint.in_flight = 0
             self._started = (os.getpid(), loop, client)
-            weakref.finalize(self, shut, loop, client)
+            weakref.finalize(self, close_client, loop, client)
         return self._started[1:]
 
     def _retried(self, why: str) -> None:

@@ -394,7 +394,7 @@ def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
 
-def shut(loop: Loop, client: openai.AsyncOpenAI) -> None:
+def close_client(loop: Loop, client: openai.AsyncOpenAI) -> None:
     """Close a client and end its loop."""
     if loop.is_alive():
         with contextlib.suppress(TimeoutError, RuntimeError):

@@ -231,7 +231,7 @@ def like_judge(name: str) -> bool:
     return bool(words & judging) and bool(words & models) and words <= judging | models
 
 
-def beside_a_person(names: Sequence[str], name: str) -> bool:
+def also_names_a_person(names: Sequence[str], name: str) -> bool:
     """Return whether the object with a judgement, such as ``responses.0.value``, also names a person."""
     head, dot, _ = name.rpartition(".")
     return bool(dot) and any(f"{head}.{person}" in names for person in _PERSON_FIELDS)

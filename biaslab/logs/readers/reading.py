@@ -35,7 +35,7 @@ from biaslab.logs.readers.refusals import (
     example_rows,
     lists_of,
     printable,
-    require_sense,
+    require_plausible,
     suggestion,
     within_lists,
 )
@@ -193,7 +193,7 @@ class LogReading:
         counts = {"judgements": len(trials), "duplicates": duplicates, "contradictions": others}
         trials.attrs = self.facts() | counts
         if set(self.files.values()) & {"mapping", "table"}:
-            require_sense(trials, whole, columns, self.records)
+            require_plausible(trials, whole, columns, self.records)
         return trials
 
     def facts(self) -> dict[Hashable | None, Any]:

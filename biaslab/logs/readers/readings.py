@@ -18,7 +18,7 @@ from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.rows import NUMERAL, LogSource, Rows, plain, read_value, strings, trials_of_several
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
-from biaslab.prompts.parsing.choice import concluded_better, dressed_at_the_end, in_brackets
+from biaslab.prompts.parsing.choice import concluded_better, formatted_at_the_end, in_brackets
 from biaslab.prompts.parsing.phrases import UNKNOWN, names_of
 from biaslab.prompts.parsing.replies import ParsedScore, is_refusal, place_on
 from biaslab.prompts.parsing.thoughts import split_thought
@@ -99,7 +99,7 @@ def bracketed(text: str) -> ParsedScore:
     verdicts = in_brackets(text, names)
     if len(verdicts) == 1 and UNKNOWN not in verdicts:
         return _WORTH["ABC"[verdicts.pop()]]
-    chosen = concluded_better(text, names) if verdicts else dressed_at_the_end(text, names)
+    chosen = concluded_better(text, names) if verdicts else formatted_at_the_end(text, names)
     if chosen is not None:
         return _WORTH["ABC"[chosen]]
     return math.nan, "refused" if is_refusal(text) else "unparsable"

@@ -338,7 +338,7 @@ class ImplausibleError(InputError):
     entries: Entries = {}  # noqa: RUF012 - replaced, never changed
 
 
-def require_sense(
+def require_plausible(
     trials: pd.DataFrame, whole: pd.DataFrame, mapping: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Raise `InputError` if a mapping is implausible.

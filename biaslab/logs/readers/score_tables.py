@@ -303,7 +303,7 @@ def score_columns(table: LogTable) -> tuple[list[str], list[str]]:
         words = set(named.tokens(name))
         if name in table.used or words & COUNTS or name.endswith("#") or not table.is_numeric(name):
             continue
-        by_person = named.beside_a_person(table.names, name)
+        by_person = named.also_names_a_person(table.names, name)
         if by_person or (words & named.HUMAN and not words & {"judge", "llm"}):
             people.append(name)
         elif (

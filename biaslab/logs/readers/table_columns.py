@@ -572,7 +572,7 @@ def _named_by_verdicts(table: LogTable) -> ColumnPairs:
 
 def with_baseline(table: LogTable) -> ColumnPairs:
     """Return a column of texts or systems and its baseline's column, if a verdict column says which of them wins."""
-    if not any(says_who_wins(table, name) for name in table.names):
+    if not any(names_the_winner(table, name) for name in table.names):
         return {}
     for two in table.names:
         words = set(named.tokens(two))
@@ -586,7 +586,7 @@ def with_baseline(table: LogTable) -> ColumnPairs:
     return {}
 
 
-def says_who_wins(table: LogTable, name: str) -> bool:
+def names_the_winner(table: LogTable, name: str) -> bool:
     """Return whether nearly all values of a column say how a candidate fared against a baseline, as win and loss do."""
     values = [value.lower() for value in table.present(name)]
     known = sum(value in OUTCOMES or side_of(value) == "tie" for value in values)

@@ -19,7 +19,7 @@ from biaslab.logs.readers.table_columns import (
     LogTable,
     fields_of,
     mostly_sides,
-    says_who_wins,
+    names_the_winner,
 )
 
 #: Words in names of columns that accompany a verdict.
@@ -50,7 +50,7 @@ def verdict_columns(table: LogTable, entries: Entries, shown: tuple[str, str, in
         words = set(named.tokens(name))
         if "judge" in words:
             words -= {"reference", "user"}
-        if name not in taken and (name in flags or (shown[2] == named.CHOSEN and says_who_wins(table, name))):
+        if name not in taken and (name in flags or (shown[2] == named.CHOSEN and names_the_winner(table, name))):
             (people if words & named.HUMAN else verdicts).append(name)
             continue
         if name in taken or name in beside_texts or _is_about(name, words) or _is_flag_of_ties(table, name):
@@ -59,7 +59,7 @@ def verdict_columns(table: LogTable, entries: Entries, shown: tuple[str, str, in
         if not table.present(name) or (table.distinct(name) > FEW and not _names_systems(words)):
             continue
         sides = mostly_sides(table, name) or _names_both(table, name)
-        if (words & named.HUMAN or named.beside_a_person(table.names, name)) and (
+        if (words & named.HUMAN or named.also_names_a_person(table.names, name)) and (
             is_verdict or sides or _names_candidates(table, name, entries) or _has_side_numbers(table, name, words)
         ):
             people.append(name)

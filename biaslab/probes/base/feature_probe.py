@@ -705,7 +705,7 @@ def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ())
     return judged.assign(**columns)
 
 
-def seen_from_longer(pairs: pd.DataFrame) -> pd.DataFrame:
+def from_longer_side(pairs: pd.DataFrame) -> pd.DataFrame:
     """Re-express the comparisons of texts of different length that humans judged from the side of the longer one."""
     used = pairs[[name for name in _WINNING if name in pairs]]  # of millions of pairs, a copy of all columns is large
     differ = used[(used["words"] != used["opponent_words"]) & used["human_gap"].notna()]

@@ -152,14 +152,14 @@ def in_brackets(text: str, names: LabelNames) -> set[int]:
     return _read(_BRACKETS.findall(text), names)
 
 
-def dressed_at_the_end(text: str, names: LabelNames) -> int | None:
+def formatted_at_the_end(text: str, names: LabelNames) -> int | None:
     r"""Return the label at the end of a text as ``**[B]**`` or ``<|A|>``, if no other label is formatted like that.
 
     Examples
     --------
     >>> from biaslab.prompts.parsing.phrases import names_of
     >>> names = names_of(("A", "B"))
-    >>> dressed_at_the_end("A is vague.\n**[B]**", names), dressed_at_the_end("**[B]** or **[A]**", names) is None
+    >>> formatted_at_the_end("A is vague.\n**[B]**", names), formatted_at_the_end("**[B]** or **[A]**", names) is None
     (1, True)
     """
     marks = list(_DRESSED.finditer(text))

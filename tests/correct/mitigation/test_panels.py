@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.correct.mitigation import beside_members, learned_weights, pooled
+from biaslab.correct.mitigation import compare_with_members, learned_weights, pooled
 
 POSITION = bl.probes.Position(["coherence"], [1])
 VERBOSITY = bl.probes.Verbosity(["coherence"])
@@ -51,7 +51,7 @@ def test_pooled_trials_are_those_of_the_judge(judges, members, population):
 
 @pytest.mark.slow
 def test_opposite_biases_cancel_at_the_price_of_both(members):
-    found = beside_members(POSITION, [METRIC], members[:2])
+    found = compare_with_members(POSITION, [METRIC], members[:2])
     assert found["before"].round(0).tolist() == [1, -1]
     assert (found["after"].abs() < 0.3).all()
     assert found["difference"].tolist() == pytest.approx((found["after"] - found["before"]).tolist())
@@ -109,7 +109,7 @@ def test_scores_are_weighed_too_and_learning_helps_agreement(population):
 @pytest.mark.slow
 def test_learned_weights_are_learned_anew_in_the_interval(members):
     some = [each[each["context_id"].astype(int) < 8] for each in members]
-    found = beside_members(POSITION, ["comparative_accuracy"], some, "learned")
+    found = compare_with_members(POSITION, ["comparative_accuracy"], some, "learned")
     assert set(found["remedy"]) == {"panel of 3, learned weights"}
     assert len(set(found["after"])) == 1
     assert (found["ci_low"] <= found["difference"]).all()
