@@ -223,18 +223,18 @@ def test_noisy_humans_generator_biases_a_naive_slope():
 @pytest.mark.slow
 def test_a_table_that_was_stopped_goes_on(tmp_path):
     out = tmp_path / "table.csv"
-    message = []
-    options = {"modes": ["exact", "text"], "out": out, "report": message.append}
+    reports = []
+    options = {"modes": ["exact", "text"], "out": out, "report": reports.append}
     full = calibrated(bl.probes.Position, [RATE], **options)
-    assert len(message) == 4
+    assert len(reports) == 4
     kept = pd.read_csv(out)
     kept[~((kept["mode"] == "text") & kept["planted"])].to_csv(out, index=False)
     again = calibrated(bl.probes.Position, [RATE], **options)
-    assert len(message) == 5
+    assert len(reports) == 5
     columns = ["mode", "planted", "quantity", "n_contexts", "estimate", "truth", "note"]
     pd.testing.assert_frame_equal(again[columns], full[columns], check_dtype=False)
     calibrated(bl.probes.Position, [RATE], **options, seed=1)
-    assert len(message) == 9  # other numbers are another table
+    assert len(reports) == 9  # other numbers are another table
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path):

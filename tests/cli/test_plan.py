@@ -18,7 +18,7 @@ def _work_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def message(*words):
+def printed(*words):
     done = CliRunner().invoke(app, [*PLAN, *words])
     assert done.exit_code == 0, done.exception
     return done.output
@@ -34,22 +34,22 @@ def test_it_prints_what_the_package_plans():
     data = bl.load_dataset("graded")
     probe, judge = bl.probes.Position(attributes=["coherence"]), bl.load_judge("simulated:noise=1", data)
     prices = {"input": 2.0, "output": 8.0, "cached": 0.5}
-    shown = message("--effect", "0.1", "--power", "0.9", "--price-in", "2", "--price-out", "8", "--price-cached", "0.5")
+    shown = printed("--effect", "0.1", "--power", "0.9", "--price-in", "2", "--price-out", "8", "--price-cached", "0.5")
     assert shown == f"{bl.plan(probe, judge, data, effect=0.1, power=0.9, prices=prices)}\n"
     assert "90 % power" in shown
     assert not Path("judgements.sqlite").exists()
-    assert message("--contexts", "9") == f"{bl.plan(probe, judge, data, contexts=9)}\n"
+    assert printed("--contexts", "9") == f"{bl.plan(probe, judge, data, contexts=9)}\n"
 
 
 @pytest.mark.slow
 def test_measuring_keeps_what_it_asks():
-    assert "time: not measured" in message("--contexts", "4")
-    shown = message("--contexts", "4", "--measure")
+    assert "time: not measured" in printed("--contexts", "4")
+    shown = printed("--contexts", "4", "--measure")
     assert "× 60 requests = 240, 120 stored" in shown
     assert " s per request" in shown
     with bl.Store("judgements.sqlite", create=False) as store:
         assert len(store) == 120
-    assert "120 stored" in message("--contexts", "4")
+    assert "120 stored" in printed("--contexts", "4")
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,11 @@ WORDS = st.text(st.characters(categories=["L", "N"], exclude_characters=","), mi
 
 
 @given(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
-def test_numbers_and_truth_come_back(full, number, truth):
-    assert read("x", str(full), int) == full
+def test_numbers_and_truth_come_back(integer, number, truth):
+    assert read("x", str(integer), int) == integer
     assert read("x", repr(number), float) == number
     assert read("x", str(truth), bool) is truth
-    assert read("x", str(full), int | None) == full
+    assert read("x", str(integer), int | None) == integer
 
 
 @given(st.lists(st.integers(), min_size=1), st.lists(WORDS, min_size=1))

@@ -67,8 +67,8 @@ def test_gpt4_correlates_with_experts_as_published(experts, attribute, published
 
     def parse(reply):
         """Return the number after the last "score" or "rating", or else the last digit from 1 to 5."""
-        message = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
-        return float(message[-1])
+        numbers = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
+        return float(numbers[-1])
 
     humans = experts.human_means[attribute].rename("human").reset_index()
     both = replies.assign(judge_score=replies["resp"].map(parse)).merge(

@@ -314,7 +314,7 @@ def test_every_factor_has_variants_that_say_something_else(form, graded):
     every = variants(form)
     assert len({variant.name for variant in every}) == len(every)
     assert {variant.factor for variant in every} == {"base", *FACTORS[form]}
-    message = {}
+    asked = {}
     for variant in every:
         if form == "score":
             prompt = variant.rate(graded, "coherence", find_scale("1-5"), "Rain fell.", "It rained.")
@@ -323,8 +323,8 @@ def test_every_factor_has_variants_that_say_something_else(form, graded):
             assert all(name in prompt for name in variant.names(graded.noun))
         assert {"Rain fell.", "It rained."} <= {text for text in ("Rain fell.", "It rained.") if text in prompt}
         assert "\n\n\n" not in prompt
-        message[variant.name] = prompt, variant.system, variant.shots
-    assert len(set(message.values())) == len(message)
+        asked[variant.name] = prompt, variant.system, variant.shots
+    assert len(set(asked.values())) == len(asked)
 
 
 def test_chosen_factors_come_with_the_base():

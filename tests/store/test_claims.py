@@ -54,9 +54,9 @@ def test_four_processes_ask_each_request_once(tmp_path, killed):
             dead = next(process for process in processes if is_open(asks, process.pid))
             dead.send_signal(signal.SIGKILL)
         outputs = {process: process.communicate(timeout=300) for process in processes}
-    message = {output for process, (output, error) in outputs.items() if process is not dead}
-    assert len(message) == 1, outputs
-    assert message.pop().startswith("960 ")
+    printed = {output for process, (output, error) in outputs.items() if process is not dead}
+    assert len(printed) == 1, outputs
+    assert printed.pop().startswith("960 ")
     twice = sum(count - 1 for count in server.paid.values())
     assert twice <= (3 * 64 if killed else 0)
     with Store(tmp_path / "s") as store:

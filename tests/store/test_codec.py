@@ -81,7 +81,7 @@ def test_codec_refuses_what_is_no_reply(bad: str) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(text, replies), max_size=5, unique_by=lambda pair: pair[0]))
 def test_store_gives_back_every_reply_exactly(pairs: list[tuple[str, Reply]]) -> None:
-    requests = [Completion([Message("user", message)]) for message, _ in pairs]
+    requests = [Completion([Message("user", prompt)]) for prompt, _ in pairs]
     with tempfile.TemporaryDirectory() as folder:
         with Store(f"{folder}/store") as store:
             for request, (_, reply) in zip(requests, pairs, strict=True):

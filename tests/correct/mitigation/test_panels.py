@@ -117,11 +117,11 @@ def test_learned_weights_are_learned_anew_in_the_interval(members):
 
 def test_verdicts_have_a_majority_and_the_unreadable_no_vote():
     rows = pd.DataFrame({"context_id": list("abcd"), "candidate_id": "x", "opponent_id": "y", "attribute": "all"})
-    message = ([1.0, 1.0, math.nan, math.nan], [1.0, 0.0, 0.0, math.nan], [0.0, 0.5, 0.0, math.nan])
+    weights = ([1.0, 1.0, math.nan, math.nan], [1.0, 0.0, 0.0, math.nan], [0.0, 0.5, 0.0, math.nan])
     status = {True: "ok", False: "refused"}
     members = [
         rows.assign(judge=str(n), dataset="d", value=values, status=[status[v == v] for v in values])
-        for n, values in enumerate(message)
+        for n, values in enumerate(weights)
     ]
     made = pooled(members, name="the three")
     assert made["value"].round(3).tolist()[:3] == [0.667, 0.5, 0.0]

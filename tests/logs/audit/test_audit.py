@@ -421,8 +421,8 @@ def test_replies_without_a_verdict_count_in_python_too(tmp_path):
 def test_calls_that_failed_are_no_judgements(tmp_path):
     rows = [{"judge": "j", "question": n, "A": "x", "B": "y", "judgment": "$ERROR$ $ERROR$"} for n in range(6)]
     file = tmp_path / "log.jsonl"
-    message = [json.dumps(row | ({"judgment": "[[A]]"} if n < 2 else {})) for n, row in enumerate(rows)]
-    file.write_text("\n".join(message))
+    lines = [json.dumps(row | ({"judgment": "[[A]]"} if n < 2 else {})) for n, row in enumerate(rows)]
+    file.write_text("\n".join(lines))
     with pytest.raises(UnreadableLogError, match="4 of 6 not read: 4 failed calls"):
         bl.audit(file)
 

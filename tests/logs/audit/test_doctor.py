@@ -216,13 +216,13 @@ def test_holdings_count_pairs_scores_and_contexts():
 
 
 def test_unread_replies_are_shown_five_of_each_kind(tmp_path):
-    message = [f"I like apple number {i}." for i in range(8)] + ["[[A]]"] * 20
-    rows = [{"judge": "j", "question": i, "A": "x", "B": "y", "judgment": text} for i, text in enumerate(message)]
+    replies = [f"I like apple number {i}." for i in range(8)] + ["[[A]]"] * 20
+    rows = [{"judge": "j", "question": i, "A": "x", "B": "y", "judgment": text} for i, text in enumerate(replies)]
     file = tmp_path / "log.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     unread = bl.doctor(file).unread.set_index("status")
     assert unread.loc["unparsable", "n"] == 8
-    assert unread.loc["unparsable", "examples"] == message[:5]
+    assert unread.loc["unparsable", "examples"] == replies[:5]
 
 
 def test_doctor_promises_nothing_for_a_mostly_unread_log(tmp_path):

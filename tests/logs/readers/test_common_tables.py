@@ -25,8 +25,8 @@ def pairs(names, words, items=60, systems=None, seed=3, **more):
     rows = []
     for n, side in enumerate(sides):
         shown = [f"an answer {n}", f"another answer {n}"] if systems is None else rng.sample(systems, 2)
-        message = words[side] if side in words else shown[side == "second"]
-        rows.append({question: f"q{n}", one: shown[0], two: shown[1], verdict: message} | more)
+        winner = words[side] if side in words else shown[side == "second"]
+        rows.append({question: f"q{n}", one: shown[0], two: shown[1], verdict: winner} | more)
     return pd.DataFrame(rows), [SIDES[side] for side in sides]
 
 

@@ -48,8 +48,8 @@ def table(sentence, rows=20):
 
 def records(sentence, rows=20):
     pair = {"candidate_id": "x", "opponent_id": "y", "subset": sentence}
-    message = [{"context_id": f"q{n}", "reply": f"{sentence}. [[{'AB'[n % 3 == 0]}]]", **pair} for n in range(rows)]
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in message)
+    made = [{"context_id": f"q{n}", "reply": f"{sentence}. [[{'AB'[n % 3 == 0]}]]", **pair} for n in range(rows)]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in made)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -302,8 +302,8 @@ def test_games_of_arena_hard(tmp_path, version):
     played = games(np.random.default_rng(1))
     records = []
     for question, scores in played:
-        message = [{"answer": f"[[{score}]]"} if version == "v2" else f"[[{score}]]" for score in scores]
-        both = [{"score": str(score), "judgment": text} for score, text in zip(scores, message, strict=True)]
+        outputs = [{"answer": f"[[{score}]]"} if version == "v2" else f"[[{score}]]" for score in scores]
+        both = [{"score": str(score), "judgment": text} for score, text in zip(scores, outputs, strict=True)]
         known = {"uid": question, "baseline": "base"} if version == "v2" else {"question_id": question}
         records.append({**known, "model": "mine", "judge": "gpt-x", "games": both})
     trials = bl.read_judgements(write(tmp_path, records))

@@ -70,8 +70,8 @@ def test_exact_scores_of_gpt4(recorded):
 
 def test_verdicts_of_pandalm(recorded):
     trials = bl.read_judgements(recorded / "pandalm" / "gpt-3.5-turbo-testset-v1.json.gz")
-    message = trials["value"].map({1.0: "1", 0.0: "2", 0.5: "tie"}).fillna("unread")
-    assert message.value_counts().to_dict() == {"2": 476, "1": 460, "tie": 38, "unread": 25}
+    verdicts = trials["value"].map({1.0: "1", 0.0: "2", 0.5: "tie"}).fillna("unread")
+    assert verdicts.value_counts().to_dict() == {"2": 476, "1": 460, "tie": 38, "unread": 25}
 
 
 @pytest.mark.parametrize(

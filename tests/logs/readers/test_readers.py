@@ -170,8 +170,7 @@ def test_other_numbers_are_no_wins(tmp_path, wins):
 
 def test_pandalm_alone_and_with_its_annotators(tmp_path):
     verdicts = [
-        {"idx": i, "gpt_result": message, "gpt_reason": "So."}
-        for i, message in enumerate(["1", 2, "Tie", "garbage", 0])
+        {"idx": i, "gpt_result": result, "gpt_reason": "So."} for i, result in enumerate(["1", 2, "Tie", "garbage", 0])
     ]
     people = [
         {"idx": i, "cmp_key": "llama-7b_opt-7b", "instruction": "Do", "input": str(i),

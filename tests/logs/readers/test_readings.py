@@ -40,8 +40,8 @@ def test_grades_have_no_tie():
 
 
 def test_a_log_of_brackets_is_read_by_brackets_alone():
-    message = pd.Series(["So, A is better.", "Choice: B", None])
-    assert of_pairs(message)["status"].tolist() == ["ok", "ok", "unparsable"]
+    replies = pd.Series(["So, A is better.", "Choice: B", None])
+    assert of_pairs(replies)["status"].tolist() == ["ok", "ok", "unparsable"]
     asked = pd.Series(["So, A is better.", "Choice: B", "[[B]]"])
     assert of_pairs(asked)["status"].tolist() == ["unparsable", "unparsable", "ok"]
 

@@ -253,11 +253,11 @@ SHARES = [round(random.Random(9 + n).random(), 6) for n in range(60)]
 
 def table(words, one="answer_a", two="answer_b", column="winner", sides=SIDES, **more):
     """Return pairs; ``words`` is what each side is called, or a function of the side and the row."""
-    message = [words(side, n) if callable(words) else words[side] for n, side in enumerate(sides)]
+    verdicts = [words(side, n) if callable(words) else words[side] for n, side in enumerate(sides)]
     rows = [
         {"question": f"What is {n}?", one: f"one answer {n}", two: f"another answer {n}", column: word}
         | {name: value(n) for name, value in more.items()}
-        for n, word in enumerate(message)
+        for n, word in enumerate(verdicts)
     ]
     return pd.DataFrame(rows)
 
@@ -409,9 +409,9 @@ def test_the_system_that_was_shown_first_may_be_named():
     rows = []
     for n, side in enumerate(SIDES):
         one, two = SYSTEMS[n % 3], SYSTEMS[(n + 1) % 3]
-        message = {"first": one, "second": two, "tie": "tie"}[side]
+        preferred = {"first": one, "second": two, "tie": "tie"}[side]
         rows.append({"question": f"q{n}", "model_a": one, "model_b": two, "first_model": [one, two][n % 2],
-                     "winner": message, "human": message})  # fmt: skip
+                     "winner": preferred, "human": preferred})  # fmt: skip
     trials = read_judgements(pd.DataFrame(rows))
     assert trials["candidate_id"].tolist() == [row["first_model"] for row in rows]
     wanted = [1 - WORTH[side] if n % 2 else WORTH[side] for n, side in enumerate(SIDES)]

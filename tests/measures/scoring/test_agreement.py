@@ -49,8 +49,8 @@ def value(found, **cell):
 
 def last_number(reply, _):
     """Return the number after the last "score" or "rating", or else the last digit: how the published figures read."""
-    message = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
-    return float(message[-1])
+    numbers = re.findall(r"(?i:score|rating)\D{0,10}(\d(?:\.\d+)?)", reply) or re.findall("[1-5]", reply)
+    return float(numbers[-1])
 
 
 def own(reply, attribute):

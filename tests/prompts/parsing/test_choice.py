@@ -383,14 +383,14 @@ marks = pytest.mark.parametrize("mark", MARKS)
 
 
 @marks
-@pytest.mark.parametrize("message", ["C", "Tie", "tie"])
-def test_a_marked_tie_is_a_tie_whatever_the_words_say(mark, message):
-    reply = f"{WORDS} {mark.format(message)}"
+@pytest.mark.parametrize("words", ["C", "Tie", "tie"])
+def test_a_marked_tie_is_a_tie_whatever_the_words_say(mark, words):
+    reply = f"{WORDS} {mark.format(words)}"
     assert parse_choice(reply, WITH_TIE) == (2, "ok")
-    assert parse_choice(mark.format(message), WITH_TIE) == (2, "ok")
+    assert parse_choice(mark.format(words), WITH_TIE) == (2, "ok")
     chosen, status = parse_choice(reply, SUMMARIES)
     assert chosen is None
-    assert status == ("unparsable" if message == "C" else "tie")
+    assert status == ("unparsable" if words == "C" else "tie")
 
 
 @marks
