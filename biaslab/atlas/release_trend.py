@@ -159,7 +159,7 @@ def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
     design = np.column_stack(list(terms.values())) if len(rows) else np.empty((0, len(terms)))
     if len(rows) - len(terms) < FEWEST:
         raise InputError.plain(
-            f"estimates has {len(rows)} dated judges with an interval, at least {len(terms) + FEWEST} are needed"
+            f"too few dated judges with an interval: {len(rows)}; at least {len(terms) + FEWEST} are needed"
         )
     fit = _Fit(design, outcome, errors**2)
     latest = np.where(np.isin(list(terms), ["reasons", "scores"]), 0.0, design.max(axis=0))

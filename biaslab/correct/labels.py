@@ -13,6 +13,7 @@ import pandas as pd
 
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import count
 from biaslab.core.scales import scale_named
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
@@ -107,7 +108,7 @@ class HumanLabels:
         if self.table is None or self.table.empty:
             return "none"
         names = self.table["context_id"].unique()
-        return f"{len(names)} contexts such as {', '.join(map(str, names[:2]))}"
+        return f"{count(len(names), 'context')} such as {', '.join(map(str, names[:2]))}"
 
     @property
     def remedy(self) -> str:

@@ -16,7 +16,7 @@ from biaslab.report import wording
 from biaslab.report.card import card
 from biaslab.report.summary import STATUS, is_bias
 from biaslab.report.verdicts import Finding, by_metric, classify
-from biaslab.stats.frame import LEADING, corrected_effects, require_columns, without_breakdowns
+from biaslab.stats.frame import LEADING, corrected_effects, require_columns, with_numpy_types, without_breakdowns
 
 _MOST = 100  # rows that a notebook shows
 _BAR = 160  # pixels of an interval
@@ -105,7 +105,7 @@ def overview(
     {('first_position_rate', 'coherence'): '0.927 [0.926, 0.928]'}
     """
     require_columns(estimates, _NEEDED, "estimates")
-    estimates = wording.of_metrics(estimates, metric)
+    estimates = with_numpy_types(wording.of_metrics(estimates, metric))
     whole = without_breakdowns(estimates)
     estimates = estimates if whole.empty else whole
     apart = [] if across is None else [across] if isinstance(across, str) else list(across)

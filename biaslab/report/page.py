@@ -115,8 +115,9 @@ def page(
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
     if found:
+        over = f" (corrected over {found[0].over})" if tested["p_value"].notna().any() else ""
         legend = (
-            f"{levels(tested)} intervals over contexts. Found: q < .05 (corrected over {found[0].over}), and the "
+            f"{levels(tested)} intervals over contexts. Found: q < .05{over}, and the "
             "interval excludes the fair value. Not found: the interval excludes every shift that matters."
         )
         lines += textwrap.wrap(legend, width, break_on_hyphens=False)

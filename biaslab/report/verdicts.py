@@ -427,7 +427,7 @@ class Finding:
         if self.doubt == "missing":
             return self._why_missing()
         if self.doubt == "reliability":
-            return f"{self.note}, which a single rating cannot show"
+            return f"{notes_of(self.row)['depends_on_reliability']}, which a single rating cannot show"
         if self.doubt == "powerless":
             return f"{self._contexts} cannot show an effect of any size among {self.over}"
         if self.doubt == "unknown" or null is None or size is None:
@@ -439,7 +439,7 @@ class Finding:
 
     def _why_missing(self) -> str:
         dropped, low, high = (float(self.row.get(name, math.nan)) for name in ("n_dropped", "bound_low", "bound_high"))
-        depends = f"depends on {f'{dropped:,.0f} ' if dropped > 0 else ''}missing judgements"
+        depends = f"depends on {count(int(dropped), 'missing judgement') if dropped > 0 else 'missing judgements'}"
         if np.isnan([low, high]).any():
             return f"{depends}, whose effect is unbounded"
         words = f"{depends}: with them, the interval could lie anywhere in {wording.interval(low, high)}"
@@ -508,6 +508,20 @@ def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "be
     if decided_by_missing(row, null, side):
         return "open", "missing"
     return ("open", "reliability") if depends_on_reliability(row) else (side, "")
+
+
+def found_side(row: Mapping[Any, Any], null: float) -> str:
+    """Return the side of the null on which a tested estimate is found, as its verdict says; empty if on none.
+
+    Examples
+    --------
+    >>> found_side({"q_value": 0.001, "estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8}, 0.5)
+    'above'
+    """
+    if "by_construction" in notes_of(row) or not significant(row["q_value"]):
+        return ""
+    kind, doubt = _significant(row, null, side_of(row, null))
+    return "" if doubt else kind
 
 
 def _excludes(row: Mapping[Any, Any], null: float | None, size: float | None) -> bool:

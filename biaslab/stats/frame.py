@@ -92,6 +92,8 @@ def estimates_frame(
         bound_high, p_value, q_value, mde, n_contexts, n_trials, n_dropped, method, seed, note, notes``.
     """
     columns = {name: [row.get(name, np.nan) for row in rows] for name in (*LEADING, *conditions, *TRAILING)}
+    # words without codes have an empty list, so that a saved table shows that no code is missing
+    columns["notes"] = [row.get("notes") or ("[]" if row.get("note") else "") for row in rows]
     frame = pd.DataFrame(columns | {"probe": [probe] * len(rows)})
     return corrected(frame, frame["metric"].isin(list(primary)))
 
@@ -457,7 +459,7 @@ def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
     note = f"undefined for {', '.join(map(str, undefined))}" if len(undefined) else ""
     counts = {"n_contexts": group["n_contexts"].min()} | {e: group[e].sum() for e in ("n_trials", "n_dropped")}
     none = dict.fromkeys(("p_value", "q_value", "mde"), np.nan)
-    return means | counts | none | {"method": METHOD.format(len(group)), "note": note, "notes": ""}
+    return means | counts | none | {"method": METHOD.format(len(group)), "note": note, "notes": "[]" if note else ""}
 
 
 #: Condition columns that hold the mean of a bin; missing in estimates over all items.

@@ -10,7 +10,10 @@ import pytest
 
 HERE = Path(__file__).parent
 MADE = runpy.run_path(str(HERE / "make.py"))
-NUMBERS = ("estimate", "ci_low", "ci_high", "p_value", "q_value", "mde", "n_contexts", "n_trials", "n_dropped")
+NUMBERS = (
+    "estimate", "se", "ci_low", "ci_high", "bound_low", "bound_high", "p_value", "q_value", "mde", "n_contexts",
+    "n_trials", "n_dropped",
+)  # fmt: skip
 
 
 def estimated(study):

@@ -560,4 +560,5 @@ def test_findings_of_other_dtypes_equal_those_of_numpy(make_row, backend):
     found, expected = report.findings(other), report.findings(rows)
     assert found["finding"].tolist() == expected["finding"].tolist()
     assert report.page(other) == report.page(rows)
+    assert report.overview(other)["estimate"].tolist() == report.overview(rows)["estimate"].tolist()
     assert report.card(other).overall == report.card(rows).overall

@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from biaslab.core.errors import InputError
+from biaslab.stats.estimate import notes_of
 from biaslab.stats.frame import LEADING, TRAILING, adjust, average_over, estimate_rows, estimates_frame
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
@@ -91,3 +92,12 @@ def test_rows_with_equal_conditions_are_refused():
         average_over(pd.concat([frame, frame]), "attribute")
     with pytest.raises(InputError, match="prompt"):
         average_over(frame, "prompt")
+
+
+def test_words_without_codes_are_read_back_from_a_csv(tmp_path):
+    row = {"judge": "j", "dataset": "d", "metric": "tie_rate", "estimate": 0.5, "notes": ""}
+    frame = estimates_frame([row | {"note": "one sample"}, row | {"note": ""}], "position", [], [])
+    frame.to_csv(tmp_path / "estimates.csv", index=False)
+    saved = pd.read_csv(tmp_path / "estimates.csv").to_dict("records")
+    assert [notes_of(each) for each in saved] == [{}, {}]
+    assert frame["notes"].tolist() == ["[]", ""]

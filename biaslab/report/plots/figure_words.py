@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import pandas as pd
 
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import WAYS, number, written
-from biaslab.report.verdicts import side_words
+from biaslab.report.verdicts import found_side, side_words
 from biaslab.report.wording import fair, varying, with_interval
-from biaslab.stats.estimate import side_of, significant
+from biaslab.stats.estimate import side_of
 from biaslab.stats.frame import LEADING, TRAILING, corrected
 
 if TYPE_CHECKING:
@@ -44,9 +43,9 @@ def headline(estimates: pd.DataFrame) -> str:
     -------
     str
         For each of the first two metrics, with the judge's name if there is only one: how many estimates are found
-        above or below the null (the interval excludes it, and q over these rows is below .05; without tests, the
-        interval alone), and their range; if none is found, that no interval excludes the null, or none after
-        correction. For metrics without a null, the range.
+        above or below the null, as their verdicts say, with q over these rows (without any test, by the interval
+        alone), and their range; if none is found, that no interval excludes the null, or that none is conclusive. For
+        metrics without a null, the range.
 
     Examples
     --------
@@ -121,7 +120,9 @@ def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
     if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
         verdict = f"no interval of {subject} excludes" if several else f"the interval of {subject} includes"
         return f"{verdict} {fair(metric.null)} ({reach})"
-    return f"none of {len(rows)} estimates of {subject} is found after correction ({reach})"
+    if several:
+        return f"none of {len(rows)} estimates of {subject} is conclusive ({reach})"
+    return f"{subject} is inconclusive: {reach}"
 
 
 def short_label(metric: Metric) -> str:
@@ -159,12 +160,10 @@ def _in_how_many(count: int, rows: pd.DataFrame) -> str:
 
 
 def _sides(rows: pd.DataFrame, null: float) -> list[str]:
-    """Return the side of the null on which each row is found, or ""."""
-    tested = corrected(rows, rows["p_value"].notna()) if "p_value" in rows else rows.assign(q_value=np.nan)
-    return [
-        (side_of(row, null) or "") if significant(row["q_value"]) or np.isnan(row["q_value"]) else ""
-        for row in tested.to_dict("records")
-    ]
+    """Return the side of the null on which each row is found, or ""; by the interval if no row has a test."""
+    if "p_value" not in rows or rows["p_value"].isna().all():
+        return [side_of(row, null) or "" for row in rows.to_dict("records")]
+    return [found_side(row, null) for row in corrected(rows, rows["p_value"].notna()).to_dict("records")]
 
 
 def _reach(rows: pd.DataFrame, plain: bool = False) -> str:

@@ -299,7 +299,7 @@ def row(value, low, high, p=0.001, **more):
         ),
         (
             [row(0.6, 0.51, 0.7, p, attribute=name) for p, name in ((0.04, "a"), (0.06, "b"), (0.9, "c"))],
-            "None of 3 estimates of j's P(A) is found after correction (0.60 each)",
+            "None of 3 estimates of j's P(A) is conclusive (0.60 each)",
         ),
         (
             [row(1.0, 0.9, 1.0, attribute=name) for name in "abc"],
@@ -351,6 +351,14 @@ def row(value, low, high, p=0.001, **more):
                 "The simulated judge prefers the candidate shown first: 0.70 [0.60, 0.80]; "
                 "j's ties came to 0.10 [0.05, 0.20]"
             ),
+        ),
+        (
+            [row(0.7, 0.6, 0.8) | {"bound_low": 0.3, "bound_high": 0.99, "n_dropped": 4}],
+            "j's P(A) is inconclusive: 0.70 [0.60, 0.80]",
+        ),
+        (
+            [row(0.7, 0.6, 0.8), row(0.7, 0.6, 0.8, p_value=float("nan"))],
+            "j prefers the candidate shown first in 1 of 2 (0.70 each)",
         ),
     ],
 )  # fmt: skip
