@@ -302,14 +302,25 @@ def require_fits(name: str, value: object, hint: Any) -> None:
     """Raise `InputError` unless a value has a declared type."""
     if fits(value, hint):
         return
-    kinds = sorted(_kinds(hint), key=lambda kind: kind is NoneType)
+    kinds = _kinds(hint)
     literals = [each for kind in kinds for each in (kind, *get_args(kind)) if get_origin(each) is Literal]
     choices = [choice for literal in literals for choice in get_args(literal)]
     strangers = [each for each in (value if isinstance(value, list | tuple) else [value]) if isinstance(each, str)]
     remedy = did_you_mean(strangers[0], choices) if strangers else ""
     if isinstance(value, str) and any(fits([value], kind) for kind in kinds):
         remedy = f"use [{value!r}]"
-    raise InputError(name, value, " or ".join(map(_allowed, kinds)), remedy)
+    raise InputError(name, value, describe(hint), remedy)
+
+
+def describe(hint: Any) -> str:
+    """Describe a type, or a union of types, in words.
+
+    Examples
+    --------
+    >>> describe(int | None)
+    'a whole number or None'
+    """
+    return " or ".join(map(_allowed, sorted(_kinds(hint), key=lambda kind: kind is NoneType)))
 
 
 def _allowed(kind: Any) -> str:
@@ -435,9 +446,9 @@ def _read_as(name: str, text: str, kind: Any) -> Any:
 def _number(text: str, kind: type) -> Any:
     try:
         value = kind(text)
-    except ValueError:
+        return value if math.isfinite(value) else _NO
+    except (ValueError, OverflowError):
         return _NO
-    return value if math.isfinite(value) else _NO
 
 
 def _describe(kind: Any) -> str:

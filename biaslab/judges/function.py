@@ -8,6 +8,7 @@ import re
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -169,10 +170,20 @@ class _Calls(InFlight[Request]):
         super().__init__(requests, concurrency)
         self._call = call
         self._pool = ThreadPoolExecutor(min(concurrency, max(len(requests), 1)), "biaslab-function")
+        self._unstarted = deque[Request]()
 
     def _start(self, work: Sequence[Request]) -> None:
-        for request in work:
-            self._pool.submit(self._run, request)
+        self._unstarted.extend(work)
+        while self._unstarted:
+            request = self._unstarted.popleft()
+            try:
+                self._pool.submit(self._run, request)
+            except RuntimeError as error:  # the system allows no further thread
+                self._ended(request, error=error)
+
+    def _cease(self) -> None:
+        while self._unstarted:
+            self._ended(self._unstarted.popleft())
 
     def _run(self, request: Request) -> None:
         try:

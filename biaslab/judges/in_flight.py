@@ -82,8 +82,10 @@ class InFlight(Iterator[list[tuple[Request, Reply]]], Generic[Work]):
         while True:
             is_idle = not self._in_flight
             while self._arrived:
-                yield self._arrived[0]
-                self._arrived.popleft()
+                reply = self._arrived[0]  # kept until the caller has stored it
+                yield reply
+                if self._arrived and self._arrived[0] is reply:
+                    self._arrived.popleft()
             if is_idle:
                 break
             self._wait()
@@ -133,11 +135,14 @@ class InFlight(Iterator[list[tuple[Request, Reply]]], Generic[Work]):
             self._cease()
 
     def _send(self) -> None:
-        room = self._most - len(self._in_flight) - len(self._arrived)
-        work = [] if self._is_ending else list(islice(self._waiting, max(room, 0)))
+        work = [] if self._is_ending else list(islice(self._waiting, max(self._room(), 0)))
         if work:
             self._in_flight.update(work)
             self._start(work)
+
+    def _room(self) -> int:
+        """Return the number of pieces that may be started now."""
+        return self._most - len(self._in_flight) - len(self._arrived)
 
     def _wait(self) -> None:
         """Wait until something has ended; at the end of a run, as long as there is time."""
@@ -190,8 +195,9 @@ class Loop:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
-            for task in asyncio.all_tasks(self.loop):
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
                 task.cancel()
-            self.loop.run_until_complete(asyncio.sleep(0))
+            self.loop.run_until_complete(asyncio.wait(tasks, timeout=1) if tasks else asyncio.sleep(0))
         finally:
             self.loop.close()

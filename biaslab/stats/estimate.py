@@ -116,7 +116,7 @@ def notes_as_json(remarks: Iterable[Remark]) -> str:
     '[["few_differ", {"needed": 4}], ["unbounded", {}]]'
     """
     notes = [(each.code, each.values) for each in remarks if isinstance(each, Note)]
-    return json.dumps(notes, sort_keys=True) if notes else ""
+    return json.dumps(notes, sort_keys=True, default=lambda number: number.item()) if notes else ""
 
 
 def notes_of(row: Mapping[Any, Any]) -> dict[str, Note]:

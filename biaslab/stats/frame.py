@@ -103,19 +103,17 @@ def with_numpy_types(estimates: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> frame = pd.DataFrame({"metric": ["tie_rate"], "estimate": [None]}).convert_dtypes(dtype_backend="pyarrow")
-    >>> with_numpy_types(frame.astype({"estimate": "Float64"}))["estimate"].dtype
-    dtype('float64')
+    >>> frame = pd.DataFrame({"estimate": [None], "seed": [1]}).astype({"estimate": "Float64", "seed": "Int64"})
+    >>> with_numpy_types(frame).dtypes.tolist()
+    [dtype('float64'), dtype('int64')]
     """
-    foreign = {name: values for name, values in estimates.items() if not isinstance(values.dtype, np.dtype)}
-    return estimates.assign(
-        **{
-            str(name): values.to_numpy(
-                float if pd.api.types.is_numeric_dtype(values.dtype) else object, na_value=np.nan
-            )
-            for name, values in foreign.items()
-        }
-    )
+    converted = estimates.copy()
+    for name, values in estimates.items():
+        if not isinstance(values.dtype, np.dtype):
+            is_number = pd.api.types.is_numeric_dtype(values.dtype) and values.isna().any()
+            kind = float if is_number else getattr(values.dtype, "numpy_dtype", object)
+            converted[name] = values.to_numpy(kind if values.notna().all() or is_number else object, na_value=np.nan)
+    return converted
 
 
 def corrected(estimates: pd.DataFrame, tested: ArrayLike | None = None) -> pd.DataFrame:
@@ -367,8 +365,8 @@ def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
         )
     missing = [str(column) for column in wanted if column not in frame.columns]
     if missing:
-        columns = f"{', '.join(missing)}, expected: a frame with the columns {', '.join(map(str, wanted))}"
-        raise TrialsError.plain(f"{what} lacks the columns {columns}")
+        lacks = f"{what} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        raise TrialsError.plain(f"{lacks}, expected: a frame with the columns {', '.join(map(str, wanted))}")
 
 
 def warn_missing(what: str, missing: int, planned: int, why: str) -> None:

@@ -56,6 +56,16 @@ def once(fault):
     return lambda text, attempt: "" if attempt else fault
 
 
+@pytest.mark.parametrize(("concurrency", "bad"), [(1, 1), (4, 6)])
+def test_requests_that_always_fail_take_no_room_from_others(judge_of, concurrency, bad):
+    failing = {f"prompt {number}" for number in range(20, 20 + bad)}
+    with FaultServer(lambda text, attempt: "500" if text in failing else "", latency=0.002) as server:
+        judge, got = judge_of(server, max_concurrency=concurrency, patience=QUICK), []
+        with pytest.raises(ServerError):
+            gather(judge.ask(prompts(60)), got)
+    assert len(got) == len(set(got)) == 60 - bad
+
+
 @pytest.mark.parametrize("fault", [*COSTLY, *FREE])
 def test_every_fault_that_may_pass_is_asked_again_and_counted(judge_of, fault):
     with FaultServer(once(fault)) as server:

@@ -234,3 +234,11 @@ def test_a_probe_of_prompts_says_that_a_function_reads_none(graded):
 def test_a_limit_of_calls_is_a_budget(graded):
     with pytest.raises(bl.errors.BudgetExceededError):
         bl.collect(PROBE, bl.FunctionJudge(longer, limits={"requests": 10}), graded, progress=False)
+
+
+def test_calls_end_with_the_error_of_threads_that_cannot_start():
+    calls = bl.FunctionJudge(lambda candidate: 1.0).packs([Score("a"), Score("b")])
+    calls._pool.shutdown()
+    with pytest.raises(RuntimeError, match="shutdown"):
+        next(calls)
+    assert list(calls.stop()) == []

@@ -159,3 +159,11 @@ def test_a_wrong_file_says_where_and_what(text, words):
     write(text)
     with pytest.raises(InputError, match=words):
         bl.load_judge("a", bl.load_dataset("graded", limit=1))
+
+
+@pytest.mark.parametrize("option", ["api_key", "parameters", "prefill", "patience"])
+@pytest.mark.parametrize("value", [["sk-abcdefghijklmnop"], 123456789])
+def test_error_never_quotes_an_option_that_may_hold_a_key(option, value):
+    with pytest.raises(InputError) as caught:
+        make_judge("m", "http://127.0.0.1:9/v1", {option: value})
+    assert not any(secret in str(caught.value) for secret in ("sk-", "123456789"))

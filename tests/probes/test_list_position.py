@@ -223,7 +223,7 @@ def test_invalid_rankings_drop_the_list_and_are_counted(graded, reply):
 def test_mixed_lengths_and_duplicate_places_are_refused(graded):
     probe = ListPosition(["coherence"], k=3)
     trials = bl.collect(probe, bl.SimulatedJudge(graded), graded, progress=False)
-    with pytest.raises(TrialsError, match="repeats a position"):
+    with pytest.raises(TrialsError, match="occurs twice"):
         probe.estimate(pd.concat([trials, trials]))
     with pytest.raises(TrialsError, match="different lengths"):
         probe.estimate(trials[~((trials["context_id"] == trials["context_id"].iloc[0]) & (trials["place"] == 2))])

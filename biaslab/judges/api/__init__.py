@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import weakref
 from collections import Counter
@@ -13,7 +14,15 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from urllib.parse import parse_qsl
 
-from biaslab.core.checks import check_spending, did_you_mean, fits, require_fits, require_one_of, require_whole
+from biaslab.core.checks import (
+    check_spending,
+    describe,
+    did_you_mean,
+    fits,
+    require_fits,
+    require_one_of,
+    require_whole,
+)
 from biaslab.core.errors import (
     InexactLabelsWarning,
     InputError,
@@ -189,7 +198,7 @@ class ApiJudge(BaseJudge):
         omitted = tuple(sorted(omit.split(",") if isinstance(omit, str) and omit else omit))
         for name in omitted:
             require_one_of("omit", name, ("temperature", "seed", "stop", "system"))
-        if not fits(default_temperature, float) or default_temperature < 0:
+        if not fits(default_temperature, float) or not 0 <= default_temperature < math.inf:
             raise InputError("default_temperature", default_temperature, "a number of at least 0")
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
@@ -354,7 +363,7 @@ def check_settings(
     require_one_of("redirects", redirects, ("refuse", "same_host"))
     for name, value in (("top_logprobs", top_logprobs), ("max_concurrency", most)):
         require_whole(name, value, 1)
-    if not isinstance(timeout, Real) or not timeout > 0:
+    if not isinstance(timeout, Real) or not 0 < timeout < math.inf:
         raise InputError("timeout", timeout, "seconds above 0")
 
 
@@ -370,6 +379,8 @@ def prefill_fields(prefill: str | Mapping[str, Any] | None) -> Mapping[str, Any]
 OPTIONS: dict[str, Any] = get_type_hints(ApiJudge.__init__) | {"patience": Mapping[str, Any]}
 for _other in ("model", "base_url", "return"):
     del OPTIONS[_other]
+#: Options that may hold a key, also where they are misspelt, so that no error quotes their values.
+_SECRET = ("api_key", "parameters", "prefill", "patience")
 #: Request fields that need no "parameters." prefix.
 FIELDS = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
@@ -461,8 +472,9 @@ def _read(name: str, hint: Any, value: Any) -> Any:
     """Convert a value, or the values of a table, to the type of an option."""
     parsed = {key: _value(each) for key, each in value.items()} if isinstance(value, Mapping) else _value(value)
     value = parsed if fits(parsed, hint) else value
-    is_hidden = isinstance(value, str) and fits({}, hint) and not fits(value, hint)  # it may be a key
-    require_fits(name, HIDDEN if is_hidden else value, hint)
+    if name.rpartition(".")[2] in _SECRET and not fits(value, hint):
+        raise InputError(name, HIDDEN, describe(hint))
+    require_fits(name, value, hint)
     return value
 
 

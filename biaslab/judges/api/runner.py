@@ -118,7 +118,8 @@ class ReplyStream(InFlight[Request]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._sent: set[asyncio.Task[None]] = set()  # those whose request is at a server
         self._turns: deque[tuple[_Item, asyncio.Future[Endpoint]]] = deque()  # those that wait to be sent
-        self._sleeping = 0  # those that wait after a fault
+        self._sleeping = 0  # requests that wait after a fault, which take no room from others
+        self._is_full = False  # whether a request waits until replies are consumed
         self._wake: asyncio.TimerHandle | None = None
         self._last_reply = 0.0
         self._left: list[JudgeError] = []
@@ -135,6 +136,14 @@ class ReplyStream(InFlight[Request]):
 
     def _start(self, work: Sequence[Request]) -> None:
         self._loop.call(self._begin, work)
+
+    def _send(self) -> None:
+        super()._send()
+        if self._is_full:
+            self._loop.call(self._fill)
+
+    def _room(self) -> int:
+        return super()._room() + self._sleeping
 
     def _cease(self) -> None:
         self._loop.call(self._cancel, False)
@@ -168,16 +177,23 @@ class ReplyStream(InFlight[Request]):
                 wait = await self._try(item, await self._turn(item))
                 if wait is None or self._is_ending:
                     break
-                self._sleeping += 1
-                self._fill()
-                await asyncio.sleep(wait)
-                self._sleeping -= 1
+                await self._sleep(wait)
             if item.reply is not None and (why := self._watching.error(item.request)):
                 self._fail(why)
         except JudgeError as error:
             self._fail(error)
         except Exception as error:  # a bug here must not leave the caller waiting
             self._fail(JudgeError(f"the API judge failed with {type(error).__name__}", item.request))
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait after a fault, while another request takes the place."""
+        self._sleeping += 1
+        self._news.put(None)
+        self._fill()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._sleeping -= 1
 
     async def _turn(self, item: _Item) -> Endpoint:
         """Wait until a request may be sent, and return where to."""
@@ -190,7 +206,11 @@ class ReplyStream(InFlight[Request]):
     def _fill(self) -> None:
         """Send as many requests as may be in flight."""
         now = self._loop.loop.time()
+        self._is_full = False
         while self._turns and not self._is_ending and len(self._sent) < self._endpoints.limit(now):
+            if len(self._sent) + len(self._arrived) >= self._most:
+                self._is_full = True
+                return
             item, turn = self._turns[0]
             kind, busy = type(item.request), len(self._sent) + self._sleeping
             alone = {kind, self._trying or kind} - self._proven

@@ -131,7 +131,7 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     frame = frame.sort_values(["context_id", "replicate", "list_order", "place"], kind="stable")
     keys = ["context_id", "replicate"]
     if frame.duplicated([*keys, "list_order", "place"]).any():
-        raise TrialsError.plain("trials repeats a position of the same list and replicate")
+        raise TrialsError.plain("a position occurs twice in the same list and replicate")
     size = frame.groupby(keys)["value"].transform("size").to_numpy()
     if (size > orders * k).any() or (frame.groupby([*keys, "list_order"])["place"].transform("size") != k).any():
         raise TrialsError.plain("trials has lists of different lengths; estimate them separately")
