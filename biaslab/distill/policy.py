@@ -16,6 +16,7 @@ from biaslab.distill.settings import AnyPath
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
 from biaslab.judges.encoding import ChatEncoder
 from biaslab.judges.loading import choose_device, choose_dtype, find_model, load_model
+from biaslab.judges.prefix_tree import cache_argument
 
 SOURCE = "{source}"
 Ids = tuple[int, ...]
@@ -208,7 +209,8 @@ class EncodedPrompts:
         self.model, self.extra = policy.model, {}
         self._takes = set(inspect.signature(self.model.forward).parameters)
         self._is_causal = not policy.has_encoder
-        if getattr(self.model, "_is_stateful", False) or "past_key_values" not in self._takes:
+        self._takes_cache = cache_argument(self.model)
+        if getattr(self.model, "_is_stateful", False) or not self._takes_cache:
             raise JudgeError(f"the model {policy.name!r} has no key-value cache; choose a transformer")
         if policy.has_encoder:
             states, self.mask = encode_prompts(self.model, list(prompts))
@@ -242,7 +244,8 @@ class EncodedPrompts:
             inputs["position_ids"] = (self.mask.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
         if self.cache is None and "logits_to_keep" in self._takes:
             inputs["logits_to_keep"] = 1
-        output = self.model(attention_mask=self.mask, past_key_values=self.cache, use_cache=True, **inputs)
-        self.cache = output.past_key_values
+        inputs[self._takes_cache] = self.cache
+        output = self.model(attention_mask=self.mask, use_cache=True, **inputs)
+        self.cache = output[self._takes_cache]
         logits: torch.Tensor = output.logits
         return logits

@@ -324,8 +324,8 @@ class _Batch:
                 input_ids=ids,
                 position_ids=before + own,
                 attention_mask=self._mask(before[:, None, None], own[:, None, None]),
-                past_key_values=self.slots.cache,
                 use_cache=True,
+                **{self.tree.takes_cache: self.slots.cache},
             ).logits
         return logits[:, -1]
 

@@ -8,6 +8,7 @@ token attends only to its ancestors, and its position is its depth.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,12 @@ from biaslab.judges.batches import Distributions, Scored, TokenSet, is_out_of_me
 from biaslab.judges.loading import input_device, is_spread
 
 _Place = int | tuple[int, TokenSet]
+
+
+def cache_argument(model: Any) -> str:
+    """Return the argument that takes the key-value cache: ``cache`` since transformers 5.24; empty without one."""
+    names = inspect.signature(model.forward).parameters
+    return next((name for name in ("cache", "past_key_values") if name in names), "")
 
 
 @dataclass
@@ -131,6 +138,7 @@ class TreeScorer:
 
     def __init__(self, model: Any, max_tokens: int = 512, max_logits: int = 1 << 27) -> None:
         self.model, self.device, self.computed = model, input_device(model), 0
+        self.takes_cache = cache_argument(model)
         config = model.config.get_text_config()
         self.vocabulary = int(config.vocab_size)
         self.max_tokens = max(1, min(max_tokens, max_logits // self.vocabulary))
@@ -186,9 +194,9 @@ class TreeScorer:
                 input_ids=tokens[None],
                 position_ids=depths[None],
                 attention_mask=self._mask(pack.depth, depths, ends),
-                past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=self._places(nodes or [size - 1]),
+                **{self.takes_cache: cache},
             )
             self.computed += size
             logits = output.logits[0] if nodes else logits

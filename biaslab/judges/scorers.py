@@ -20,11 +20,11 @@ from biaslab.judges.batches import (
     pack_tokens,
     padded,
 )
-from biaslab.judges.prefix_tree import TreeScorer
+from biaslab.judges.prefix_tree import TreeScorer, cache_argument
 
 _LOG = logging.getLogger(__name__)
 _ATTENTION = frozenset({"full_attention", "sliding_attention"})
-_TREE_ARGUMENTS = ("position_ids", "attention_mask", "past_key_values", "logits_to_keep")
+_TREE_ARGUMENTS = ("position_ids", "attention_mask", "logits_to_keep")
 
 
 def choose_scorer(
@@ -75,8 +75,8 @@ def unfit(model: Any, needed: Sequence[str] = _TREE_ARGUMENTS) -> str:
     """Return why a model's configuration, or its forward pass, rules the tree out; empty if it does not."""
     config = model.config.get_text_config()
     missing = [name for name in needed if name not in inspect.signature(model.forward).parameters]
-    if missing:
-        return f"its forward pass takes no {missing[0]}"
+    if missing or not cache_argument(model):
+        return f"its forward pass takes no {[*missing, 'key-value cache'][0]}"
     if getattr(model, "_is_stateful", False):
         return "it keeps a recurrent state"
     other = sorted(set(getattr(config, "layer_types", None) or ()) - _ATTENTION)
@@ -96,7 +96,7 @@ def self_check(tree: TreeScorer, plain: BatchScorer, samples: Sequence[Scored]) 
     return "" if worst <= tolerance else f"its numbers differ by {worst:.2g}"
 
 
-_REWARD_ARGUMENTS = ("position_ids", "attention_mask", "past_key_values")
+_REWARD_ARGUMENTS = ("position_ids", "attention_mask")
 _END = TokenSet(())  # sentinel for the reward, which is read at the end of a text
 
 
@@ -187,7 +187,7 @@ class _OneLogit:
     """A reward model as a causal language model whose only logit is the reward."""
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        self._model, self.forward = model, model.base_model.forward
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)

@@ -1,6 +1,7 @@
 """The tree gives what one prompt at a time gives, for every family, and computes each distinct token once."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from biaslab.core import Choice, Likelihood
 from biaslab.core.errors import OutOfMemoryError
 from biaslab.judges.batches import BatchScorer, Scored, TokenSet, batch_tokens, most_logits, pack_tokens, window_tokens
-from biaslab.judges.prefix_tree import TreeScorer
+from biaslab.judges.prefix_tree import TreeScorer, cache_argument
 from biaslab.judges.scorers import choose_scorer
 
 HEAD = {"head_dim": 8}
@@ -324,3 +325,15 @@ def test_pack_size_follows_free_memory(make_model, monkeypatch):
     monkeypatch.setattr("biaslab.judges.batches.free_bytes", lambda _: 4 << 20)
     assert choose_scorer(model).max_tokens < 768
     assert choose_scorer(model, 7).max_tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("forward", "name"),
+    [
+        (lambda input_ids, past_key_values=None: None, "past_key_values"),
+        (lambda input_ids, cache=None: None, "cache"),  # transformers 5.24
+        (lambda input_ids: None, ""),
+    ],
+)
+def test_cache_is_passed_by_the_name_that_forward_takes(forward, name):
+    assert cache_argument(SimpleNamespace(forward=forward)) == name
