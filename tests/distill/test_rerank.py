@@ -160,7 +160,7 @@ def test_missing_scores_and_invalid_weights_are_refused(graded):
         tune_weights(graded, one, one)
     with pytest.raises(InputError, match="several scores"):
         tune_weights(graded, {"a": one, "b": one}, pd.concat([one, one.assign(attribute="y")]))
-    with pytest.raises(TrialsError, match="lacks the columns score"):
+    with pytest.raises(TrialsError, match="lacks the column score"):
         rerank(graded, one.drop(columns="score"))
     with pytest.raises(InputError, match="list"):
         Reward("coherence")

@@ -170,7 +170,7 @@ def test_bad_input_is_refused(two, options, said):
 def test_empty_frames_and_missing_columns_are_refused(two):
     with pytest.raises(TrialsError, match="at least one row"):
         report.to_latex(two.head(0))
-    with pytest.raises(TrialsError, match="lacks the columns ci_low"):
+    with pytest.raises(TrialsError, match="lacks the column ci_low"):
         report.to_html(two.drop(columns="ci_low"))
 
 

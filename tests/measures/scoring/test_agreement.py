@@ -273,7 +273,7 @@ def test_several_scorers_have_a_row_each(data):
 def test_missing_systems_and_columns_are_named(data):
     with pytest.raises(TrialsError, match="without a system"):
         system_accuracy(frame(data), replace(data, candidates=data.candidates.assign(system="")), QUICK)
-    with pytest.raises(TrialsError, match="lacks the columns scorer"):
+    with pytest.raises(TrialsError, match="lacks the column scorer"):
         system_accuracy(frame(data).drop(columns="scorer"), data, QUICK)
     single = replace(data, candidates=data.candidates.assign(system="S"))
     assert "fewer than two systems" in system_accuracy(frame(data), single, QUICK)["note"].item()
