@@ -196,8 +196,8 @@ def main() -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=600)
-    parser.add_argument("--limit", type=int, default=50, help="requests in each second where they are limited")
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--limit", type=int, default=40, help="requests in each second where they are limited")
     parser.add_argument("--scenarios", nargs="+", default=[*SCENARIOS, *ENDINGS])
     parser.add_argument("--out", type=Path, default=Path("api_client.csv"))
     for name in ("--client", "--url", "--path", "--serve"):

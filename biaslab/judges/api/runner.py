@@ -1,12 +1,10 @@
 """Send the requests of an API judge: each in its turn, again after a fault, to one of several servers.
 
 Connections, their pool and the time limits within an attempt are the SDK's and its HTTP package's. Retries are ours,
-because they share one pace. Measured beside ``AsyncOpenAI(max_retries=6)`` behind a semaphore, both with 64 in flight
-(`benchmarks/api_client.py`, 500 requests, one run): a server that allows 40 requests a second turned away .22 requests
-per reply of ours and 1.44 of the SDK's; one that takes 16 at a time .04 and .50, in .69 of the time; one with bursts of
-errors .26 and .42, in .76 of the time. After Ctrl-C 0 and 41 answers were paid for twice, after SIGKILL 33 and 44.
-Without faults, and with slow replies, ours took .87 of the time. Headers that tell how many requests are left are not
-read: doing so saved .02 requests per reply.
+because they share one pace: measured beside ``AsyncOpenAI(max_retries=6)`` behind a semaphore
+(`benchmarks/api_client.py`; 500 requests, 64 in flight, one run), a server that allows 40 requests a second turned away
+.26 requests per reply of ours and 1.44 of the SDK's, in 1.04 of the time; one that takes 16 at a time .04 and .37, in
+.62 of the time. After Ctrl-C 0 and 50 answers were paid for twice, after SIGKILL 33 and 48.
 """
 
 from __future__ import annotations
