@@ -20,7 +20,7 @@ from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
-from biaslab.logs.readers.refusals import map_line
+from biaslab.logs.readers.expressions import map_line
 from biaslab.logs.readers.summary import (
     HALF,
     describe_unread,

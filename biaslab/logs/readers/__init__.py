@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.core.errors import InputError
 from biaslab.logs.readers.detection import available, find_format
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, is_pattern, iter_documents, to_pandas
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
-from biaslab.logs.readers.reading import LogReading, UnclearError, explain, lines_of
+from biaslab.logs.readers.reading import LogReading, explain
 
 __all__ = ["available", "read_judgements"]
 
@@ -98,14 +97,7 @@ def read_judgements(
     chosen = log_mapping.format if format is None else format
     if not isinstance(chosen, str | None) or chosen not in (None, "inspect", "table"):
         find_format(chosen)
-    try:
-        return _read(path, chosen, log_mapping, strict)
-    except UnclearError as unclear:
-        allowed, remedy = (
-            "a mapping that leaves a single interpretation",
-            lines_of(unclear.refusal, unclear.sample, log_mapping),
-        )
-        raise InputError("mapping", dict(log_mapping.columns), allowed, remedy) from None
+    return _read(path, chosen, log_mapping, strict)
 
 
 def _read(

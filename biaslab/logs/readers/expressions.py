@@ -21,6 +21,7 @@ values, or both.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.checks import read
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.readings import compiled, first_group, human_ratings
+from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings
 from biaslab.logs.readers.rows import (
     NUMERAL,
     SCHEMA,
@@ -46,6 +47,9 @@ from biaslab.logs.readers.rows import (
     word_counts,
 )
 
+OPEN = "?"
+"""Marks, in a proposed mapping, what only the user knows."""
+
 LISTS = ("ratings", "preference")  # columns that are made of several fields, or of a list
 #: Columns whose values several fields can form together.
 TOGETHER = ("context_id", "candidate_id", "opponent_id", "judge", "dataset", "attribute", "template", "configuration")
@@ -53,7 +57,30 @@ _COMPARED = ("winner", "winner_swapped", "preference")
 _GREATER = re.compile(r"(?P<one>[^>|~]*[^>|~\s-])\s+>\s+(?P<two>[^>|~]*[^>|~\s])")
 _POINT = re.compile(r"([-+]?\d+)\.0+")
 _PARTS = {"field", "fields", "pattern", "values", "constant"}
+_SPECIAL = set(" |<>&;()$`\"'*?[]#~\\!")  # characters special to a shell
 _ALLOWED = "a field, '=constant', 'field~regular expression' or 'field | value -> meaning, …'"
+
+
+def map_line(entries: Mapping[str, Any]) -> str:
+    """Return a mapping as command-line options.
+
+    Examples
+    --------
+    >>> map_line({"context_id": "q", "winner": {"field": "w", "values": {"A": "first", "B": "second"}}})
+    '--map context_id=q --map "winner=w | A -> first, B -> second"'
+    """
+    return " ".join(f"--map {_quoted(name, expression)}" for name, expression in entries.items())
+
+
+def _quoted(name: str, expression: Any) -> str:
+    if isinstance(expression, Mapping):
+        field = ", ".join(expression["fields"]) if "fields" in expression else expression["field"]
+        meanings = ", ".join(f"{value} -> {meaning}" for value, meaning in expression.get("values", {}).items())
+        expression = f"{field} | {meanings}" if meanings else field
+    text = f"{name}={expression}"
+    if set(text) & set("$`\\!"):
+        return shlex.quote(text)
+    return text if not set(text) & _SPECIAL else '"' + text.replace('"', '\\"') + '"'
 
 
 @dataclass(frozen=True)
@@ -132,13 +159,24 @@ def parse_expression(name: str, entry: Any) -> Expression:
         return Expression(constant=entry[1:])
     field, tilde, pattern = entry.partition("~")
     if tilde:
-        return Expression((field.strip(),), pattern=compiled(pattern, where))
+        pattern, meanings = _pattern_and_meanings(pattern)
+        values = None if meanings is None else _meanings(where, meanings)
+        return Expression((field.strip(),), pattern=compiled(pattern, where), values=values)
     field, bar, meanings = entry.partition("|")
     if bar and "->" in meanings:
         return Expression(_fields(name, field.strip()), values=_meanings(where, meanings))
     if name in _COMPARED and (compared := _GREATER.fullmatch(entry.strip())) is not None:
         return Expression((compared["one"], compared["two"]), compared=True)
     return Expression(_fields(name, entry))
+
+
+def _pattern_and_meanings(text: str) -> tuple[str, str | None]:
+    """Split ``expression | value -> meaning``; a ``|`` of the expression itself has no arrow after it."""
+    for bar in (" | ", "|"):
+        pattern, found, meanings = text.rpartition(bar)
+        if found and "->" in meanings and pattern.strip():
+            return pattern.rstrip(), meanings
+    return text, None
 
 
 def _from_table(where: str, name: str, entry: Mapping[str, Any]) -> Expression:
@@ -151,8 +189,8 @@ def _from_table(where: str, name: str, entry: Mapping[str, Any]) -> Expression:
     source = entry[sources[0]]
     fields = tuple(source) if isinstance(source, list) else _fields(name, source) if isinstance(source, str) else ()
     named = all(isinstance(field, str) and field for field in fields)
-    if not fields or not named or (len(fields) > 1 and name not in (*LISTS, *TOGETHER)):
-        several = ", ".join((*LISTS, *TOGETHER))
+    if not fields or not named or (len(fields) > 1 and name not in (*LISTS, *TOGETHER, *OUTCOMES)):
+        several = ", ".join((*LISTS, *TOGETHER, *OUTCOMES))
         raise InputError(where, source, f"the name of a field, or names of several for {several}")
     pattern, values = entry.get("pattern"), entry.get("values")
     if values is not None and not isinstance(values, Mapping):
@@ -169,7 +207,7 @@ def _meanings(where: str, text: str) -> dict[str, str]:
     """Parse ``a -> b, c -> d``; a comma without a following arrow belongs to the text before it."""
     meanings: dict[str, str] = {}
     parts = re.split(r",\s+(?=(?:(?!->).)*->)", text)  # commas without a following space belong to values
-    if not all("->" in pair for pair in parts):
+    if not all(pair.count("->") == 1 for pair in parts):
         parts = re.split(r",(?=[^,]*->)", text)
     for pair in parts:
         value, arrow, meaning = pair.partition("->")
@@ -232,7 +270,7 @@ COUNTED = "#"
 TEXTS = {"text": "words", "opponent_text": "opponent_words"}
 KINDS: dict[str, FieldKind] = {name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()}
 KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
-KINDS |= {"opponent_text": "text", "swapped": "flag", "shown_first": "name"}
+KINDS |= {"person": "id", "opponent_text": "text", "swapped": "flag", "shown_first": "name"}
 _SCORES = ("score", "p_first")
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 

@@ -38,7 +38,7 @@ from biaslab.core.files import unguarded
 from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
 from biaslab.core.trials import AT_LIMIT, STATUSES, UNUSABLE, Status
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers import common_names as named
+from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
 from biaslab.logs.readers.readings import UNREAD, read_answer, scored
 from biaslab.logs.readers.rows import (
@@ -299,8 +299,8 @@ def read_rankings(rows: Rows, _source: LogSource) -> pd.DataFrame:
 def _rankings_context(rows: Rows) -> pd.Series:
     """Return the question, from the first field with a common name for it."""
     fields = list(dict.fromkeys(str(name) for record in rows.records for name in record))
-    usual = named.first_named(fields, named.CONTEXT)
-    return rows.take(usual[0] if usual else named.CONTEXT[0], "id")
+    usual = aliases()["role"]["question"]["first"]
+    return rows.take(next((name for name in usual if name in fields), usual[0]), "id")
 
 
 def _rankings_names(value: Any) -> tuple[str, ...] | None:

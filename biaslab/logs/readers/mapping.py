@@ -43,7 +43,7 @@ identifier then falls back to the whole field.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,8 +53,8 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
-from biaslab.logs.readers.common_names import side_of
-from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, TEXTS, columns_of, parse_expression
+from biaslab.logs.readers.columns import side_of
+from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, TEXTS, columns_of, map_line, parse_expression
 from biaslab.logs.readers.readings import (
     OF_PAIRS,
     OF_SCORES,
@@ -66,15 +66,15 @@ from biaslab.logs.readers.readings import (
     read_score,
     sides,
 )
-from biaslab.logs.readers.refusals import map_line
 from biaslab.logs.readers.rows import COLUMNS, SCHEMA, LogSource, Rows, field_names, read_value, trials_of
 
 _SHOWN = 6  # verdicts shown in a message
 
 #: Columns that must be mapped explicitly, because fields with these names rarely have this meaning.
 _EXPLICIT = (*TEXTS, "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
+_TOLD_APART = ("judge", "attribute", "replicate", "template", "configuration")  # what can distinguish columns
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
-NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
+NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT, "person")))
 
 
 def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:
@@ -123,9 +123,50 @@ def read_mapped(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd
     whole = {name: name for name in NAMES if name not in _EXPLICIT and _maps_itself(rows, name, mapping)} | dict(
         mapping
     )
+    if "person" in mapping:
+        whole = {name: entry for name, entry in whole.items() if name != "person"} | {"judge": mapping["person"]}
+        mapping = whole
+    parts = by_column(whole)
+    if len(parts) > 1:
+        return pd.concat([_read_once(rows, source, own, own) for own in parts])
     if "winner_swapped" in whole:
         return _in_both_orders(rows, source, whole)
     return _read_once(rows, source, mapping, whole)
+
+
+def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return one mapping for each column of verdicts or scores.
+
+    An entry that is a table with the names of these columns has a value for each. Unless one says otherwise, the name of
+    the column is the attribute.
+
+    Examples
+    --------
+    >>> both = {"score": {"fields": ["tone", "style"]}, "scale": {"tone": "=0-2", "style": "=1-5"}}
+    >>> by_column(both)[1]
+    {'score': {'fields': ['style']}, 'scale': '=1-5', 'attribute': '=style'}
+    """
+    outcome = next((name for name in OUTCOMES if name in mapping), None)
+    entry = mapping.get(outcome) if outcome is not None else None
+    fields = entry.get("fields") if isinstance(entry, Mapping) else None
+    if outcome is None or not isinstance(fields, list) or len(fields) < 2:
+        return [dict(mapping)]
+    parts = []
+    for field in fields:
+        own = {name: _of_column(each, field, fields) for name, each in mapping.items()}
+        own = {name: each for name, each in own.items() if each is not None} | {outcome: {**entry, "fields": [field]}}
+        if not any(_is_by_column(mapping.get(name), fields) for name in _TOLD_APART) and "attribute" not in own:
+            own["attribute"] = f"={field}"
+        parts.append(own)
+    return parts
+
+
+def _is_by_column(entry: Any, fields: Sequence[str]) -> bool:
+    return isinstance(entry, Mapping) and bool(entry) and set(entry) <= set(fields)
+
+
+def _of_column(entry: Any, field: str, fields: Sequence[str]) -> Any:
+    return entry.get(field) if _is_by_column(entry, fields) else entry
 
 
 def _maps_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:

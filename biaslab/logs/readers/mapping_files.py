@@ -30,13 +30,13 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers.documents import iter_documents, read_frame, read_rows
-from biaslab.logs.readers.expressions import LISTS, parse_expression
-from biaslab.logs.readers.layouts import by_item, is_nested
-from biaslab.logs.readers.mapping import NAMES
-from biaslab.logs.readers.readings import compiled
+from biaslab.logs.readers.expressions import LISTS, OPEN, parse_expression
+from biaslab.logs.readers.flatten import are_annotations, by_item
+from biaslab.logs.readers.mapping import NAMES, by_column
+from biaslab.logs.readers.readings import OUTCOMES, compiled
 from biaslab.logs.readers.rows import Log, Rows, items_in
 
-OPTIONS = ("format", "score_pattern", "explode", "join")
+OPTIONS = ("format", "score_pattern", "explode", "join", "ignore")
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,15 @@ class LogMapping:
         A regular expression that extracts scores from texts.
     shape : Shape or callable, optional
         Reshaping of records before they are read; a function takes their table and returns a new one.
+    ignored : tuple of str
+        Columns that have no role.
     """
 
     columns: Mapping[str, Any] = field(default_factory=dict)
     format: str | None = None
     score_pattern: str | None = None
     shape: Shape | TableFunction | None = None
+    ignored: tuple[str, ...] = ()
 
 
 def make_mapping(mapping: Mapping[str, Any] | str | Path | TableFunction | None) -> LogMapping:
@@ -107,15 +110,19 @@ def read_mapping_file(path: str | Path) -> dict[str, Any]:
 
 
 def _made(entries: dict[str, Any], name: str) -> LogMapping:
+    if is_open := [key for key, value in entries.items() if _is_open(value)]:
+        allowed = "a column, a constant such as '=gpt-4', or the meaning of a value"
+        raise InputError(f"{name}: {is_open[0]}", entries[is_open[0]], allowed, f"still open: {', '.join(is_open)}")
     columns = {
-        key: {"fields": value} if key in LISTS and isinstance(value, list) else value
+        key: {"fields": value} if isinstance(value, list) and key in (*LISTS, *OUTCOMES) else value
         for key, value in entries.items()
         if key not in OPTIONS
     }
     if unknown := [key for key in columns if key not in NAMES]:
         raise InputError(name, unknown, f"some of {', '.join((*OPTIONS, *NAMES))}")
-    for key, value in columns.items():
-        parse_expression(key, value)
+    for own in by_column(columns):
+        for key, value in own.items():
+            parse_expression(key, value)
     for option in ("format", "score_pattern"):
         if not isinstance(entries.get(option), str | None):
             raise InputError(f"{name}: {option}", entries[option], "a text")
@@ -123,7 +130,21 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
     if pattern is not None:
         compiled(pattern, "score_pattern")
     shape = make_shape(entries.get("explode"), entries.get("join"))
-    return LogMapping(columns, entries.get("format"), pattern, shape)
+    return LogMapping(columns, entries.get("format"), pattern, shape, _ignored(entries.get("ignore"), name))
+
+
+def _is_open(value: Any) -> bool:
+    """Return whether a value of a mapping holds a `?` in place of what the user has to say."""
+    if isinstance(value, Mapping):
+        return any(map(_is_open, value.values()))
+    return value == OPEN or (isinstance(value, list) and OPEN in value)
+
+
+def _ignored(names: Any, name: str) -> tuple[str, ...]:
+    listed = names.split(",") if isinstance(names, str) else names or []
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise InputError(f"{name}: ignore", names, "names of columns")
+    return tuple(each.strip() for each in listed if each.strip())
 
 
 TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
@@ -223,7 +244,9 @@ def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
     records: dict[str, dict[str, Any]] = {}
     for document in iter_documents(path):
         for rows in read_rows(document, Log(document.name)):
-            rows = by_item(rows) if is_nested(rows.records) else rows
+            if are_annotations(rows.records):
+                items = by_item(rows.records[0])
+                rows = Rows(items, range(1, len(items) + 1), rows.log, textual=False)
             for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
                 if isinstance(value, str) and records.setdefault(value, record) is not record:
                     where, remedy = f"{field} = {value}", "join on a field that identifies the records"

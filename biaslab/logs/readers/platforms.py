@@ -55,8 +55,7 @@ from typing import Any
 
 import pandas as pd
 
-from biaslab.logs.readers import common_names as named
-from biaslab.logs.readers.common_names import tokens
+from biaslab.logs.readers.columns import alias_words, tokens
 from biaslab.logs.readers.readings import (
     BY_CODE,
     JudgedScore,
@@ -67,7 +66,6 @@ from biaslab.logs.readers.readings import (
     text_of,
 )
 from biaslab.logs.readers.rows import LogSource, Rows, at
-from biaslab.logs.readers.table_columns import COUNTS
 
 LANGFUSE_FIELDS = frozenset({"name", "value", "source"})
 _CATEGORY = "a category, not a score"
@@ -298,7 +296,7 @@ def _galileo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
     system = record.get("model") or (record.get("user_metadata") or {}).get("model") or record.get("type") or "trace"
     explained = record["metric_info"] or {}
     for name, value in (record.get("metrics") or {}).items():
-        if name not in explained and isinstance(value, int | float) and not set(tokens(name)) & COUNTS:
+        if name not in explained and isinstance(value, int | float) and not set(tokens(name)) & (alias_words("covariate") | alias_words("ignore")):
             yield _UNEXPLAINED
     for name, metric in explained.items():
         if metric.get("status_type", "success") != "success":
@@ -352,8 +350,8 @@ def _trulens_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
 
 MLFLOW_FIELDS: frozenset[str] = frozenset()
 _MLFLOW_SCORE = re.compile(r"(?P<metric>(?P<name>[^/]+)/v\d+)/score")
-_INPUTS = ("inputs", "input", *named.ASKED)
-_MLFLOW_OUTPUTS = ("outputs", "prediction", *named.ANSWER)
+_INPUTS = ("inputs", "input", "question", "query", "prompt", "instruction")
+_MLFLOW_OUTPUTS = ("outputs", "prediction", "answer", "response", "output")
 _MLFLOW_SCALE = "1-5"
 
 

@@ -1,0 +1,383 @@
+"""Describe the columns of a table: the kind of their values, and the roles that their names suggest (``aliases.toml``)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+from biaslab.logs.readers.expressions import OPEN, whole, written
+from biaslab.logs.readers.rows import NUMERAL, Rows, is_no_value
+
+ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "object"]
+
+_NEARLY = 0.9  # share of values that decides the kind of a column; the others count as unreadable
+_FLAGS = ({"true", "false"}, {"yes", "no"}, {"true", "false", "none"})
+_LONG, _WORDY = 60, 5  # mean characters or words of a text
+_FEW = 12  # most values of a column of words
+_REPEATED = 2  # mean number of rows with each name
+
+
+@cache
+def aliases() -> dict[str, Any]:
+    """Return the table of usual names."""
+    return tomllib.loads(files("biaslab.logs.readers").joinpath("aliases.toml").read_text(encoding="utf-8"))
+
+
+def alias_words(role: str) -> frozenset[str]:
+    """Return the words that suggest a role."""
+    return frozenset(aliases()["role"][role]["words"])
+
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def tokens(name: str) -> tuple[str, ...]:
+    """Return the words of a column name, in lower case.
+
+    Examples
+    --------
+    >>> tokens("answerA"), tokens("model_1.response"), tokens("humanWinner")
+    (('answer', 'a'), ('model', '1', 'response'), ('human', 'winner'))
+    """
+    return tuple(word.lower() for word in _WORD.findall(name))
+
+
+def is_model(name: str) -> bool:
+    """Return whether a name contains that of a language model."""
+    return re.search(aliases()["models"]["pattern"], name, re.IGNORECASE) is not None
+
+
+def sides() -> list[tuple[str, str]]:
+    """Return the pairs of words for the first and the second of two candidates."""
+    return [(one, two) for one, two in aliases()["sides"]["pairs"]]
+
+
+@dataclass(frozen=True)
+class LogColumn:
+    """A column of a flat table, with its first values.
+
+    Parameters
+    ----------
+    name : str
+        Its name, a dotted path for nested objects.
+    values : tuple of str or None
+        The values as text; None where one is missing.
+    nested : bool
+        Whether a value is a list or an object.
+    """
+
+    name: str
+    values: tuple[str | None, ...]
+    nested: bool = False
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words of its name."""
+        return tokens(self.name)
+
+    @cached_property
+    def known(self) -> list[str]:
+        """The values that are present and are no mark of a missing one."""
+        return [value for value in self.values if value is not None and value.strip() and not is_no_value(value)]
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """The number of rows with each value."""
+        return Counter(whole(value) for value in self.known)
+
+    @cached_property
+    def kind(self) -> ColumnType:
+        """The kind of the values."""
+        if self.nested:
+            return "object"
+        if not self.known:
+            return "empty"
+        lower = {value.strip().lower() for value in self.counts}
+        if any(lower <= flags for flags in _FLAGS) and len(lower) > 1:
+            return "flag"
+        if sum(n for value, n in self.counts.items() if NUMERAL.fullmatch(value)) >= _NEARLY * len(self.known):
+            return "number"
+        size = sum(map(len, self.known)) / len(self.known)
+        spaces = sum(value.count(" ") for value in self.known) / len(self.known)
+        if size > _LONG or spaces >= _WORDY:
+            return "text"
+        if len(self.counts) <= _FEW and (len(self.known) >= _REPEATED * len(self.counts) or len(self.counts) == 1):
+            return "word"
+        return "name" if len(self.known) >= _REPEATED * len(self.counts) else "id"
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        """The values that are numbers."""
+        return [float(value) for value in self.known if NUMERAL.fullmatch(value)]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no value is present."""
+        return self.kind == "empty"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all present values are the same."""
+        return len(self.counts) <= 1
+
+    @property
+    def examples(self) -> list[str]:
+        """Up to three different values."""
+        return list(dict.fromkeys(self.known))[:3]
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that the name suggests, best first: that of its last word, then those of the words before."""
+        return roles_of(self.words)
+
+    def has(self, role: str) -> bool:
+        """Return whether the name has a word of a role."""
+        return bool(set(self.words) & alias_words(role))
+
+
+def roles_of(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the roles that the words of a name suggest, best first.
+
+    Words for people and for derived values decide wherever they stand: ``human_score`` is never the judge's.
+
+    Examples
+    --------
+    >>> roles_of(("model", "output")), roles_of(("judge", "score")), roles_of(("manual", "label"))
+    (('text', 'system'), ('score', 'judge'), ('people', 'verdict'))
+    """
+    plain = set(aliases()["plain"]["words"])
+    role_words = {role: alias_words(role) for role in aliases()["role"]}
+    role_words["score"] |= frozenset(aliases()["criteria"]["words"])
+    found: dict[str, None] = {}
+    for role in ("derived", "people"):
+        if any(_among(word, role_words[role]) for word in words):
+            found.setdefault(role)
+    for word in reversed(words):
+        for role, known in role_words.items():
+            if word not in plain - known and _among(word, known):
+                found.setdefault(role)
+    return tuple(found)
+
+
+def _among(word: str, known: frozenset[str]) -> bool:
+    return word in known or (len(word) > 3 and word.removesuffix("s") in known)
+
+
+def columns_of_rows(rows: Rows, most: int) -> dict[str, LogColumn]:
+    """Return the columns of flat rows, with at most so many values each."""
+    records = rows.records[:most]
+    names = dict.fromkeys(str(name) for record in records for name in record)
+    columns = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        nested = any(isinstance(value, list | dict) and value for value in values)
+        columns[name] = LogColumn(name, tuple(None if nested else written(value) for value in values), nested)
+    return columns
+
+
+class SidePair(NamedTuple):
+    """The columns of two candidates, with the words that their names share and those that differ."""
+
+    first: str
+    second: str
+    stem: tuple[str, ...]
+    side_words: tuple[str, str]
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that the shared words suggest."""
+        return roles_of(self.stem)
+
+
+def side_pairs(names: Iterable[str]) -> list[SidePair]:
+    """Return pairs of columns whose names differ in a word for the first and for the second of two candidates.
+
+    Examples
+    --------
+    >>> side_pairs(["question", "answer_a", "answer_b", "winner"])
+    [SidePair(first='answer_a', second='answer_b', stem=('answer',), side_words=('a', 'b'))]
+    """
+    by_words = {tokens(name): name for name in names}
+    found: dict[tuple[str, str], SidePair] = {}
+    for one, two in sides():
+        for words, name in by_words.items():
+            for place, word in enumerate(words):
+                other = (*words[:place], two, *words[place + 1 :])
+                if word == one and other in by_words:
+                    stem = (*words[:place], *words[place + 1 :])
+                    found.setdefault((name, by_words[other]), SidePair(name, by_words[other], stem, (one, two)))
+    return list(found.values())
+
+
+_NOUN = (
+    r"(?:model|answer|response|assistant|output|option|summary|system|candidate|text|completion|choice|reply|story"
+    r"|translation)"
+)
+_DEGREE = (
+    r"(?:much|far|slightly|significantly|somewhat|clearly|strongly|weakly|marginally|moderately|considerably|definitely"
+    r"|a bit|a little)"
+)
+_PLACE = r"(?:a|b|x|y|0|1|2|first|second|left|right|one|two)"
+_SIDE = re.compile(
+    rf"(?:i )?(?:{_DEGREE} )?(?:(?:prefers?|preferred|favou?rs?) )?(?:the |chatbot )?(?:assistant )?(?:{_NOUN} ?)?"
+    rf"({_PLACE})(?:\+{{1,2}})?(?: (?:one|{_NOUN}))?"
+    rf"(?: wins| won| {_DEGREE}| (?:is |was )?(?:{_DEGREE} )?(?:better|preferred|best|superior)"
+    rf"(?: than (?:the )?(?:{_NOUN} ?)?{_PLACE}(?: {_NOUN})?)?)?"
+)
+_ALIKE = r"(?:the same|same|equal|equally|similar|comparable|equivalent|tied)"
+_TIE = re.compile(
+    rf"(?:it s |it is )?(?:a )?(?:tie|ties|tied|draw)(?: (?!.*\b{_PLACE}\b).*)?"
+    rf"|(?:(?:both|the two|they) )?(?:{_NOUN}s? )?(?:are )?(?:(?:about|roughly|nearly|almost|of) )*{_ALIKE}"
+    rf"(?: (?:quality|good|bad|well|poor))?"
+    rf"|(?:both|neither)(?: of them)?(?: {_NOUN}s?)?(?: (?:are |is )?(?:equally )?(?:good|bad|better|poor|fine|wrong))?"
+    r"|no (?:clear |strong )?(?:preference|difference)|a ?[=~≈] ?b|b ?[=~≈] ?a|a==b|1 ?= ?2|=|all bad|all good|bothbad"
+)
+_DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
+_DEGREES |= {"1>2": "first", "2>1": "second", ">": "first", "<": "second"}
+_MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
+
+
+def side_of(value: str) -> str | None:
+    """Return "first", "second" or "tie" for a verdict that names a position; None otherwise.
+
+    ``0`` gives None because it is ambiguous: the first, counted from 0, or a tie.
+
+    Examples
+    --------
+    >>> side_of("A"), side_of("[[B]]"), side_of("model_b"), side_of("Response 1"), side_of("tie (bothbad)")
+    ('first', 'second', 'second', 'first', 'tie')
+    >>> side_of("A is slightly better"), side_of("Strongly prefer B"), side_of("B++"), side_of("about the same")
+    ('first', 'second', 'second', 'tie')
+    >>> side_of("gpt-4") is None, side_of("0") is None, side_of("-2") is None
+    (True, True, True)
+    """
+    if NUMERAL.fullmatch(value):
+        return {"1": "first", "2": "second"}.get(whole(value))
+    plain = " ".join(_MARKS.sub(" ", value.lower()).split())
+    if _TIE.fullmatch(plain):
+        return "tie"
+    if plain.replace(" ", "") in _DEGREES:
+        return _DEGREES[plain.replace(" ", "")]
+    match = _SIDE.fullmatch(plain)
+    if match is None or match[1] == "0":
+        return None
+    return "first" if match[1] in {one for one, _ in sides() if one != "0"} else "second"
+
+
+def verdict_meanings(column: LogColumn, pair: SidePair | None) -> dict[str, str] | None:
+    """Return the meaning of each value of a column as a verdict on two candidates; None if it is no such column.
+
+    Values whose meaning is open have `OPEN`. An empty mapping means that the values are names of the candidates.
+
+    Examples
+    --------
+    >>> verdict_meanings(LogColumn("winner", ("A", "B", "tie", "B")), None)
+    {'A': 'first', 'B': 'second', 'tie': 'tie'}
+    >>> verdict_meanings(LogColumn("winner", ("0", "1", "2", "1")), None)
+    {'0': '?', '1': 'first', '2': 'second'}
+    >>> verdict_meanings(LogColumn("grade", ("pass", "fail")), None) is None
+    True
+    """
+    counts = column.counts
+    if not counts or len(counts) > _FEW:
+        return None
+    if pair is not None and pair.side_words == ("0", "1") and set(counts) <= {"0", "1", "2"}:
+        return {value: {"0": "first", "1": "second", "2": "tie"}[value] for value in sorted(counts)}
+    if set(counts) <= {"-1", "0", "1"} and "-1" in counts and column.has("verdict"):
+        return dict.fromkeys(sorted(counts, key=float), OPEN)
+    meanings = {value: side for value in sorted(counts) if (side := side_of(value)) is not None}
+    if not {"first", "second"} & set(meanings.values()):
+        return None
+    third = next((v for v in ("C", "c", "[[C]]", "3") if v in counts and v not in meanings), None)
+    if third is not None and {"first", "second"} <= set(meanings.values()) and "tie" not in meanings.values():
+        meanings[third] = "tie"
+    others = [value for value in counts if value not in meanings]
+    numeric = all(NUMERAL.fullmatch(value) for value in counts)
+    if sum(counts[value] for value in others) > (1 - _NEARLY) * counts.total():
+        if (
+            not numeric
+            or not set(counts) <= {"0", "1", "2"}
+            or not column.has("verdict")
+            or pair is None
+            and set(counts) == {"0", "1"}
+        ):
+            return None
+    return {value: meanings.get(value, OPEN) for value in sorted(counts) if value in meanings or numeric}
+
+
+def grade_values(column: LogColumn) -> dict[str, str] | None:
+    """Return the number that each grade of a column of flags or words stands for, worst first; None if they are none.
+
+    Examples
+    --------
+    >>> grade_values(LogColumn("label", ("Pass", "Fail"))), grade_values(LogColumn("x", ("red", "blue")))
+    ({'Fail': '0', 'Pass': '1'}, None)
+    >>> grade_values(LogColumn("grade", ("Good", "Poor", "Excellent")))
+    {'Poor': '1', 'Good': '2', 'Excellent': '3'}
+    """
+    values = list(column.counts)
+    if len(values) < 2 or len(values) > _FEW:
+        return None
+    ladders = [
+        [set(step) for step in ladder] for ladder in (aliases()["grades"]["opposite"], *aliases()["grades"]["ladders"])
+    ]
+    for number, ladder in enumerate(ladders):
+        steps = {value: next((at for at, step in enumerate(ladder) if _plain(value) in step), -1) for value in values}
+        if min(steps.values()) >= 0 and len(set(steps.values())) == len(values):
+            ordered = sorted(values, key=lambda value: steps[value])
+            return {value: str(at + (number > 0)) for at, value in enumerate(ordered)}
+    return None
+
+
+def _plain(value: str) -> str:
+    return " ".join(value.lower().replace("_", " ").replace("\ufe0f", "").split()).strip(" .!")
+
+
+def both_orders(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the columns with the verdicts in one order and in the other, or None.
+
+    Examples
+    --------
+    >>> both_orders(["question", "winner", "winner_swapped"]), both_orders(["verdict_ab", "verdict_ba"])
+    (('winner', 'winner_swapped'), ('verdict_ab', 'verdict_ba'))
+    """
+    own, other_order = (set(aliases()["sides"][name]) for name in ("same_order", "other_order"))
+    known = {name: set(tokens(name)) for name in names}
+    for other, words in known.items():
+        noun = words - other_order - {"order"}
+        if words & other_order and noun & alias_words("verdict"):
+            same = [name for name, has in known.items() if name != other and not has & other_order
+                    and has - own - {"order"} == noun]  # fmt: skip
+            same.sort(key=lambda name: not known[name] & own)
+            if same:
+                return same[0], other
+    return None
+
+
+def functional(one: LogColumn, two: LogColumn) -> bool:
+    """Return whether each value of one column goes with a single value of another."""
+    seen: dict[str | None, str | None] = {}
+    return all(seen.setdefault(a, b) == b for a, b in zip(one.values, two.values, strict=True))
+
+
+def is_mean(column: LogColumn, others: Sequence[LogColumn]) -> bool:
+    """Return whether a column is the mean of others in all rows that have all of them."""
+    if len(others) < 2:
+        return False
+    rows = [values for values in zip(column.values, *(each.values for each in others), strict=True)
+            if all(value is not None and NUMERAL.fullmatch(value) for value in values)]  # fmt: skip
+    if len(rows) < 2:
+        return False
+    gaps = (abs(float(own) - sum(map(float, rest)) / len(rest)) for own, *rest in rows)  # type: ignore[arg-type]
+    return all(gap < 0.006 for gap in gaps)
+
+
+def shared_values(table: Mapping[str, LogColumn], one: str, two: str) -> bool:
+    """Return whether two columns name some of the same things, as columns of two systems do."""
+    return bool(set(table[one].counts) & set(table[two].counts))

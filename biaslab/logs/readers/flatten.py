@@ -1,0 +1,322 @@
+"""Flatten records of any shape by one rule: objects become dotted columns, lists that hold verdicts become rows.
+
+``queries[].retrieved[].judge_score`` names a value in a list within a list: each item is a row, with everything above it
+repeated. ``*`` is the key of an object whose values are lists of objects of one shape, and ``*[].grade`` a value in
+them. Lists of single values become ``name[0]``, ``name[1]``; lists of equal length next to each other become rows, as in
+``answers[]`` and ``ratings[]``, if one of them holds verdicts or scores. Other lists of objects stay in one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from biaslab.logs.readers.rows import Rows, at
+
+KEY, ITEM = "*", "[]"
+_SEEN = 200  # records whose shape is examined
+_MOST_ITEMS = 12  # longest list of single values that becomes columns
+_FEWEST = 2  # smallest number of lists next to each other, and of keys of an object of lists
+_LEAST = 10  # smallest number of items of annotations by item
+_NO_ITEM = "no item in its list"
+
+
+IsOutcome = Callable[[str, Any], bool]
+
+
+class Unnesting(NamedTuple):
+    """How the records of a file become rows.
+
+    Parameters
+    ----------
+    steps : tuple of str
+        Paths of the lists and keyed objects that become rows, outermost first: ``("queries[]",
+        "queries[].retrieved[]")``. Lists next to each other are one step, with their names joined by ``+``.
+    others : tuple of tuple of str
+        The same for other lists that hold verdicts or scores as deep.
+    """
+
+    steps: tuple[str, ...] = ()
+    others: tuple[tuple[str, ...], ...] = ()
+
+
+def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Unnesting:
+    """Return which lists become rows: the innermost whose items hold a verdict or a score.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        Records of a file.
+    is_outcome : callable
+        Whether a column's name, and one of its values, are those of a verdict or a score.
+
+    Examples
+    --------
+    >>> record = {"id": 1, "runs": [{"winner": "A"}, {"winner": "B"}], "tags": ["x"]}
+    >>> unnesting([record], lambda name, value: name.endswith("winner"))
+    Unnesting(steps=('runs[]',), others=())
+    """
+    found: dict[tuple[str, ...], None] = {}
+    for record in records[:_SEEN]:
+        for steps in _steps_to_outcomes(record, "", (), is_outcome):
+            found.setdefault(steps)
+    deepest = max((len(steps) for steps in found), default=0)
+    first, *others = [steps for steps in found if len(steps) == deepest] or [()]
+    return Unnesting(first, tuple(others) if deepest else ())
+
+
+def _steps_to_outcomes(
+    value: Mapping[str, Any], prefix: str, steps: tuple[str, ...], is_outcome: IsOutcome
+) -> Iterator[tuple[str, ...]]:
+    """Yield, for each verdict or score in an object, the lists that lead to it."""
+    if _is_keyed(value):
+        path = f"{prefix}{KEY}{ITEM}"
+        for items in value.values():
+            yield from _steps_of_items(items, path, (*steps, path), is_outcome)
+        return
+    for name in _side_by_side(value, is_outcome):
+        yield (*steps, name if not prefix else "+".join(f"{prefix}{part}" for part in name.split("+")))
+    for name, inner in value.items():
+        path = f"{prefix}{name}"
+        if isinstance(inner, dict):
+            yield from _steps_to_outcomes(inner, f"{path}.", steps, is_outcome)
+        elif isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
+            yield from _steps_of_items(inner, f"{path}{ITEM}", (*steps, f"{path}{ITEM}"), is_outcome)
+        elif steps and not isinstance(inner, list) and is_outcome(path, inner):
+            yield steps
+
+
+def _steps_of_items(
+    items: Iterable[Any], path: str, steps: tuple[str, ...], is_outcome: IsOutcome
+) -> Iterator[tuple[str, ...]]:
+    for item in islice(items, _SEEN):
+        yield from _steps_to_outcomes(item, f"{path}.", steps, is_outcome)
+
+
+def _is_keyed(value: Mapping[str, Any]) -> bool:
+    """Return whether an object has lists of objects of one shape as values, so that its keys are data."""
+    lists = list(value.values())
+    if len(lists) < _FEWEST or not all(isinstance(each, list) and each for each in lists):
+        return False
+    if not all(isinstance(item, dict) for each in lists for item in islice(each, _SEEN)):
+        return False
+    return all(set(each[0]) == set(lists[0][0]) for each in lists)
+
+
+def _side_by_side(value: Mapping[str, Any], is_outcome: IsOutcome) -> list[str]:
+    """Return the names of lists of single values of one length, more than one, of which one is an outcome."""
+    lists = {name: each for name, each in value.items() if isinstance(each, list) and len(each) >= _FEWEST}
+    lists = {name: each for name, each in lists.items() if not any(isinstance(item, dict | list) for item in each)}
+    by_length: dict[int, list[str]] = {}
+    for name, each in lists.items():
+        by_length.setdefault(len(each), []).append(name)
+    alike = (sorted(names) for names in by_length.values() if len(names) >= _FEWEST)
+    return [
+        "+".join(f"{name}{ITEM}" for name in names)
+        for names in alike
+        if any(is_outcome(name, value[name][0]) for name in names)
+    ]
+
+
+def steps_of_paths(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the lists that become rows because a mapping names values in them.
+
+    Examples
+    --------
+    >>> steps_of_paths(["queries[].retrieved[].score", "queries[].query_id", "config.judge"])
+    ('queries[]', 'queries[].retrieved[]')
+    """
+    deepest = max((path for path in paths if ITEM in path), key=lambda path: path.count(ITEM), default="")
+    ends = [end + len(ITEM) for end in range(len(deepest)) if deepest.startswith(ITEM, end)]
+    steps = [deepest[:end] for end in ends]
+    if not steps:
+        return ()
+    beside = sorted({path for path in paths if path.endswith(ITEM) and path.count(ITEM) == len(steps)})
+    return (*steps[:-1], "+".join(beside)) if len(beside) >= _FEWEST else tuple(steps)
+
+
+def flattened(rows: Rows, steps: Sequence[str]) -> Rows:
+    """Return rows of flat records, one per item of the innermost list.
+
+    Records without such an item are left out and counted.
+
+    Examples
+    --------
+    >>> from biaslab.logs.readers.rows import Log
+    >>> record = {"q": "Why?", "runs": [{"winner": "A"}, {"winner": "B"}], "meta": {"judge": "j"}}
+    >>> flattened(Rows([record], [1], Log("x"), False), ["runs[]"]).records[1]
+    {'q': 'Why?', 'meta.judge': 'j', 'runs[]#': 1, 'runs[].winner': 'B'}
+    """
+    if not steps and not any(isinstance(v, dict | list) for record in rows.records[:_SEEN] for v in record.values()):
+        return rows
+    records: list[dict[str, Any]] = []
+    lines: list[int] = []
+    lost = 0
+    for record, line in zip(rows.records, rows.lines, strict=True):
+        made = list(_rows_of(record, "", tuple(steps)))
+        records += made
+        lines += [line] * len(made)
+        lost += not made
+    if lost:
+        rows.log.left_out[_NO_ITEM] += lost
+    if steps and len(rows.records) == 1:
+        rows.log.unit, lines = "row", list(range(1, len(records) + 1))
+    return Rows(records, lines, rows.log, rows.textual)
+
+
+def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Yield the flat records of an object."""
+    if not steps:
+        yield _flat(value, prefix)
+        return
+    step, rest = steps[0], steps[1:]
+    if step == f"{prefix}{KEY}{ITEM}":
+        for key, items in value.items():
+            for inner in _items_as_rows(items, step, rest):
+                yield {f"{prefix}{KEY}": key, **inner}
+        return
+    names = [name.removesuffix(ITEM).removeprefix(prefix) for name in step.split("+")]
+    if len(names) > 1:
+        yield from _rows_side_by_side(value, prefix, names)
+        return
+    inside = value
+    *parents, name = names[0].split(".") if names[0] not in value else [names[0]]
+    for parent in parents:
+        inside = inside.get(parent) or {} if isinstance(inside, dict) else {}
+    items = inside.get(name) if isinstance(inside, dict) else None
+    own = _flat(value, prefix, without=step.removesuffix(ITEM))
+    for inner in _items_as_rows(items, step, rest):
+        yield own | inner
+
+
+def _items_as_rows(items: Any, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for place, item in enumerate(items if isinstance(items, list) else ()):
+        if not isinstance(item, dict):
+            yield {f"{step}#": place, step: item}
+            continue
+        for inner in _rows_of(item, f"{step}.", rest):
+            yield {f"{step}#": place, **inner}
+
+
+def _rows_side_by_side(value: Mapping[str, Any], prefix: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    lists = [value.get(name) for name in names]
+    if not all(isinstance(each, list) for each in lists) or len({len(each or ()) for each in lists}) > 1:
+        return
+    own = _flat({name: each for name, each in value.items() if name not in names}, prefix)
+    for place, items in enumerate(zip(*(each or () for each in lists), strict=True)):
+        yield (
+            own
+            | {f"{prefix}{name}{ITEM}": item for name, item in zip(names, items, strict=True)}
+            | {f"{prefix}{ITEM}#": place}
+        )
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "", without: str = "") -> dict[str, Any]:
+    """Return an object with dotted names, and short lists of single values as numbered columns."""
+    flat: dict[str, Any] = {}
+    for name, inner in value.items():
+        path = f"{prefix}{name}"
+        if path == without:
+            continue
+        if isinstance(inner, dict) and inner:
+            flat |= _flat(inner, f"{path}.", without)
+        elif isinstance(inner, list) and 0 < len(inner) <= _MOST_ITEMS and not _has_objects(inner):
+            flat |= {f"{path}[{place}]": item for place, item in enumerate(inner)}
+        else:
+            flat[path] = inner
+    return flat
+
+
+def _has_objects(items: Sequence[Any]) -> bool:
+    return any(isinstance(item, dict | list) for item in items)
+
+
+def table_within(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the rows of a table that is written as one object; None for other objects.
+
+    ``DataFrame.to_json`` writes a table by column, or as names and rows; ``Dataset.to_dict`` as lists.
+
+    Examples
+    --------
+    >>> table_within({"question": {"0": "Why?", "1": "Who?"}, "score": {"0": 4, "1": 5}})
+    [{'question': 'Why?', 'score': 4}, {'question': 'Who?', 'score': 5}]
+    >>> table_within({"columns": ["q", "score"], "data": [["Why?", 4]]})
+    [{'q': 'Why?', 'score': 4}]
+    >>> table_within({"question": ["Why?", "Who?"], "score": [4, 5]})
+    [{'question': 'Why?', 'score': 4}, {'question': 'Who?', 'score': 5}]
+    """
+    columns = list(record.values())
+    names, rows = record.get("columns"), record.get("data", record.get("rows"))
+    if isinstance(names, list) and isinstance(rows, list) and rows:
+        labels = [str(name.get("name")) if isinstance(name, dict) else str(name) for name in names]
+        fitting = len(set(labels)) == len(labels) and all(isinstance(r, list) and len(r) == len(labels) for r in rows)
+        return [dict(zip(labels, row, strict=True)) for row in rows] if fitting else None
+    if len(columns) < _FEWEST:
+        return None
+    if all(isinstance(column, dict) and column and set(column) == set(columns[0]) for column in columns):
+        keys = list(columns[0])
+        numbered = all(str(key).isdigit() for key in keys)
+        return [{str(name): column[key] for name, column in record.items()} for key in keys] if numbered else None
+    if all(isinstance(column, list) and len(column) == len(columns[0]) > 1 for column in columns):
+        if any(isinstance(item, dict) for column in columns for item in column):
+            return None
+        return [dict(zip(map(str, record), row, strict=True)) for row in zip(*columns, strict=True)]
+    return None
+
+
+def keyed_records(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the records of an object that is keyed by their identifiers, with the key as ``*``; None for others.
+
+    Examples
+    --------
+    >>> keyed_records({"q1": {"score": 4}, "q2": {"score": 5}, "q3": {"score": 3}})[0]
+    {'*': 'q1', 'score': 4}
+    """
+    rows = list(record.values())
+    if len(rows) <= _FEWEST or not all(isinstance(row, dict) and row for row in rows):
+        return None
+    shared = set(rows[0]).intersection(*rows[1:])
+    return [{KEY: str(key), **row} for key, row in record.items()] if shared else None
+
+
+ANNOTATOR, ANNOTATED, LABEL = "annotator", "item", "label"
+
+
+def are_annotations(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a file is one object, annotator → item → label, with items that several annotators share.
+
+    Examples
+    --------
+    >>> items = {f"item {n}": 1 + n % 5 for n in range(12)}
+    >>> are_annotations([{"ann": items, "bob": items}]), are_annotations([items]), are_annotations([{"ann": items}])
+    (True, False, True)
+    """
+    if len(records) != 1 or not records[0]:
+        return False
+    values = list(records[0].values())
+    if not all(isinstance(labels, dict) and not any(_has_objects([v]) for v in labels.values()) for labels in values):
+        return False
+    items = {item for labels in values for item in labels}
+    shared = len(values) == 1 or sum(map(len, values)) > len(items)
+    return len(items) >= _LEAST and shared
+
+
+def annotations(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a record per annotation: annotator, item and label."""
+    return [
+        {ANNOTATOR: annotator, ANNOTATED: item, LABEL: label}
+        for annotator, labels in record.items()
+        for item, label in labels.items()
+    ]
+
+
+def by_item(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a record per item of annotations, with one field per annotator."""
+    items: dict[str, dict[str, Any]] = {}
+    for annotator, labels in record.items():
+        for item, label in labels.items():
+            items.setdefault(item, {ANNOTATED: item})[annotator] = label
+    return list(items.values())

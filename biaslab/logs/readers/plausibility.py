@@ -1,0 +1,94 @@
+"""Refuse a reading that cannot be right: one item for everything, judgements that contradict each other, too many judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.logs.readers.expressions import written
+from biaslab.logs.readers.rows import identity_of
+
+_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated number and share of contradictions
+_MANY = 10  # minimum judgements for a single context to be implausible
+_MOST_JUDGES, _FEWEST = 20, 5  # judges of whom each has fewer rows than this are no judges
+_IDENTITY = ("context_id", "candidate_id", "opponent_id")
+_FIELDS = 8  # fields shown in a message
+
+
+def require_plausible(
+    trials: pd.DataFrame, with_duplicates: pd.DataFrame, mapping: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raise `InputError` if the reading of a table is implausible.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        The judgements without duplicates, with the counts of duplicates in ``attrs``.
+    with_duplicates : pandas.DataFrame
+        The judgements with duplicates.
+    mapping : mapping
+        The user's mapping.
+    records : mapping of str to mapping
+        A sample of the original records, by the key of their trial.
+
+    Raises
+    ------
+    InputError
+        If an identifier is a constant that is the name of a field; if there is only one context although other fields
+        differ; if there are many judges of few judgements each; or if many judgements are duplicates that contradict
+        each other.
+    """
+    fields = list(dict.fromkeys(str(name) for record in records.values() for name in record))
+    for name in _IDENTITY:
+        expression = mapping.get(name)
+        if isinstance(expression, str) and expression.startswith("=") and expression[1:] in fields:
+            remedy = f"for the field of that name, omit the first =: {name} = {expression[1:]}"
+            raise InputError(f"mapping[{name!r}]", expression, "a field ('=' makes it a constant for all rows)", remedy)
+    _require_contexts(trials, len(with_duplicates), records)
+    _require_judges(trials)
+    _require_one_row_each(trials, with_duplicates, records)
+
+
+def _require_contexts(trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]]) -> None:
+    contexts = set(trials["context_id"])
+    if len(contexts) > 1 or rows < _MANY:
+        return
+    differing = _differing(list(records.values()))
+    if differing:
+        remedy = f"map the field that identifies the question; these differ: {', '.join(differing)}"
+        raise InputError("context_id", contexts.pop(), "more than one question", remedy)
+
+
+def _require_judges(trials: pd.DataFrame) -> None:
+    counts = trials["judge"].value_counts()
+    if len(counts) > _MOST_JUDGES and counts.median() < _FEWEST:
+        shown = ", ".join(map(str, counts.index[:3]))
+        allowed = f"judges with at least {_FEWEST} judgements each, if there are more than {_MOST_JUDGES}"
+        remedy = "map another field to judge, or map this one to person if it names people"
+        raise InputError("judge", f"{len(counts)} different ones ({shown}, …)", allowed, remedy)
+
+
+def _require_one_row_each(
+    trials: pd.DataFrame, with_duplicates: pd.DataFrame, records: Mapping[str, Mapping[str, Any]]
+) -> None:
+    twice, contradictory = trials.attrs["duplicates"], trials.attrs["contradictions"]
+    if contradictory <= max(_SOME_TWICE, _SHARE_TWICE * len(with_duplicates)):
+        return
+    keys = identity_of(with_duplicates)
+    seen = with_duplicates[with_duplicates["key"].isin(list(records))]
+    groups = seen[seen.duplicated(keys, keep=False)].groupby(keys, sort=False, dropna=False)["key"]
+    examples = [[records[key] for key in group] for _, group in list(groups)[:_MANY]]
+    differing = list(dict.fromkeys(name for each in examples for name in _differing(each)))[:_FIELDS]
+    problem = f"{twice:,} duplicate judgements, {contradictory:,} of which contradict the first"
+    where = f"they differ in {', '.join(differing)}; " if differing else ""
+    remedy = f"{where}map what tells them apart, or number repetitions without a field: --map replicate==#"
+    raise InputError("mapping", problem, "one row per judgement", remedy)
+
+
+def _differing(records: list[Mapping[str, Any]]) -> list[str]:
+    """Return the fields in which records differ."""
+    names = dict.fromkeys(str(name) for record in records for name in record)
+    return [name for name in names if len({written(record.get(name)) for record in records}) > 1][:_FIELDS]
