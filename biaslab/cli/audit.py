@@ -76,6 +76,7 @@ def audit(
     mapping = log.given_mapping()
     human = None if dataset is None else load_dataset(dataset, path)
     trials = _read(files, log.format_, mapping, strict, unread=humans)
+    humans = humans or bool(trials.attrs.get("people"))
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
@@ -129,10 +130,13 @@ def _read(
         parts.append(read_judgements(file, kind, mapping, strict))
         for line in reading_summary(str(file), parts[-1], unread):
             typer.echo(line)
-        if not unread:
+        if not (unread or parts[-1].attrs["people"]):
             _require_readable(file, parts[-1])
+        by_people = parts[-1].attrs["people"]
         parts[-1].attrs = {}
-    return pd.concat(parts, ignore_index=True)
+    trials = pd.concat(parts, ignore_index=True)
+    trials.attrs = {"people": by_people}
+    return trials
 
 
 def _is_carried(name: str) -> bool:
@@ -191,6 +195,33 @@ def _show(estimates: pd.DataFrame, everything: bool) -> None:
         typer.echo(f"{name}: not run, {why}")
     if not everything:
         typer.echo("for every estimate: --all, or --out FILE.csv")
+
+
+@command(logs_app, "map")
+def propose_mapping(file: Path, /, *, log: LogOptions, write: Path | None = None) -> None:
+    """Propose how to read a table: the role of each column, and what only you can say.
+
+    Every column with the kind of its values, three of them, its role, and the roles it could have; then the open
+    questions. --write saves the proposal as a mapping file: fill in each ?, or delete the line, and
+    add --mapping map.toml to audit or doctor. Logs in a known format need no mapping.
+
+    Parameters
+    ----------
+    file : FILE
+        A table: CSV, JSON, JSON Lines, Parquet or a workbook.
+    write : FILE.toml
+        The mapping file to write.
+    """
+    from biaslab.logs import propose
+
+    if write is not None:
+        require_file("write", write, ".toml")
+    proposal = propose(file, log.given_mapping())
+    typer.echo(str(proposal))
+    if write is not None:
+        write.write_text(proposal.toml(), encoding="utf-8")
+        state = "complete" if proposal.is_complete else f"{count(len(proposal.questions), 'open question')}, each a ?"
+        typer.echo(f"\nwritten to {write} ({state}); then: biaslab audit {file} --mapping {write}")
 
 
 @command(logs_app)

@@ -124,6 +124,8 @@ def audit(
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
     read = reading_summary(str(trials), recorded) if isinstance(trials, str | Path) else []
+    if recorded.attrs.get("people"):
+        return _of_people(recorded, resampling, read)
     readable, not_run = readable_judges(recorded)
     audited = prepared(readable if human is None else with_humans(readable, human))
     frames: list[pd.DataFrame] = []
@@ -147,6 +149,14 @@ def audit(
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
     estimates.attrs |= {"read": read} if read else {}
     estimates.attrs |= {"missing": list(missing)} if missing else {}
+    return estimates
+
+
+def _of_people(trials: pd.DataFrame, resampling: Resampling | None, read: list[str]) -> pd.DataFrame:
+    """Return the agreement of people, for a log without a judge."""
+    estimates = audit_humans(trials, resampling)
+    notes = {"humans": "the log has people's scores and no judge's: their agreement is all that it shows"}
+    estimates.attrs = {"not_run": {}, "notes": notes, "additions": {}} | ({"read": read} if read else {})
     return estimates
 
 

@@ -11,9 +11,10 @@ import pandas as pd
 from biaslab.logs.readers.detection import available, find_format
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, is_pattern, iter_documents, to_pandas
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
+from biaslab.logs.readers.proposal import Proposal
 from biaslab.logs.readers.reading import LogReading, explain
 
-__all__ = ["available", "read_judgements"]
+__all__ = ["Proposal", "available", "propose", "read_judgements"]
 
 
 def read_judgements(
@@ -120,6 +121,45 @@ def _read(
     if not parts:
         explain(reading, path)
     return reading.trials(parts)
+
+
+def propose(
+    log: str | Path | pd.DataFrame | ArrowTable | InterchangeTable, mapping: Mapping[str, Any] | str | Path | None = None
+) -> Proposal:
+    """Propose how to read a table: the role of each column, and questions about what its columns leave open.
+
+    Parameters
+    ----------
+    log : str, Path, pandas.DataFrame or a table of another package
+        A file, of which the first log is examined, or a table.
+    mapping : mapping of str to str, or path, optional
+        Entries that are settled.
+
+    Returns
+    -------
+    Proposal
+        Its ``entries`` are a mapping for `read_judgements`, once its ``questions`` are answered; ``toml()`` writes both.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, has no record, or is in a known format, which needs no mapping.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"question": ["q1", "q2"], "a": ["x", "y"], "b": ["y", "x"], "winner": ["A", "B"]})
+    >>> propose(table).entries
+    {'candidate_id': 'a', 'opponent_id': 'b', 'winner': {'field': 'winner', 'values': {'A': 'first', 'B': 'second'}}, \
+'context_id': 'question'}
+    """
+    reading = LogReading(None, make_mapping(mapping), strict=False)
+    if isinstance(log, ArrowTable | InterchangeTable):
+        return reading.proposal_of_frame(log if isinstance(log, pd.DataFrame) else to_pandas(log))
+    for document in iter_documents(log):
+        if (proposal := reading.proposal_of(document)) is not None:
+            return proposal
+    return explain(reading, log)
 
 
 def _of_files(reading: LogReading, path: str | Path, alone: bool) -> list[pd.DataFrame]:

@@ -339,12 +339,12 @@ class _Draft:
         numeric = column.kind == "number"
         return {"first", "second"} <= set(meanings.values()) and not numeric and column.roles[0] == "verdict"
 
-    def _names_candidates(self, column: LogColumn, pair: SidePair) -> bool:
+    def _names_candidates(self, column: LogColumn, pair: SidePair, *, constant: bool = False) -> bool:
         """Return whether the values of a column are names of the row's candidates, or words for a tie."""
         rows = zip(column.values, self.columns[pair.first].values, self.columns[pair.second].values, strict=True)
         known = [(value, one, two) for value, one, two in rows if value and value in column.known]
         fits = [value in (one, two) for value, one, two in known if named.side_of(value) != "tie"]
-        return bool(fits) and sum(fits) >= 0.9 * len(fits) and not column.is_constant
+        return bool(fits) and sum(fits) >= 0.9 * len(fits) and (constant or not column.is_constant)
 
     def _side_scores(self) -> SidePair | None:
         """Return the pair of columns of scores of two candidates."""
@@ -533,7 +533,8 @@ class _Draft:
             return
         as_columns = {"first": "candidate", "second": "opponent"}
         by_column = there | {"values": {value: as_columns.get(side, side) for value, side in there["values"].items()}}
-        decided = self._decided(pair, own, swapped, there["values"])
+        sides = there["values"] | (here["values"] if isinstance(here, Mapping) else {})
+        decided = self._decided(pair, own, swapped, sides)
         if decided is None:
             self.ask(
                 "winner_swapped",
@@ -552,7 +553,7 @@ class _Draft:
             return None
         first, second = self.columns[pair.first], self.columns[pair.second]
         for column in self.columns.values():
-            if column in (own, swapped) or not self._names_candidates(column, pair) or column.name in pair[:2]:
+            if column in (own, swapped) or not self._names_candidates(column, pair, constant=True) or column.name in pair[:2]:
                 continue
             fits = {True: 0, False: 0}
             rows = list(zip(column.values, own.values, swapped.values, first.values, second.values, strict=True))
@@ -901,7 +902,7 @@ class _Draft:
 
     def _fill_candidate(self) -> None:
         systems = [column for column in self.free("system") if column.kind in ("word", "name", "id", "number")]
-        texts = [column for column in self.free("text") if column.kind in ("text", "id", "name", "word", "object")]
+        texts = [column for column in self.free("text") if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")]
         inner = [column for column in self.columns.values() if "[]." in column.name and column.name not in self.used
                  and column.words[-1:] == ("id",) and column.roles[:1] in ((), ("text",), ("question",))]  # fmt: skip
         texts = [column for column in texts if not column.words[-1:] == ("id",)] or texts

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -58,6 +58,7 @@ class LogReading:
         self.records: dict[str, dict[str, Any]] = {}  # sample of records, by the key of their trial
         self.empty: dict[str, str] = {}
         self.proposals: dict[str, Proposal] = {}  # of each table, complete or not
+        self.people = False  # whether the scores are people's, without a judge
         self.alone = False  # whether tables may be read by column names, as for a single file outside a folder
 
     def of(self, document: LogDocument) -> Iterator[pd.DataFrame]:
@@ -100,12 +101,42 @@ class LogReading:
         some = zip(first.lines[:SAMPLED], first.records[:SAMPLED], strict=True)
         self.records |= {f"{log.file}:{line}": record for line, record in some} if len(self.records) < SAMPLED else {}
         self.files[log.file] = "inspect" if inspect else name
+        judged = {"winner", "p_first", "score", "reply"} & set(mapping)
+        self.people |= "person" in mapping or ("ratings" in mapping and not judged and name in ("table", "mapping"))
         read = read_mapped if name == "table" else find_format(name).read
         source = LogSource(log.file, self.mapping.score_pattern)
         for rows in chain([first], chunks):
             part = read(rows, source, mapping)
             if len(part) and len(trials := _with_positions(part, rows, log.file)):
                 yield trials
+
+    def proposal_of(self, document: LogDocument) -> Proposal | None:
+        """Return the proposed reading of a file; None if it has no record."""
+        log = Log(document.name)
+        proposal = self._proposal(read_rows(document, log), log)
+        if proposal is None:
+            self.empty[log.file] = first_problem(log) or why_empty(document)
+        return proposal
+
+    def proposal_of_frame(self, frame: pd.DataFrame) -> Proposal:
+        """Return the proposed reading of a table."""
+        log = Log(TABLE)
+        proposal = self._proposal(read_frame(frame, log), log)
+        if proposal is None:
+            raise InputError.plain(f"the table has {len(frame)} rows and {len(frame.columns)} columns")
+        return proposal
+
+    def _proposal(self, chunks: Iterator[Rows], log: Log) -> Proposal | None:
+        name, chunks = self._restructured(chunks, self.mapping.columns)
+        first = next(chunks, None)
+        if first is None:
+            return None
+        if name not in (None, "mapping", "table"):
+            raise InputError.plain(f"{log.file} is in the format {name}, which is read without a mapping")
+        return propose_rows(first, self._given(self.mapping.columns), log.file)
+
+    def _given(self, mapping: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(mapping) | ({"ignore": list(self.mapping.ignored)} if self.mapping.ignored else {})
 
     def _restructured(self, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> tuple[str | None, Iterator[Rows]]:
         """Return the name of the format, None if it is unknown, and the records, flat if it is."""
@@ -139,8 +170,7 @@ class LogReading:
         named_like_trials = name == "mapping" and {"context_id", "candidate_id"} <= fields
         if is_complete(mapping) or named_like_trials or self.format == "mapping":
             return name or "mapping", mapping
-        given = mapping | ({"ignore": list(self.mapping.ignored)} if self.mapping.ignored else {})
-        proposal = propose_rows(first, given, first.log.file)
+        proposal = propose_rows(first, self._given(mapping), first.log.file)
         self.proposals[first.log.file] = proposal
         if not proposal.is_complete:
             return None, mapping
@@ -178,6 +208,7 @@ class LogReading:
             "unmatched": dict(unmatched),
             "unknown_winners": list(unknown),
             "encodings": encodings,
+            "people": self.people,
             "tables": {name: _note(proposal) for name, proposal in self.proposals.items()},
         }
 
@@ -284,7 +315,7 @@ def _with_positions(trials: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame
     return ordered
 
 
-def explain(reading: LogReading, path: object) -> None:
+def explain(reading: LogReading, path: object) -> NoReturn:
     """Raise the error for a path without judgements, with what is open and how to answer it.
 
     Raises

@@ -25,6 +25,12 @@ from biaslab.prompts.parsing.thoughts import split_thought
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
 _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
+_NUMBER = r"(\d+(?:\.\d+)?)(?:\s*/\s*\d+)?"
+_WHOSE = r"(?:scores? (?:of|for) )?(?:the )?(?:assistant|response|answer|model)"
+_NAMED_SCORES = re.compile(
+    rf"{_WHOSE} ?\W{{0,2}}(?:1|A)\b[^\n\d]{{0,20}}{_NUMBER}\W+{_WHOSE} ?\W{{0,2}}(?:2|B)\b[^\n\d]{{0,20}}{_NUMBER}", re.IGNORECASE
+)
+_TWO_NUMBERS = re.compile(r"\s*(\d+(?:\.\d+)?)[ ,]+(\d+(?:\.\d+)?)\s*(?:\n|$)")
 UNREAD: ParsedScore = (math.nan, "unparsable")
 _WORTH: dict[str, ParsedScore] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
 
@@ -127,7 +133,27 @@ def of_pairs(texts: pd.Series) -> pd.DataFrame:
     logs come from. Otherwise all forms count ("Choice: A").
     """
     asked = bool(texts.str.contains(_ASKED).any())
-    return each(texts, bracketed if asked else lettered)
+    read = each(texts, bracketed if asked else lettered)
+    unread = read["status"].eq("unparsable")
+    scored = each(texts[unread], by_two_scores)
+    return read if scored["status"].eq("unparsable").all() else pd.concat([read[~unread], scored]).reindex(read.index)
+
+
+def by_two_scores(text: str) -> ParsedScore:
+    r"""Parse the scores of both assistants, named at the end of a reply or alone on its first line, as a verdict.
+
+    Source: the replies that FairEval (arXiv 2305.17926) and Vicuna's evaluation ask for.
+
+    Examples
+    --------
+    >>> by_two_scores("Both help.\n\nScore of Assistant 1: 8\nScore of Assistant 2: 7.5"), by_two_scores("7 9\nThe second.")
+    ((1.0, 'ok'), (0.0, 'ok'))
+    """
+    match = next(reversed([*_NAMED_SCORES.finditer(text)]), None) or _TWO_NUMBERS.match(text)
+    if match is None:
+        return UNREAD
+    first, second = float(match[1]), float(match[2])
+    return (0.5, "tie") if first == second else (float(first > second), "ok")
 
 
 def scored(scale: Scale, attribute: str | None = None, pattern: str | None = None) -> Callable[[str], ParsedScore]:
@@ -232,7 +258,7 @@ def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
         return pd.DataFrame({"value": value, "status": status}, index=columns["winner"].index)
     if outcome == "reply":
-        return each(columns["reply"], lettered)
+        return of_pairs(columns["reply"])
     raise InputError("mapping", outcome, "winner, p_first or reply, because there is an opponent_id")
 
 
