@@ -270,45 +270,69 @@ def side_of(value: str) -> str | None:
     return "first" if match[1] in {one for one, _ in sides() if one != "0"} else "second"
 
 
-def verdict_meanings(column: LogColumn, pair: SidePair | None) -> dict[str, str] | None:
-    """Return the meaning of each value of a column as a verdict on two candidates; None if it is no such column.
+Meanings = dict[str, str]
 
-    Values whose meaning is open have `OPEN`. An empty mapping means that the values are names of the candidates.
+
+def verdict_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings]:
+    """Return each possible meaning of the values of a column as verdicts on two candidates; none if it is no such column.
 
     Examples
     --------
-    >>> verdict_meanings(LogColumn("winner", ("A", "B", "tie", "B")), None)
-    {'A': 'first', 'B': 'second', 'tie': 'tie'}
-    >>> verdict_meanings(LogColumn("winner", ("0", "1", "2", "1")), None)
-    {'0': '?', '1': 'first', '2': 'second'}
-    >>> verdict_meanings(LogColumn("grade", ("pass", "fail")), None) is None
-    True
+    >>> verdict_readings(LogColumn("winner", ("A", "B", "tie", "B")), None)
+    [{'A': 'first', 'B': 'second', 'tie': 'tie'}]
+    >>> verdict_readings(LogColumn("winner", ("0", "1", "1")), None)
+    [{'0': 'first', '1': 'second'}, {'0': 'second', '1': 'first'}]
+    >>> verdict_readings(LogColumn("grade", ("pass", "fail")), None)
+    []
     """
     counts = column.counts
     if not counts or len(counts) > _FEW:
-        return None
-    if pair is not None and pair.side_words == ("0", "1") and set(counts) <= {"0", "1", "2"}:
-        return {value: {"0": "first", "1": "second", "2": "tie"}[value] for value in sorted(counts)}
-    if set(counts) <= {"-1", "0", "1"} and "-1" in counts and column.has("verdict"):
-        return dict.fromkeys(sorted(counts, key=float), OPEN)
+        return []
     meanings = {value: side for value in sorted(counts) if (side := side_of(value)) is not None}
+    numeric = sum(counts[value] for value in counts if NUMERAL.fullmatch(value))
+    if numeric > (1 - _NEARLY) * counts.total():
+        words = {value: side for value, side in meanings.items() if not NUMERAL.fullmatch(value)}
+        return [found | words for found in _numeric_readings(column, pair)] if column.has("verdict") or pair else []
     if not {"first", "second"} & set(meanings.values()):
-        return None
-    third = next((v for v in ("C", "c", "[[C]]", "3") if v in counts and v not in meanings), None)
-    if third is not None and {"first", "second"} <= set(meanings.values()) and "tie" not in meanings.values():
+        return []
+    third = next((v for v in ("C", "c", "[[C]]") if v in counts), None)
+    if third is not None and "tie" not in meanings.values():
         meanings[third] = "tie"
-    others = [value for value in counts if value not in meanings]
-    numeric = all(NUMERAL.fullmatch(value) for value in counts)
-    if sum(counts[value] for value in others) > (1 - _NEARLY) * counts.total():
-        if (
-            not numeric
-            or not set(counts) <= {"0", "1", "2"}
-            or not column.has("verdict")
-            or pair is None
-            and set(counts) == {"0", "1"}
-        ):
-            return None
-    return {value: meanings.get(value, OPEN) for value in sorted(counts) if value in meanings or numeric}
+    known = sum(counts[value] for value in meanings)
+    return [meanings] if known >= _NEARLY * counts.total() else []
+
+
+def _numeric_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings]:
+    """Return the possible meanings of numbers: places counted from 1 or 0, or degrees around a tie."""
+    values = sorted({whole(value) for value in column.counts if NUMERAL.fullmatch(value)}, key=float)
+    numbers = [float(value) for value in values]
+    if any(number % 1 for number in numbers):
+        return []
+    if values in (["1"], ["2"], ["1", "2"]):
+        from_one = {"1": "first", "2": "second"}
+        if pair is None or pair.side_words != ("0", "1"):
+            return [{value: from_one[value] for value in values}]
+        return [{value: from_one[value] for value in values}, {"1": "second", "2": "tie"}]
+    if pair is not None and pair.side_words == ("1", "2") and values == ["1", "2", "3"]:
+        return [{"1": "first", "2": "second", "3": "tie"}]
+    from_zero = {"0": "first", "1": "second", "2": "tie"}
+    if pair is not None and pair.side_words == ("0", "1") and set(values) <= set(from_zero):
+        return [{value: from_zero[value] for value in values}]
+    if set(values) <= {"0", "1"}:
+        return [{value: from_zero[value] for value in values}, {v: {"1": "first", "0": "second"}[v] for v in values}]
+    if values == ["0", "1", "2"]:
+        return [{"0": "tie", "1": "first", "2": "second"}, from_zero]
+    middle = 0.0 if numbers[0] < 0 else (numbers[0] + numbers[-1]) / 2
+    low_first = {v: "tie" if n == middle else "first" if n < middle else "second" for v, n in zip(values, numbers, strict=True)}
+    swap = {"first": "second", "second": "first", "tie": "tie"}
+    degrees = [low_first, {value: swap[side] for value, side in low_first.items()}]
+    return [{"1": "first", "2": "second", "3": "tie"}, *degrees] if values == ["1", "2", "3"] else degrees
+
+
+def verdict_meanings(column: LogColumn, pair: SidePair | None) -> Meanings | None:
+    """Return the meaning of a column's values as verdicts, if there is a single one."""
+    readings = verdict_readings(column, pair)
+    return readings[0] if len(readings) == 1 else None
 
 
 def grade_values(column: LogColumn) -> dict[str, str] | None:

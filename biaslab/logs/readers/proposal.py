@@ -7,6 +7,7 @@ question is left.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,8 @@ ROLES = {
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
 _MOST_JUDGES, _FEWEST_OF_A_JUDGE = 20, 5
 _FEW = 6
+_OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
+_NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
 _UNUSED = {"explanation": "accompanies a verdict", "derived": "derived from other columns", "ignore": "not about verdicts",
            "people": "people's, or a reference", "covariate": "a covariate"}  # fmt: skip
 
@@ -324,20 +327,20 @@ class _Draft:
         ]  # fmt: skip
 
     def _is_verdict(self, column: LogColumn, pairs: Sequence[SidePair]) -> bool:
-        if column.kind in ("text", "object", "empty") or column.roles[:1] in (("covariate",), ("ignore",), ("shown",)):
+        if column.kind in ("text", "object", "empty") or column.roles[:1] in _NO_VERDICT:
             return False
         named_so = "verdict" in column.roles or (not column.roles and column.kind != "number")
         if named_so and any(self._names_candidates(column, pair) for pair in pairs):
             return True
-        return "verdict" in column.roles and any(
-            named.verdict_meanings(column, pair) is not None for pair in (pairs or [None])
-        )
+        if "verdict" not in column.roles and not (named.is_model(column.name) and column.kind == "word"):
+            return False
+        return any(named.verdict_readings(column, pair) for pair in (pairs or [None])) or bool(_shares(column))
 
     def _names_sides(self, column: LogColumn) -> bool:
         """Return whether the words of a column name both sides, so that it is a verdict even without candidates."""
         meanings = named.verdict_meanings(column, None) or {}
-        numeric = column.kind == "number"
-        return {"first", "second"} <= set(meanings.values()) and not numeric and column.roles[0] == "verdict"
+        named_so = column.roles[:1] == ("verdict",) or named.is_model(column.name)
+        return {"first", "second"} <= set(meanings.values()) and column.kind != "number" and named_so
 
     def _names_candidates(self, column: LogColumn, pair: SidePair, *, constant: bool = False) -> bool:
         """Return whether the values of a column are names of the row's candidates, or words for a tie."""
@@ -357,13 +360,14 @@ class _Draft:
                 return pair
         return None
 
-    def _probabilities(self) -> list[str]:
-        """Return the columns with the probability of the candidate shown first."""
-        first = {one for one, _ in named.sides()}
-        return [
-            column.name for column in self.free("probability", first=False)
-            if column.kind == "number" and set(column.words) & first and 0 <= min(column.numbers) <= max(column.numbers) <= 1
-        ]  # fmt: skip
+    def _probabilities(self) -> Any:
+        """Return the expression of the probability that the candidate shown first wins, or None."""
+        for column in self.free("probability", first=False):
+            if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
+                places = {place for one, two in named.sides() for place, word in enumerate((one, two)) if word in column.words}
+                if len(places) == 1:
+                    return column.name if places == {0} else {"field": column.name, "values": {"0": "1", "1": "0"}}
+        return None
 
     def _replies(self) -> list[LogColumn]:
         """Return the columns with texts of the judge."""
@@ -386,6 +390,10 @@ class _Draft:
         elif self.is_open("winner") and not {"p_first", "reply"} & set(self.given):
             self._fill_verdict(pair, verdicts)
         self._fill_order(pair)
+        self._ask_about_third(pair)
+        for column in [column for column in self.free("system") if not column.is_constant and column.kind in ("word", "name")]:
+            if self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
+                self.ask("judge", f"is {column.name} the judge?", column.name, required=False)
         labels = [
             column for column in self.free("people", first=False) if column.kind not in ("text", "object", "empty")
         ]
@@ -397,6 +405,16 @@ class _Draft:
                 self.settle("preference", options[0] if len(labels) == 1 else [column.name for column in labels])
             else:
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
+
+    def _ask_about_third(self, pair: SidePair | None) -> None:
+        third = {"a": "c", "1": "3", "first": "third"}.get(pair.side_words[0]) if pair is not None else None
+        if pair is None or third is None:
+            return
+        names = {named.tokens(name): name for name in self.columns}
+        words = named.tokens(pair.first)
+        own = tuple(third if word == pair.side_words[0] else word for word in words)
+        if own in names:
+            self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
 
     def _is_label(self, column: LogColumn, pair: SidePair | None) -> bool:
         if pair is not None and self._names_candidates(column, pair):
@@ -442,50 +460,52 @@ class _Draft:
             for pair in pairs[1:] for side in (0, 1)
         )  # fmt: skip
 
+    def _readings(self, column: LogColumn, pair: SidePair | None) -> list[Any]:
+        """Return the possible expressions of a column of verdicts."""
+        words = named.verdict_readings(column, pair)
+        options: list[Any] = [{"field": column.name, "values": meanings} for meanings in words]
+        if pair is None or not self._names_candidates(column, pair):
+            return options or [column.name]
+        ties = {v: "tie" for v in column.counts if named.side_of(v) == "tie" and v.strip().lower() != "tie"}
+        by_name: Any = {"field": column.name, "values": {value: ties.get(value, value) for value in column.counts}} if ties else column.name
+        both = any({"first", "second"} <= set(meanings.values()) for meanings in words)
+        return [by_name, *options] if both else [by_name]
+
     def _meaning(self, column: LogColumn, pair: SidePair | None) -> Any:
-        """Return the expression of a column of verdicts."""
-        if pair is not None and self._names_candidates(column, pair):
-            ties = {v: "tie" for v in column.counts if named.side_of(v) == "tie" and v.strip().lower() != "tie"}
-            return column.name if not ties else {"field": column.name, "values": ties | {
-                value: value for value in column.counts if value not in ties}}  # fmt: skip
-        meanings = named.verdict_meanings(column, pair)
-        return column.name if meanings is None else {"field": column.name, "values": meanings}
+        return self._readings(column, pair)[0]
 
     def _fill_verdict(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         verdicts = self._without_repeats(verdicts)
-        options = [self._meaning(column, pair) for column in verdicts]
         compared, replies, likely = self._side_scores(), self._replies(), self._probabilities()
-        if len(options) == 1:
-            self._settle_verdict(options[0])
-        elif len(options) > 1 and self._differ_in_name(verdicts):
-            self._settle_several("winner", verdicts, options)
-        elif options:
-            self.ask("winner", f"{_listed(verdicts)} are all verdicts", *options)
+        if len(verdicts) == 1:
+            self._fill_one_verdict(verdicts[0], pair)
+        elif len(verdicts) > 1 and self._differ_in_name(verdicts) and all(len(self._readings(c, pair)) == 1 for c in verdicts):
+            self._settle_several("winner", verdicts, [self._meaning(column, pair) for column in verdicts])
+        elif verdicts:
+            self.ask("winner", f"{_listed(verdicts)} are all verdicts", *(self._meaning(column, pair) for column in verdicts))
         elif likely:
-            self.settle("p_first", likely[0])
+            self.settle("p_first", likely)
         elif compared is not None:
-            self.ask("winner", f"{compared.first} and {compared.second} are scores; a verdict only if the judge saw both texts at once",
-                     f"{compared.first} > {compared.second}")  # fmt: skip
+            why = f"{compared.first} and {compared.second} are scores; they make a verdict if the judge saw both texts at once"
+            self.ask("winner", why, f"{compared.first} > {compared.second}")
         elif len(replies) == 1:
             self.settle("reply", replies[0].name)
         else:
             self.ask("winner", "which column holds the judge's verdict?", *(column.name for column in replies))
-        if compared is not None and options:
+        if compared is not None and verdicts:
             self.aside |= dict.fromkeys(compared[:2], "scores of each candidate; the verdict is another column")
-        if len(replies) == 1 and self.is_open("reply") and options:
+        if len(replies) == 1 and self.is_open("reply") and verdicts:
             self.aside[replies[0].name] = "the judge's words; the verdict is another column"
 
-    def _settle_verdict(self, option: Any) -> None:
-        if isinstance(option, Mapping) and OPEN in option["values"].values():
-            unknown = [value for value, side in option["values"].items() if side == OPEN]
-            filled = [option | {"values": option["values"] | dict.fromkeys(unknown, side)} for side in ("tie", "first")]
-            if len(unknown) > 1:  # such as -1, 0 and 1
-                ordered = sorted(unknown, key=float)
-                sides = (("first", "tie", "second"), ("second", "tie", "first"))
-                filled = [option | {"values": dict(zip(ordered, each, strict=False))} for each in sides]
-            self.ask("winner", f"what does {' or '.join(unknown)} in {option['field']} mean?", *filled)
+    def _fill_one_verdict(self, column: LogColumn, pair: SidePair | None) -> None:
+        if shares := _shares(column):
+            self.ask("p_first", f"which end of {column.name} means the first?", *shares)
+            return
+        options = self._readings(column, pair)
+        if len(options) == 1:
+            self.settle("winner", options[0])
         else:
-            self.settle("winner", option)
+            self.ask("winner", f"what do the values of {column.name} mean ({', '.join(column.examples)})?", *options)
 
     def _without_repeats(self, found: Sequence[LogColumn]) -> list[LogColumn]:
         """Drop columns that repeat another one, and set them aside."""
@@ -519,6 +539,11 @@ class _Draft:
             self.entries[entry] = {"fields": [column.name for column in several], "values": merged}
         models = [column for column in several if named.is_model(column.name)]
         shared = set.intersection(*(set(column.words) for column in several))
+        criteria = [set(column.words) & set(named.aliases()["criteria"]["words"]) for column in several]
+        if len(models) == len(several) and all(criteria) and len({*map(frozenset, criteria)}) > 1:
+            self.settle("attribute", {c.name: f"={'_'.join(sorted(own))}" for c, own in zip(several, criteria, strict=True)})
+            self.settle("judge", {c.name: f"={_without(c, shared | own)}" for c, own in zip(several, criteria, strict=True)})
+            return
         if len(models) == len(several) and self.is_open("judge"):
             self.settle("judge", {column.name: f"={_without(column, shared)}" for column in several})
         elif self.is_open("attribute"):
@@ -662,6 +687,12 @@ class _Draft:
                    and not column.has("people") and column.roles[:1] not in (("covariate",), ("ignore",), ("question",),
                                                                              ("replicate",), ("system",))]  # fmt: skip
         texts = [c for c in self.free("score", "verdict", "reply") if c.kind in ("word", "name", "text")]
+        shares = [c for c in texts if all(_OUT_OF.fullmatch(value) for value in c.known)]
+        if len(shares) == 1:
+            tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
+            self.settle("score", {"field": shares[0].name, "pattern": r"^\s*([\d.]+)"})
+            self.ask("scale", f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?", *(f"=1-{top}" for top in tops))
+            return
         if len(replies) == 1 and not numbers and any(sign.isdigit() for text in replies[0].known for sign in text):
             self.settle("reply", replies[0].name)
         elif people and not numbers:
@@ -745,16 +776,35 @@ class _Draft:
                 )
             return
         found = {column.name: _observed(column) for column in scores}
+        if len(scores) == 1 and entry == "scale" and (by_value := self._ranges_by_criterion(scores[0])):
+            found = by_value
         ends = {name: scale for name, (scale, _) in found.items()}
         if not ends:
             return
         sure = all(is_usual for _, is_usual in found.values())
         one = len(set(ends.values())) == 1
         option: Any = next(iter(ends.values())) if one else ends
+        if not one and len(scores) == 1:
+            option = {"field": self._criterion(), "values": {value: scale.removeprefix("=") for value, scale in ends.items()}}
         if sure or (entry == "scale" and "person" in self.entries):
             self.settle(entry, option)
         else:
             self.ask(entry, "the values have this range; what is the scale?", option)
+
+    def _criterion(self) -> str | None:
+        found = [c for c in self.free("criterion") if c.kind in ("word", "name") and not c.is_constant]
+        return found[0].name if len(found) == 1 else None
+
+    def _ranges_by_criterion(self, score: LogColumn) -> dict[str, tuple[str, bool]]:
+        """Return the range of the scores of each criterion of a long table."""
+        name = self._criterion()
+        if name is None or score.kind != "number":
+            return {}
+        values: dict[str, list[str | None]] = {}
+        for criterion, value in zip(self.columns[name].values, score.values, strict=True):
+            if criterion is not None:
+                values.setdefault(criterion, []).append(value)
+        return {criterion: _observed(LogColumn(score.name, tuple(own))) for criterion, own in values.items() if any(own)}
 
     def _fill_ratings(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Fill people's scores: of the same criterion, if there are several."""
@@ -764,10 +814,9 @@ class _Draft:
                 name: [column.name for column in people if words and words & set(column.words)]
                 for name, words in criteria.items()
             }
-            if all(by_score.values()):
-                self.settle("ratings", {name: {"fields": own} for name, own in by_score.items()})
-            elif len(people) == 1:
-                self.settle("ratings", _listed_labels(people))
+            matched = {name for own in by_score.values() for name in own}
+            if matched == {column.name for column in people}:
+                self.settle("ratings", {name: {"fields": own} for name, own in by_score.items() if own})
             else:
                 self.ask("ratings", f"which people's scores belong to which of {_listed(scores)}?", required=False)
                 self.aside |= {column.name: "open" for column in people}
@@ -877,7 +926,10 @@ class _Draft:
             self.ask("context_id", f"{_listed([best, *unclear])} could all identify the question",
                      *(column.name for column in [best, *unclear]))  # fmt: skip
             return
-        self.settle("context_id", best.name)
+        parts = set(named.aliases()["parts"]["words"]) | set(named.aliases()["plain"]["words"])
+        turns = [column for name, column in self.columns.items() if name not in self.used and set(column.words) <= parts
+                 and set(column.words) & set(named.aliases()["parts"]["words"]) and not column.is_constant]  # fmt: skip
+        self.settle("context_id", ", ".join([best.name, *(column.name for column in turns)]))
         self.aside |= {column.name: f"goes with the question, {best.name}" for column in columns
                        if column is not best and named.functional(best, column)}  # fmt: skip
         self.aside |= {column.name: "a number of each row" for column in columns
@@ -911,6 +963,9 @@ class _Draft:
                 self.ask(
                     "candidate_id", f"{_listed(systems)} could all be the system", *(column.name for column in systems)
                 )
+            elif systems and len(texts) == 1 and self.is_open("judge") and self._answers_are_shared(texts[0], systems[0]):
+                self.ask("candidate_id", f"{systems[0].name} differs where {texts[0].name} is the same: system, or judge?", texts[0].name, systems[0].name)
+                self.ask("judge", f"is {systems[0].name} the judge?", systems[0].name, required=False)
             elif systems:
                 self.settle("candidate_id", systems[0].name)
                 self.aside |= {column.name: f"goes with {systems[0].name}" for column in systems[1:]}
@@ -925,6 +980,12 @@ class _Draft:
             self.ask(
                 "text", f"which of {_listed(lengthy)} was judged?", *(column.name for column in lengthy), required=False
             )
+
+    def _answers_are_shared(self, text: LogColumn, system: LogColumn) -> bool:
+        """Return whether each question has a single answer under several names of models."""
+        question = self.columns.get(str(self.entries.get("context_id")))
+        return (question is not None and not text.is_constant and named.functional(question, text)
+                and not named.functional(question, system) and len(question.counts) > 1)  # fmt: skip
 
     # -- what is left ------------------------------------------------------------------------------------------------
     def ask_about_others(self) -> None:
@@ -974,6 +1035,18 @@ def _why_unused(column: LogColumn) -> str:
     if column.kind == "empty":
         return "empty"
     return next((_UNUSED[role] for role in column.roles if role in _UNUSED), "not used")
+
+
+def _shares(column: LogColumn) -> list[dict[str, Any]]:
+    """Return the possible meanings of a column of shares between two candidates: which end is the first."""
+    numbers = [float(v.strip().removesuffix("%")) for v in column.known if v.strip().removesuffix("%").replace(".", "", 1).lstrip("-").isdigit()]
+    if len(numbers) < 0.9 * len(column.known) or not any(number % 1 for number in numbers):
+        return []
+    ends = next((ends for ends in ((0, 1), (1, 2), (-1, 1), (0, 100)) if ends[0] <= min(numbers) and max(numbers) <= ends[1]), None)
+    if ends is None:
+        return []
+    order = ("1", "0") if ends == (1, 2) else ("0", "1")
+    return [{"field": column.name, "values": dict(zip(map(str, ends), each, strict=True))} for each in (order, order[::-1])]
 
 
 def _says_correct(column: LogColumn) -> bool:

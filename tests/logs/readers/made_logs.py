@@ -1,11 +1,11 @@
-"""What tests of constructed logs share: answers, verdicts, and how a refusal's lines are tried as a user would."""
+"""What tests of constructed logs share: texts, verdicts, and the readings that answer a proposal's question."""
 
 import json
 import random
-import shlex
 
 import pandas as pd
 
+import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
 
@@ -49,14 +49,20 @@ def written(folder, data, layout):
     return file
 
 
-def readings(file):
-    """Return the trials of a file, or those of each line that its refusal shows, pasted; and whether it was read."""
+def answers(log, mapping=None):
+    """Return the mappings of a proposal: its entries with each answer to its first question, and what else is open."""
+    proposal = bl.logs.propose(log, mapping)
+    first, *rest = proposal.questions
+    others = {question.entry: question.options[0] for question in rest if question.required and question.options}
+    return [dict(proposal.entries) | others | {first.entry: option} for option in first.options]
+
+
+def readings(log):
+    """Return the trials of a log, or those of each answer to its open question; and whether it was read at once."""
     try:
-        return [read_judgements(file)], True
-    except InputError as error:
-        lines = [line[line.index("--map") :] for line in str(error).splitlines() if "--map" in line]
-    mappings = [dict(word.split("=", 1) for word in shlex.split(line) if word != "--map") for line in lines]
-    return [read_judgements(file, mapping=mapping) for mapping in mappings], False
+        return [read_judgements(log)], True
+    except InputError:
+        return [read_judgements(log, mapping=mapping) for mapping in answers(log)], False
 
 
 def values(trials):

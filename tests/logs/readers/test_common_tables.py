@@ -3,12 +3,12 @@
 import json
 import random
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from made_logs import answers
 
 import biaslab as bl
 from biaslab.cli import main
@@ -149,17 +149,10 @@ def test_answers_without_systems_are_candidates():
     assert trials["candidate_id"].tolist() == [f"words {n}" for n in range(60)]
 
 
-def refused(table, **options):
+def refused(table):
     with pytest.raises(InputError) as caught:
-        bl.read_judgements(table, **options)
-    lines = str(caught.value).splitlines()
-    return lines, [mapping_of(line) for line in lines if "--map" in line]
-
-
-def mapping_of(line):
-    """Return the mapping of a line as a shell would give it to the program."""
-    words = shlex.split(line[line.index("--map") :])
-    return dict(word.split("=", 1) for word in words if word != "--map")
+        bl.read_judgements(table)
+    return str(caught.value), answers(table)
 
 
 TWO_READINGS = {
@@ -306,15 +299,6 @@ def table(first, swapped, sides):
         row = {"question": f"q{number}", "answer_a": f"text {number}", "answer_b": f"a longer text {number}"}
         rows.append({**row, first: sides[not one], swapped: sides[not two]})
     return pd.DataFrame(rows)
-
-
-def options(error):
-    """The mappings of a message, as the command line would read them."""
-    found = []
-    for line in str(error).split("--map context_id=")[1:]:
-        words = shlex.split("--map context_id=" + line.split(" if ")[0].split(" the first rows")[0].split("\n")[0])
-        found.append(dict(word.split("=", 1) for word in words if word != "--map"))
-    return found
 
 
 def first_rate(trials):

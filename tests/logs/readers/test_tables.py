@@ -3,13 +3,13 @@
 import io
 import json
 import random
-import shlex
 import zipfile
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from made_logs import answers
 
 import biaslab as bl
 from biaslab.cli import main
@@ -262,16 +262,10 @@ def table(words, one="answer_a", two="answer_b", column="winner", sides=SIDES, *
     return pd.DataFrame(rows)
 
 
-def mappings_of(error):
-    """Return each mapping of a refusal as a shell gives it to the program."""
-    lines = [line[line.index("--map") :] for line in str(error).splitlines() if "--map" in line]
-    return [dict(word.split("=", 1) for word in shlex.split(line) if word != "--map") for line in lines]
-
-
 def refused(given):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError):
         read_judgements(given)
-    return mappings_of(caught.value)
+    return answers(given)
 
 
 @pytest.mark.parametrize(
