@@ -124,7 +124,8 @@ def _read(
 
 
 def propose(
-    log: str | Path | pd.DataFrame | ArrowTable | InterchangeTable, mapping: Mapping[str, Any] | str | Path | None = None
+    log: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
+    mapping: Mapping[str, Any] | str | Path | None = None,
 ) -> Proposal:
     """Propose how to read a table: the role of each column, and questions about what its columns leave open.
 

@@ -104,8 +104,7 @@ class LogColumn:
         if sum(n for value, n in self.counts.items() if NUMERAL.fullmatch(value)) >= _NEARLY * len(self.known):
             return "number"
         size = sum(map(len, self.known)) / len(self.known)
-        spaces = sum(value.count(" ") for value in self.known) / len(self.known)
-        if size > _LONG or spaces >= _WORDY:
+        if size > _LONG or self._spaces >= _WORDY:
             return "text"
         if len(self.counts) <= _FEW and (len(self.known) >= _REPEATED * len(self.counts) or len(self.counts) == 1):
             return "word"
@@ -115,6 +114,15 @@ class LogColumn:
     def numbers(self) -> list[float]:
         """The values that are numbers."""
         return [float(value) for value in self.known if NUMERAL.fullmatch(value)]
+
+    @property
+    def is_wordy(self) -> bool:
+        """Whether the values are texts, the length of which means something."""
+        return self.kind in ("text", "object") or (self.kind == "id" and self._spaces >= 1)
+
+    @property
+    def _spaces(self) -> float:
+        return sum(value.count(" ") for value in self.known) / len(self.known) if self.known else 0.0
 
     @property
     def is_empty(self) -> bool:
@@ -134,7 +142,7 @@ class LogColumn:
     @cached_property
     def roles(self) -> tuple[str, ...]:
         """The roles that the name suggests, best first: that of its last word, then those of the words before."""
-        return roles_of(self.words)
+        return ("ignore",) if self.name.endswith("#") else roles_of(self.words)
 
     def has(self, role: str) -> bool:
         """Return whether the name has a word of a role."""
@@ -323,10 +331,12 @@ def _numeric_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings
     if values == ["0", "1", "2"]:
         return [{"0": "tie", "1": "first", "2": "second"}, from_zero]
     middle = 0.0 if numbers[0] < 0 else (numbers[0] + numbers[-1]) / 2
-    low_first = {v: "tie" if n == middle else "first" if n < middle else "second" for v, n in zip(values, numbers, strict=True)}
+    low_first = {
+        v: "tie" if n == middle else "first" if n < middle else "second" for v, n in zip(values, numbers, strict=True)
+    }
     swap = {"first": "second", "second": "first", "tie": "tie"}
     degrees = [low_first, {value: swap[side] for value, side in low_first.items()}]
-    return [{"1": "first", "2": "second", "3": "tie"}, *degrees] if values == ["1", "2", "3"] else degrees
+    return [*degrees, {"1": "first", "2": "second", "3": "tie"}] if values == ["1", "2", "3"] else degrees
 
 
 def verdict_meanings(column: LogColumn, pair: SidePair | None) -> Meanings | None:
@@ -374,7 +384,7 @@ def both_orders(names: Iterable[str]) -> tuple[str, str] | None:
     own, other_order = (set(aliases()["sides"][name]) for name in ("same_order", "other_order"))
     known = {name: set(tokens(name)) for name in names}
     for other, words in known.items():
-        noun = words - other_order - {"order"}
+        noun = words - other_order - {"order", "shown"}
         if words & other_order and noun & alias_words("verdict"):
             same = [name for name, has in known.items() if name != other and not has & other_order
                     and has - own - {"order"} == noun]  # fmt: skip

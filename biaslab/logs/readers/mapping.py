@@ -74,7 +74,9 @@ _SHOWN = 6  # verdicts shown in a message
 _EXPLICIT = (*TEXTS, "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
 _TOLD_APART = ("judge", "attribute", "replicate", "template", "configuration")  # what can distinguish columns
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
-NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT, "person")))
+NAMES = tuple(
+    dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT, "person"))
+)
 
 
 def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:

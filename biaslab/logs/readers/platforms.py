@@ -296,7 +296,11 @@ def _galileo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
     system = record.get("model") or (record.get("user_metadata") or {}).get("model") or record.get("type") or "trace"
     explained = record["metric_info"] or {}
     for name, value in (record.get("metrics") or {}).items():
-        if name not in explained and isinstance(value, int | float) and not set(tokens(name)) & (alias_words("covariate") | alias_words("ignore")):
+        if (
+            name not in explained
+            and isinstance(value, int | float)
+            and not set(tokens(name)) & (alias_words("covariate") | alias_words("ignore"))
+        ):
             yield _UNEXPLAINED
     for name, metric in explained.items():
         if metric.get("status_type", "success") != "success":

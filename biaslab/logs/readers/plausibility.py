@@ -19,7 +19,10 @@ _FIELDS = 8  # fields shown in a message
 
 
 def require_plausible(
-    trials: pd.DataFrame, with_duplicates: pd.DataFrame, mapping: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]
+    trials: pd.DataFrame,
+    with_duplicates: pd.DataFrame,
+    mapping: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """Raise `InputError` if the reading of a table is implausible.
 

@@ -35,6 +35,7 @@ _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
 _MOST_JUDGES, _FEWEST_OF_A_JUDGE = 20, 5
 _FEW = 6
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
+_GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 _NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
 _UNUSED = {"explanation": "accompanies a verdict", "derived": "derived from other columns", "ignore": "not about verdicts",
            "people": "people's, or a reference", "covariate": "a covariate"}  # fmt: skip
@@ -110,14 +111,19 @@ class Proposal:
 
     def roles(self) -> list[tuple[str, str, str, str, str]]:
         """Return each column's name, kind, values, role and other possible roles."""
+        words = ROLES | (
+            {"candidate_id": "first", "opponent_id": "second", "text": "first text"}
+            if "opponent_id" in self.entries
+            else {}
+        )
         of = {name: [] for name in self.columns}  # type: dict[str, list[str]]
         others = {name: [] for name in self.columns}  # type: dict[str, list[str]]
         for entry, expression in self.entries.items():
             for name in columns_in(expression, self.columns):
-                of[name].append(ROLES.get(entry, entry))
+                of[name].append(words.get(entry, entry))
         for question in self.questions:
             for name in dict.fromkeys(name for option in question.options for name in columns_in(option, self.columns)):
-                others[name].append(f"{ROLES.get(question.entry, question.entry)} {OPEN}")
+                others[name].append(f"{words.get(question.entry, question.entry)} {OPEN}")
         rows = []
         for name, column in self.columns.items():
             role = ", ".join(of[name]) or (OPEN if others[name] else f"— ({self.set_aside.get(name, 'not used')})")
@@ -294,7 +300,10 @@ class _Draft:
         scored = [column for column in self._scores() if compared is None or column.name not in compared[:2]]
         if pairs and (compared is not None or (replies and not scored) or self._probabilities()):
             return pairs, [], None
-        return None
+        unnamed = any(
+            named.verdict_meanings(c, None) for c in self.columns.values() if c.kind == "word" and not c.roles
+        )
+        return (pairs, [], None) if pairs and unnamed and not scored else None
 
     def _candidates(self) -> list[SidePair]:
         """Return the pairs of columns that hold two candidates: systems before texts."""
@@ -332,7 +341,10 @@ class _Draft:
         named_so = "verdict" in column.roles or (not column.roles and column.kind != "number")
         if named_so and any(self._names_candidates(column, pair) for pair in pairs):
             return True
-        if "verdict" not in column.roles and not (named.is_model(column.name) and column.kind == "word"):
+        by_name = "verdict" in column.roles or (
+            (named.is_model(column.name) or column.roles[:1] == ("judge",)) and column.kind == "word"
+        )
+        if not by_name:
             return False
         return any(named.verdict_readings(column, pair) for pair in (pairs or [None])) or bool(_shares(column))
 
@@ -364,7 +376,9 @@ class _Draft:
         """Return the expression of the probability that the candidate shown first wins, or None."""
         for column in self.free("probability", first=False):
             if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
-                places = {place for one, two in named.sides() for place, word in enumerate((one, two)) if word in column.words}
+                places = {
+                    place for one, two in named.sides() for place, word in enumerate((one, two)) if word in column.words
+                }
                 if len(places) == 1:
                     return column.name if places == {0} else {"field": column.name, "values": {"0": "1", "1": "0"}}
         return None
@@ -391,7 +405,9 @@ class _Draft:
             self._fill_verdict(pair, verdicts)
         self._fill_order(pair)
         self._ask_about_third(pair)
-        for column in [column for column in self.free("system") if not column.is_constant and column.kind in ("word", "name")]:
+        for column in [
+            column for column in self.free("system") if not column.is_constant and column.kind in ("word", "name")
+        ]:
             if self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
                 self.ask("judge", f"is {column.name} the judge?", column.name, required=False)
         labels = [
@@ -443,7 +459,7 @@ class _Draft:
             self.settle("opponent_id", pair.second)
             for other in systems[1:]:
                 self.aside |= dict.fromkeys(other[:2], f"goes with {pair.first}, {pair.second}")
-        if texts and self.columns[texts[0].first].kind in ("text", "object"):
+        if texts and self.columns[texts[0].first].is_wordy:
             self.settle("text", texts[0].first)
             self.settle("opponent_text", texts[0].second)
         if pair is not None and pair.side_words == ("chosen", "rejected"):
@@ -467,7 +483,11 @@ class _Draft:
         if pair is None or not self._names_candidates(column, pair):
             return options or [column.name]
         ties = {v: "tie" for v in column.counts if named.side_of(v) == "tie" and v.strip().lower() != "tie"}
-        by_name: Any = {"field": column.name, "values": {value: ties.get(value, value) for value in column.counts}} if ties else column.name
+        by_name: Any = (
+            {"field": column.name, "values": {value: ties.get(value, value) for value in column.counts}}
+            if ties
+            else column.name
+        )
         both = any({"first", "second"} <= set(meanings.values()) for meanings in words)
         return [by_name, *options] if both else [by_name]
 
@@ -479,10 +499,16 @@ class _Draft:
         compared, replies, likely = self._side_scores(), self._replies(), self._probabilities()
         if len(verdicts) == 1:
             self._fill_one_verdict(verdicts[0], pair)
-        elif len(verdicts) > 1 and self._differ_in_name(verdicts) and all(len(self._readings(c, pair)) == 1 for c in verdicts):
+        elif (
+            len(verdicts) > 1
+            and self._differ_in_name(verdicts)
+            and all(len(self._readings(c, pair)) == 1 for c in verdicts)
+        ):
             self._settle_several("winner", verdicts, [self._meaning(column, pair) for column in verdicts])
         elif verdicts:
-            self.ask("winner", f"{_listed(verdicts)} are all verdicts", *(self._meaning(column, pair) for column in verdicts))
+            self.ask(
+                "winner", f"{_listed(verdicts)} are all verdicts", *(self._meaning(column, pair) for column in verdicts)
+            )
         elif likely:
             self.settle("p_first", likely)
         elif compared is not None:
@@ -491,7 +517,12 @@ class _Draft:
         elif len(replies) == 1:
             self.settle("reply", replies[0].name)
         else:
-            self.ask("winner", "which column holds the judge's verdict?", *(column.name for column in replies))
+            unnamed = [c for c in self.columns.values() if c.name not in self.used and c.kind == "word" and not c.roles
+                       and len(named.verdict_readings(c, None)) == 1]  # fmt: skip
+            options = [self._meaning(column, pair) for column in unnamed]
+            self.ask(
+                "winner", "which column holds the judge's verdict?", *options, *(column.name for column in replies)
+            )
         if compared is not None and verdicts:
             self.aside |= dict.fromkeys(compared[:2], "scores of each candidate; the verdict is another column")
         if len(replies) == 1 and self.is_open("reply") and verdicts:
@@ -511,7 +542,10 @@ class _Draft:
         """Drop columns that repeat another one, and set them aside."""
         kept: list[LogColumn] = []
         for column in sorted(found, key=lambda column: len(column.words)):
-            twin = next((other for other in kept if other.values == column.values), None)
+            twin = next(
+                (other for other in kept if other.values == column.values and set(other.words) < set(column.words)),
+                None,
+            )
             if twin is None:
                 kept.append(column)
             else:
@@ -541,8 +575,12 @@ class _Draft:
         shared = set.intersection(*(set(column.words) for column in several))
         criteria = [set(column.words) & set(named.aliases()["criteria"]["words"]) for column in several]
         if len(models) == len(several) and all(criteria) and len({*map(frozenset, criteria)}) > 1:
-            self.settle("attribute", {c.name: f"={'_'.join(sorted(own))}" for c, own in zip(several, criteria, strict=True)})
-            self.settle("judge", {c.name: f"={_without(c, shared | own)}" for c, own in zip(several, criteria, strict=True)})
+            self.settle(
+                "attribute", {c.name: f"={'_'.join(sorted(own))}" for c, own in zip(several, criteria, strict=True)}
+            )
+            self.settle(
+                "judge", {c.name: f"={_without(c, shared | own)}" for c, own in zip(several, criteria, strict=True)}
+            )
             return
         if len(models) == len(several) and self.is_open("judge"):
             self.settle("judge", {column.name: f"={_without(column, shared)}" for column in several})
@@ -553,7 +591,7 @@ class _Draft:
         own, swapped = (self.columns[name] for name in both)
         here, there = self._meaning(own, pair), self._meaning(swapped, pair)
         self.settle("winner", here)
-        if not isinstance(there, Mapping):
+        if not isinstance(there, Mapping) or "shown" in swapped.words:
             self.settle("winner_swapped", there)
             return
         as_columns = {"first": "candidate", "second": "opponent"}
@@ -578,7 +616,11 @@ class _Draft:
             return None
         first, second = self.columns[pair.first], self.columns[pair.second]
         for column in self.columns.values():
-            if column in (own, swapped) or not self._names_candidates(column, pair, constant=True) or column.name in pair[:2]:
+            if (
+                column in (own, swapped)
+                or not self._names_candidates(column, pair, constant=True)
+                or column.name in pair[:2]
+            ):
                 continue
             fits = {True: 0, False: 0}
             rows = list(zip(column.values, own.values, swapped.values, first.values, second.values, strict=True))
@@ -596,14 +638,24 @@ class _Draft:
 
     def _fill_order(self, pair: SidePair | None) -> None:
         """Fill or ask about columns that give the order shown."""
-        for column in self.free("shown", first=False):
+        for column in self.free("shown", "system", first=False):
             if column.kind in ("empty", "text", "object") or {"swapped", "shown_first"} & set(self.entries):
                 continue
-            values = {value.lower() for value in column.counts}
+            if "shown" not in column.roles and not (set(column.words) & {"first", "shown"} and pair is not None
+                                                    and self._names_candidates(column, pair)):  # fmt: skip
+                continue
+            if column.is_constant and column.known[0].lower() in ("false", "0"):
+                self.aside[column.name] = "always the same order"
+                continue
+            if "verdict" in column.roles:
+                continue
+            values = {"".join(filter(str.isalnum, value.lower())) for value in column.counts}
             if pair is not None and self._names_candidates(column, pair):
                 self.settle("shown_first", column.name)
             elif values <= {"ab", "ba"} or values <= {"original", "swapped"}:
-                meaning = {value: "true" if value.lower() in ("ba", "swapped") else "false" for value in column.counts}
+                meaning = {
+                    value: "false" if value.lower().startswith(("a", "original")) else "true" for value in column.counts
+                }
                 self._ask_places({"field": column.name, "values": meaning})
             elif (values <= {"true", "false"} or values <= {"0", "1"}) and {"swap", "swapped", "flipped", "flip", "reversed",
                                                                          "exchanged"} & set(column.words):  # fmt: skip
@@ -640,7 +692,9 @@ class _Draft:
         ]  # fmt: skip
 
     def _is_score(self, column: LogColumn) -> bool:
-        role = next((role for role in column.roles if role not in ("judge", "people")), "")
+        if column.has("person") and set(column.words) <= alias_and_plain("person"):
+            return False
+        role = next((role for role in column.roles if role not in ("judge", "people", "person")), "")
         if column.kind == "number":
             if role in ("score", "verdict", "reply"):
                 return True
@@ -658,7 +712,7 @@ class _Draft:
         scores = [column for column in everything if column not in derived]
         for column in [*derived, *scores]:
             others = [other for other in scores if other is not column and other.kind == "number"]
-            shown = column in derived or len(others) >= 2
+            shown = column in derived or set(column.words) <= _GENERAL
             if column.kind == "number" and len(others) >= 2 and shown and named.is_mean(column, others):
                 self.aside[column.name] = f"the mean of {_listed(others)}"
                 scores = [other for other in scores if other is not column]
@@ -691,7 +745,11 @@ class _Draft:
         if len(shares) == 1:
             tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
             self.settle("score", {"field": shares[0].name, "pattern": r"^\s*([\d.]+)"})
-            self.ask("scale", f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?", *(f"=1-{top}" for top in tops))
+            self.ask(
+                "scale",
+                f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?",
+                *(f"=1-{top}" for top in tops),
+            )
             return
         if len(replies) == 1 and not numbers and any(sign.isdigit() for text in replies[0].known for sign in text):
             self.settle("reply", replies[0].name)
@@ -785,7 +843,10 @@ class _Draft:
         one = len(set(ends.values())) == 1
         option: Any = next(iter(ends.values())) if one else ends
         if not one and len(scores) == 1:
-            option = {"field": self._criterion(), "values": {value: scale.removeprefix("=") for value, scale in ends.items()}}
+            option = {
+                "field": self._criterion(),
+                "values": {value: scale.removeprefix("=") for value, scale in ends.items()},
+            }
         if sure or (entry == "scale" and "person" in self.entries):
             self.settle(entry, option)
         else:
@@ -804,7 +865,9 @@ class _Draft:
         for criterion, value in zip(self.columns[name].values, score.values, strict=True):
             if criterion is not None:
                 values.setdefault(criterion, []).append(value)
-        return {criterion: _observed(LogColumn(score.name, tuple(own))) for criterion, own in values.items() if any(own)}
+        return {
+            criterion: _observed(LogColumn(score.name, tuple(own))) for criterion, own in values.items() if any(own)
+        }
 
     def _fill_ratings(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Fill people's scores: of the same criterion, if there are several."""
@@ -823,9 +886,26 @@ class _Draft:
                 return
         else:
             self.settle("ratings", _listed_labels(people))
-        own, other = _observed(scores[0])[0], _observed(people[0])[0]
-        if own != other and self.is_open("human_scale"):
-            self._fill_scale("human_scale", people[:1])
+        self._fill_scale_of_people(scores[0], people)
+
+    def _fill_scale_of_people(self, score: LogColumn, people: Sequence[LogColumn]) -> None:
+        """Ask for people's scale if their scores end another usual scale, or lie outside the judge's."""
+        if not self.is_open("human_scale"):
+            return
+        numbers = [number for column in people for number in column.numbers]
+        scale = self.entries.get("scale", _observed(score)[0])
+        low, high = (
+            (float(end) for end in scale.removeprefix("=").rpartition("-")[::2]) if isinstance(scale, str) else (0, 0)
+        )
+        theirs, is_usual = _observed(LogColumn("people", tuple(map(str, numbers)))) if numbers else (scale, False)
+        inside = bool(numbers) and low <= min(numbers) and max(numbers) <= high
+        if theirs != scale and (is_usual or not inside) and numbers:
+            self.ask(
+                "human_scale",
+                "people's scores end another scale than the judge's",
+                theirs,
+                *([scale] if inside else []),
+            )
 
     # -- what pairs and scores share ---------------------------------------------------------------------------------
     def fill_common(self) -> None:
@@ -873,6 +953,10 @@ class _Draft:
             self.ask("judge", f"{_listed(judges)} could all be it", *(column.name for column in judges))
             return
         self.aside |= {column.name: f"goes with {first.name}" for column in rest}
+        people = named.alias_words("people")
+        if sum(bool(set(named.tokens(value)) & people) for value in first.counts) >= 0.5 * len(first.counts):
+            self.ask("judge", f"the values of {first.name} look like people ({', '.join(first.examples)})", first.name)
+            return
         rows_of_each = len(first.known) / max(1, len(first.counts))
         if len(first.counts) > _MOST_JUDGES and rows_of_each < _FEWEST_OF_A_JUDGE:
             self.ask(
@@ -940,7 +1024,12 @@ class _Draft:
                and column.roles[:1] in ((), ("text",)) and not column.is_constant]  # fmt: skip
         texts = [c for c in self.columns.values() if c.name not in self.used and c.kind in ("text", "id", "name") and not c.is_constant
                  and not c.has("people") and c.roles[:1] in ((), ("question",), ("covariate",))]  # fmt: skip
-        options = dict.fromkeys(column.name for column in [*ids, *found, *texts] if not column.is_constant)
+        numbers = [
+            c
+            for c in self.columns.values()
+            if c.name not in self.used and not c.roles and c.kind == "number" and len(c.counts) == len(c.known)
+        ]
+        options = dict.fromkeys(column.name for column in [*ids, *found, *texts, *numbers] if not column.is_constant)
         self.ask("context_id", "which column identifies the question?", *options)
 
     def _holds_answers(self, column: LogColumn) -> bool:
@@ -954,7 +1043,11 @@ class _Draft:
 
     def _fill_candidate(self) -> None:
         systems = [column for column in self.free("system") if column.kind in ("word", "name", "id", "number")]
-        texts = [column for column in self.free("text") if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")]
+        texts = [
+            column
+            for column in self.free("text")
+            if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")
+        ]
         inner = [column for column in self.columns.values() if "[]." in column.name and column.name not in self.used
                  and column.words[-1:] == ("id",) and column.roles[:1] in ((), ("text",), ("question",))]  # fmt: skip
         texts = [column for column in texts if not column.words[-1:] == ("id",)] or texts
@@ -963,9 +1056,16 @@ class _Draft:
                 self.ask(
                     "candidate_id", f"{_listed(systems)} could all be the system", *(column.name for column in systems)
                 )
-            elif systems and len(texts) == 1 and self.is_open("judge") and self._answers_are_shared(texts[0], systems[0]):
-                self.ask("candidate_id", f"{systems[0].name} differs where {texts[0].name} is the same: system, or judge?", texts[0].name, systems[0].name)
-                self.ask("judge", f"is {systems[0].name} the judge?", systems[0].name, required=False)
+            elif (
+                systems and len(texts) == 1 and self.is_open("judge") and self._answers_are_shared(texts[0], systems[0])
+            ):
+                self.settle("candidate_id", texts[0].name)
+                self.ask(
+                    "judge",
+                    f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?",
+                    systems[0].name,
+                    required=False,
+                )
             elif systems:
                 self.settle("candidate_id", systems[0].name)
                 self.aside |= {column.name: f"goes with {systems[0].name}" for column in systems[1:]}
@@ -1039,14 +1139,23 @@ def _why_unused(column: LogColumn) -> str:
 
 def _shares(column: LogColumn) -> list[dict[str, Any]]:
     """Return the possible meanings of a column of shares between two candidates: which end is the first."""
-    numbers = [float(v.strip().removesuffix("%")) for v in column.known if v.strip().removesuffix("%").replace(".", "", 1).lstrip("-").isdigit()]
+    numbers = [
+        float(v.strip().removesuffix("%"))
+        for v in column.known
+        if v.strip().removesuffix("%").replace(".", "", 1).lstrip("-").isdigit()
+    ]
     if len(numbers) < 0.9 * len(column.known) or not any(number % 1 for number in numbers):
         return []
-    ends = next((ends for ends in ((0, 1), (1, 2), (-1, 1), (0, 100)) if ends[0] <= min(numbers) and max(numbers) <= ends[1]), None)
+    ends = next(
+        (ends for ends in ((0, 1), (1, 2), (-1, 1), (0, 100)) if ends[0] <= min(numbers) and max(numbers) <= ends[1]),
+        None,
+    )
     if ends is None:
         return []
     order = ("1", "0") if ends == (1, 2) else ("0", "1")
-    return [{"field": column.name, "values": dict(zip(map(str, ends), each, strict=True))} for each in (order, order[::-1])]
+    return [
+        {"field": column.name, "values": dict(zip(map(str, ends), each, strict=True))} for each in (order, order[::-1])
+    ]
 
 
 def _says_correct(column: LogColumn) -> bool:

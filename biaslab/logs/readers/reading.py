@@ -158,17 +158,13 @@ class LogReading:
         known = None if (exploded and mapping) or self.format else detect(first.records, bool(mapping))
         if known not in (None, "mapping"):
             return known, chunks
-        if not exploded and not callable(self.mapping.shape):
+        if not exploded and not callable(self.mapping.shape) and not _is_like_trials(first):
             chunks = _flat(first, chunks, mapping)
         return known or ("mapping" if exploded and mapping else self.format), chunks
 
-    def _with_table(
-        self, first: Rows, name: str | None, mapping: dict[str, Any]
-    ) -> tuple[str | None, dict[str, Any]]:
+    def _with_table(self, first: Rows, name: str | None, mapping: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
         """Complete the mapping of a table by what its columns say; without a complete one, there is no format."""
-        fields = {field for record in first.records[:SAMPLED] for field in record}
-        named_like_trials = name == "mapping" and {"context_id", "candidate_id"} <= fields
-        if is_complete(mapping) or named_like_trials or self.format == "mapping":
+        if is_complete(mapping) or _is_like_trials(first) or self.format == "mapping":
             return name or "mapping", mapping
         proposal = propose_rows(first, self._given(mapping), first.log.file)
         self.proposals[first.log.file] = proposal
@@ -213,6 +209,11 @@ class LogReading:
         }
 
 
+def _is_like_trials(first: Rows) -> bool:
+    """Return whether fields are named like the columns of trials, so that they need no mapping."""
+    return {"context_id", "candidate_id"} <= {field for record in first.records[:SAMPLED] for field in record}
+
+
 def _note(proposal: Proposal) -> str:
     return ", ".join(f"{entry} = {expression}" for entry, expression in proposal.entries.items())
 
@@ -238,10 +239,11 @@ def _unpacked(start: Rows, chunks: Iterator[Rows]) -> Iterator[Rows]:
 def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
     if detect([record], mapped=False) is not None:
         return None
+    rows = table_within(record)
+    if rows is not None and any(roles_of(tokens(str(name))) for name in rows[0]):
+        return rows
     if are_annotations([record]):
         return annotations(record)
-    if (rows := table_within(record)) is not None:
-        return rows
     for name, items in record.items():
         if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
             about = {key: value for key, value in record.items() if key != name and not isinstance(value, list)}
@@ -277,9 +279,9 @@ def _paths(entry: Any) -> Iterator[str]:
 def _is_outcome(path: str, value: Any) -> bool:
     """Return whether a value is a verdict or a score, by its name and kind."""
     role = next(iter(roles_of(tokens(path))), "")
-    return role in ("verdict", "score") and (isinstance(value, bool | int | float) or (
-        isinstance(value, str) and 0 < len(value) <= _LONGEST
-    ))
+    return role in ("verdict", "score") and (
+        isinstance(value, bool | int | float) or (isinstance(value, str) and 0 < len(value) <= _LONGEST)
+    )
 
 
 def first_problem(log: Log) -> str | None:
@@ -334,7 +336,9 @@ def explain(reading: LogReading, path: object) -> NoReturn:
     if reading.fields:
         known = "`biaslab.logs.readers.available` lists the known ones"
         fields = f"its fields are {', '.join(reading.fields[:_FIELDS])}"
-        raise InputError.plain(f"{source} has an unknown format ({known}); {fields}; map one file of it: biaslab map FILE")
+        raise InputError.plain(
+            f"{source} has an unknown format ({known}); {fields}; map one file of it: biaslab map FILE"
+        )
     if len(reading.empty) == 1:
         raise InputError.plain(f"{source} has no judgement: {next(iter(reading.empty.values()))}")
     if not reading.empty:

@@ -28,7 +28,8 @@ _FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
 _NUMBER = r"(\d+(?:\.\d+)?)(?:\s*/\s*\d+)?"
 _WHOSE = r"(?:scores? (?:of|for) )?(?:the )?(?:assistant|response|answer|model)"
 _NAMED_SCORES = re.compile(
-    rf"{_WHOSE} ?\W{{0,2}}(?:1|A)\b[^\n\d]{{0,20}}{_NUMBER}\W+{_WHOSE} ?\W{{0,2}}(?:2|B)\b[^\n\d]{{0,20}}{_NUMBER}", re.IGNORECASE
+    rf"{_WHOSE} ?\W{{0,2}}(?:1|A)\b[^\n\d]{{0,20}}{_NUMBER}\W+{_WHOSE} ?\W{{0,2}}(?:2|B)\b[^\n\d]{{0,20}}{_NUMBER}",
+    re.IGNORECASE,
 )
 _TWO_NUMBERS = re.compile(r"\s*(\d+(?:\.\d+)?)[ ,]+(\d+(?:\.\d+)?)\s*(?:\n|$)")
 UNREAD: ParsedScore = (math.nan, "unparsable")
