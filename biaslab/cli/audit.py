@@ -119,7 +119,7 @@ def _read(
     import pandas as pd
 
     from biaslab import read_judgements
-    from biaslab.logs.readers.summary import reading_summary
+    from biaslab.logs.readers.card import ReadingCard
 
     parts = []
     for file in files:
@@ -127,8 +127,7 @@ def _read(
             parts.append(_carried(str(file)))
             continue
         parts.append(read_judgements(file, kind, mapping, strict))
-        for line in reading_summary(str(file), parts[-1], unread):
-            typer.echo(line)
+        typer.echo(ReadingCard(parts[-1].attrs["reading"]))
         if not unread:
             _require_readable(file, parts[-1])
         parts[-1].attrs = {}
@@ -299,7 +298,7 @@ def add(
     trials = read_judgements(file, log.format_, log.given_mapping())
     contribution = atlas.add(trials, source, licence, folder, _judges(judge), **options)
     judges = count(len(contribution.judges), "judge")
-    typer.echo(doctor(trials).estimable_text.replace("the table:", f"{file}:", 1))
+    typer.echo(doctor(trials).estimable_text)
     endings = ".json, .csv, .md and .parquet" if contribution.log["carried"] else ".json, .csv and .md"
     typer.echo(f"\n{count(len(contribution.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
     undated = [str(one["judge"]) for one in contribution.judges if not one["released"]]

@@ -25,7 +25,6 @@ from biaslab.logs.readers.rows import trials_of
 from biaslab.logs.readers.summary import (
     HALF,
     describe_unread,
-    reading_summary,
     require_readable,
     unread_share,
 )
@@ -89,7 +88,7 @@ def audit(
         "position", over pairs judged in both orders, if defined, else that of "replies", over all replies.
         ``attrs["not_run"]`` gives the reason, in one line, for each probe that did not run; ``attrs["notes"]`` the
         assumptions and omissions of those that ran; ``attrs["additions"]`` the addition to the log that would allow
-        each missing estimate; ``attrs["read"]`` how a file was read; ``attrs["missing"]`` the number of missing
+        each missing estimate; ``attrs["reading"]`` how a file was read; ``attrs["missing"]`` the number of missing
         judgements and the reasons, if more than 5 % of an estimate's judgements are missing. Judges with more than half
         of their replies unreadable are excluded and listed in ``not_run``.
 
@@ -123,7 +122,6 @@ def audit(
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
-    read = reading_summary(str(trials), recorded) if isinstance(trials, str | Path) else []
     readable, not_run = readable_judges(recorded)
     audited = prepared(readable if human is None else with_humans(readable, human))
     frames: list[pd.DataFrame] = []
@@ -145,7 +143,7 @@ def audit(
     estimates = stacked if breakdowns else without_breakdowns(stacked)
     additions = _additions(every, not_run, estimates, audited)
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
-    estimates.attrs |= {"read": read} if read else {}
+    estimates.attrs |= {} if recorded is trials else {"reading": recorded.attrs["reading"]}
     estimates.attrs |= {"missing": list(missing)} if missing else {}
     return estimates
 

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.errors import InputError
+from biaslab.logs.readers.card import RecordedTrials
 from biaslab.logs.readers.detection import available, find_format
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, is_pattern, iter_documents, to_pandas
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
@@ -127,7 +128,11 @@ def _read(
             reading = again if parts else reading
     if not parts:
         explain(reading, path)
-    return reading.trials(parts)
+    trials = reading.trials(parts)
+    source = str(path) if isinstance(path, str | Path) else "the table"
+    recorded = RecordedTrials(trials)
+    recorded.attrs = trials.attrs | {"reading": reading.notes.facts(source, trials)}
+    return recorded
 
 
 def _of_files(reading: LogReading, path: str | Path, alone: bool) -> list[pd.DataFrame]:

@@ -120,12 +120,16 @@ def read_mapped(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd
     InputError
         If context, candidate, outcome or scale is neither in the file nor mapped.
     """
-    whole = {name: name for name in NAMES if name not in _EXPLICIT and _maps_itself(rows, name, mapping)} | dict(
-        mapping
-    )
+    whole = completed(rows, mapping)
     if "winner_swapped" in whole:
         return _in_both_orders(rows, source, whole)
     return _read_once(rows, source, mapping, whole)
+
+
+def completed(rows: Rows, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with the fields that map themselves."""
+    own = {name: name for name in NAMES if name not in _EXPLICIT and _maps_itself(rows, name, mapping)}
+    return own | dict(mapping)
 
 
 def _maps_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:

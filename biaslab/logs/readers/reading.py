@@ -25,6 +25,7 @@ from biaslab.logs.readers.detection import detect, find_format
 from biaslab.logs.readers.documents import LogDocument, read_frame, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED
 from biaslab.logs.readers.layouts import read_annotations, unnested
+from biaslab.logs.readers.mapping import completed
 from biaslab.logs.readers.mapping_files import LogMapping, Shape, make_mapping, shaped
 from biaslab.logs.readers.pair_tables import of_pairs
 from biaslab.logs.readers.refusals import (
@@ -39,6 +40,7 @@ from biaslab.logs.readers.refusals import (
     suggestion,
     within_lists,
 )
+from biaslab.logs.readers.roles import Layout, ReadingNotes
 from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
 from biaslab.logs.readers.score_tables import of_scores
 from biaslab.logs.readers.table_columns import (
@@ -79,6 +81,7 @@ class LogReading:
         self.empty: dict[str, str] = {}
         self.refused: list[tuple[Refusal | None, Rows]] = []  # refusal of each file not read, and its first records
         self.tables: dict[str, str] = {}
+        self.notes = ReadingNotes()
         self.alone = False  # whether tables may be read by column names, as for a single file outside a folder
 
     def of(self, document: LogDocument) -> Iterator[pd.DataFrame]:
@@ -138,9 +141,11 @@ class LogReading:
         self.files[log.file] = "inspect" if inspect else name
         read = find_format(name).read if table is None else table.read
         source = LogSource(log.file, self.mapping.score_pattern)
+        self.notes.start(_layout(self.files[log.file], table, first, mapping), log.file, first)
         for rows in chain([first], chunks):
             part = read(rows, source, mapping)
             if len(part) and len(trials := _with_positions(part, rows, log.file)):
+                self.notes.see(part, trials, rows)
                 yield trials
 
     def _table(self, first: Rows | None, name: str | None, mapping: Mapping[str, Any]) -> TableReading | Refusal | None:
@@ -214,6 +219,16 @@ class LogReading:
             "encodings": encodings,
             "tables": self.tables,
         }
+
+
+def _layout(name: str, table: TableReading | None, first: Rows, mapping: Mapping[str, Any]) -> Layout:
+    """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
+    some = Rows(first.records[:READ], first.lines[:READ], Log(first.log.file), first.textual)
+    if table is not None:
+        entries = tuple(completed(some, {"judge": "=unknown", **own, **mapping}) for own in table.entries)
+    else:
+        entries = (completed(some, mapping),) if name == "mapping" else ()
+    return Layout(name, entries, tuple(mapping))
 
 
 def _is_whole(mapping: Mapping[str, Any]) -> bool:
