@@ -249,7 +249,7 @@ class Diagnosis:
     @property
     def estimable_text(self) -> str:
         """What was read and what can be estimated, as text."""
-        return "\n".join([*self._read(), *self._held()])
+        return "\n".join([*self._read(), "", *self._held()])
 
     __repr__ = __str__
 

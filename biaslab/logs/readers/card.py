@@ -43,6 +43,7 @@ class ReadingCard:
       shown     = first before second, assumed (--order-unknown if not)
       verdict   ← winner (A → first, tie → tie) (1 first, 0 second, 1 tie)
       judge     = not named by a column
+      orders    0 pairs in both orders, 2 in one only
       row 1 (table:1): question Why? · first x · second y · the judge chose the first (A)
       row 2 (table:2): question How? · first x · second z · the judge saw a tie (tie)
     """
@@ -87,8 +88,8 @@ class ReadingCard:
             others = f"; {counts['contradictions']:,} contradict it" if counts["contradictions"] else ""
             yield "duplicates", f"{counts['duplicates']:,} dropped (kept the first of each{others})"
         once, pairs = reading["one_order"]
-        if 0 < once < pairs:
-            yield "one order", f"{once:,} of {pairs:,} pairs (not used where both orders are needed)"
+        if pairs:
+            yield "orders", f"{count(pairs - once, 'pair')} in both orders, {once:,} in one only"
         for why, n in counts["left_out"].items():
             yield "left out", f"{n:,}: {why}"
         for why, n in counts["unmatched"].items():
@@ -110,9 +111,11 @@ def _roles(reading: Mapping[str, Any], several: bool) -> Iterator[tuple[str, str
     """Yield each role with its source, then the columns set aside."""
     if several or reading["format"] not in ("table", "mapping"):
         files = (
-            f"{count(reading['files'], 'file')}, such as {reading['file']}" if reading["files"] > 1 else reading["file"]
+            f" ({count(reading['files'], 'file')}, such as {reading['file']})"
+            if several or reading["files"] > 1
+            else ""
         )
-        yield "format", f"{reading['format']}: {reading['help']} ({files})"
+        yield "format", f"{reading['format']}: {reading['help']}{files}"
     for role in reading["roles"]:
         yield role["role"], _source(role)
     reasons: dict[str, list[str]] = {}
@@ -149,8 +152,8 @@ def _column(source: Mapping[str, Any]) -> str:
 
 def _holds(holds: Mapping[str, Any], fixed: bool) -> Iterator[str]:
     if "verdicts" in holds:
-        first, second, ties = holds["verdicts"].values()
-        yield ", ".join([f"{first:,} first, {second:,} second", *([count(ties, "tie")] if ties else [])])
+        (one, n_one), (two, n_two), (_, ties) = holds["verdicts"].items()
+        yield ", ".join([f"{n_one:,} {one}, {n_two:,} {two}", *([count(ties, "tie")] if ties else [])])
     if "range" in holds:
         yield "{:g} to {:g}".format(*holds["range"])
     if holds.get("unknown"):

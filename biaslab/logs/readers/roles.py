@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -46,8 +48,8 @@ _ROLES = {
 _MOVED = ("order_known", "shown_first", "swapped")  # entries by which the first column is not always shown first
 _COUNTED = ("words", "opponent_words", "human", "human_gap")  # columns of which only the filled rows are counted
 _READABLE = ("ok", "tie")
-_SEEN, _DEEPEST = 50, 4  # records looked at for names of columns, and depth of nested objects
-_EXAMPLES, _PROBLEMS = 2, 3  # unreadable rows and malformed lines on the card
+_SEEN, _DEEPEST, _MOST = 50, 4, 200  # records looked at for names of columns, depth of objects, columns of a record
+_ROWS, _EXAMPLES = 3, 2  # rows and malformed lines on the card, and unreadable replies
 _LONGEST = 60  # characters of a text
 
 
@@ -78,20 +80,29 @@ class Layout:
     files: list[str] = field(default_factory=list)
     columns: dict[str, None] = field(default_factory=dict)
 
+    @cached_property
+    def sources(self) -> dict[str, list[dict[str, Any]]]:
+        """The different sources of each entry."""
+        sources: dict[str, list[dict[str, Any]]] = {}
+        for entries in self.entries:
+            for name, entry in entries.items():
+                source = _source(name, entry)
+                sources.setdefault(name, []).extend([source] if source not in sources.get(name, ()) else [])
+        return sources
+
     @property
     def judged(self) -> bool:
         """Whether there is a judge's verdict or score, and not only ratings by people."""
-        return not self.entries or any(name in entries for entries in self.entries for name in OUTCOMES)
+        return not self.entries or any(name in self.sources for name in OUTCOMES)
 
     @property
     def of_texts(self) -> bool:
         """Whether candidates are named by their texts."""
-        named = [_sources(entries) for entries in self.entries[:1]]
-        return any(each.get("text") == each.get("candidate_id") for each in named)
+        return bool(self.entries) and self.sources.get("text") == self.sources.get("candidate_id")
 
     def unused(self) -> dict[str, str]:
         """Return the columns that no role uses, with the reason; none if the reader of a format picks them."""
-        every = [name for own in self.entries for each in _sources(own).values() for name in each["columns"]]
+        every = [name for sources in self.sources.values() for each in sources for name in each["columns"]]
         used = {*every, *(part.strip() for name in every for part in name.split(","))}
         left = [name for name in self.columns if name and not any(_is_within(name, one) for one in used)]
         return (dict.fromkeys(left, "not used") if self.entries else {}) | self.set_aside
@@ -99,27 +110,21 @@ class Layout:
     def roles(self, trials: pd.DataFrame) -> list[dict[str, Any]]:
         """Return each role with its sources in the file, and what its column of trials holds."""
         pairs = bool(trials["opponent_id"].notna().any())
-        every = [_sources(entries) for entries in self.entries]
-        names = dict.fromkeys([*_ROLES, *(name for sources in every for name in sources)])
-        mapped = {name for sources in every for name in sources}
+        moved = not trials["order_known"].any() or any(name in self.sources for name in _MOVED)
+        assumed = pairs and bool(self.entries) and not moved and "winner_swapped" not in self.sources
         roles: dict[str, dict[str, Any]] = {}
-        for entry in names:
+        for entry in dict.fromkeys([*_ROLES, *self.sources]):
             role, column = _ROLES.get(entry, (f"covariate {entry}", ""))
-            assumed = entry == "swapped" and pairs and mapped and not mapped & {*_MOVED, "winner_swapped"}
-            if entry not in mapped and not assumed and (mapped or not _is_filled(trials, entry, column)):
-                continue
-            role = self._named(role, pairs, bool(mapped & {*_MOVED}))
-            sources = [sources[entry] for sources in every if entry in sources]
-            known = roles.setdefault(role, {"role": role, "sources": []})
-            known["sources"] += [
-                each for place, each in enumerate(sources) if each not in [*known["sources"], *sources[:place]]
-            ]
-            known |= {"holds": _holds(trials, column, pairs)} if column else {}
-            known |= {"assumed": True} if assumed else {}
+            filled = not self.entries and _is_filled(trials, entry, column)
+            if entry in self.sources or filled or (assumed and entry == "swapped"):
+                role = self._named(role, pairs, moved)
+                known = roles.setdefault(role, {"role": role, "sources": []})
+                known["sources"] += [each for each in self.sources.get(entry, ()) if each not in known["sources"]]
+                known |= {"holds": _holds(trials, column, pairs)} if column else {}
+        if assumed:
+            roles["shown"]["assumed"] = True
         if "scale" in roles and self.format == "table" and "scale" not in self.given:
-            roles["scale"]["observed"] = not any(
-                "values" in each for each in roles.get("score", {"sources": ()})["sources"]
-            )
+            roles["scale"]["observed"] = not any("values" in each for each in self.sources.get("score", ()))
         return [roles[name] for name in roles if not (self.of_texts and name.startswith("text of"))]
 
     def _named(self, role: str, pairs: bool, moved: bool) -> str:
@@ -135,6 +140,7 @@ class ReadingNotes:
     def __init__(self) -> None:
         self._layouts: list[Layout] = []
         self._rows: list[dict[str, Any]] = []
+        self._again: list[dict[str, Any]] = []
         self._unreadable: list[dict[str, Any]] = []
         self._layout = Layout("", ())
 
@@ -145,7 +151,9 @@ class ReadingNotes:
         if self._layout is layout:
             self._layouts.append(layout)
         self._layout.files.append(file)
-        self._layout.columns |= dict.fromkeys(name for record in rows.records[:_SEEN] for name in _paths(record))
+        self._layout.columns |= dict.fromkeys(
+            name for record in rows.records[:_SEEN] for name in islice(_paths(record), _MOST)
+        )
 
     def see(self, part: pd.DataFrame, trials: pd.DataFrame, rows: Rows) -> None:
         """Note rows of a part of a file that differ in their verdict, and unreadable ones.
@@ -161,16 +169,13 @@ class ReadingNotes:
         """
         places = np.flatnonzero(rows.good[part.index.to_numpy()])
         readable = trials["status"].isin(_READABLE).to_numpy()
-        missing = {True: 2 * _EXAMPLES - len(self._rows), False: _EXAMPLES - len(self._unreadable)}
-        if missing[True] > 0:
-            side = np.sign(trials["value"] - 0.5)  # of pairs, in which each probability would be another verdict
-            kind = side.where(trials["opponent_id"].notna(), trials["value"])
-            new = ~pd.DataFrame({"kind": kind, "repeated": trials["replicate"] > 0}).duplicated().to_numpy()
-            chosen = np.flatnonzero(new & readable)[: missing[True]].tolist()
-            self._rows += [self._row(part, int(places[row]), trials.iloc[row], rows) for row in chosen]
-        if missing[False] > 0 and not readable.all():
-            chosen = np.flatnonzero(~readable)[: missing[False]].tolist()
-            self._unreadable += [self._row(part, int(places[row]), trials.iloc[row], rows) for row in chosen]
+        side = np.sign(trials["value"] - 0.5)  # of pairs, in which each probability would be another verdict
+        kind = side.where(trials["opponent_id"].notna(), trials["value"])
+        again = trials["replicate"].to_numpy() > 0
+        new = readable & ~again & ~kind.duplicated().to_numpy()
+        for noted, which in ((self._rows, new), (self._again, readable & again), (self._unreadable, ~readable)):
+            for row in np.flatnonzero(which)[: max(_ROWS - len(noted), 0)].tolist():
+                noted.append(self._row(part, int(places[row]), trials.iloc[row], rows))
 
     def facts(self, source: str, trials: pd.DataFrame) -> dict[str, Any]:
         """Return what was read, in plain types.
@@ -192,8 +197,8 @@ class ReadingNotes:
             "readings": [self._reading(layout, trials) for layout in self._layouts],
             "counts": whole,
             "rows": self._chosen(),
-            "unreadable": [{"where": row["where"], "raw": row["raw"]} for row in self._unreadable],
-            "problems": [list(problem) for problem in about["problems"][:_PROBLEMS]],
+            "unreadable": [{"where": row["where"], "raw": row["raw"]} for row in self._unreadable[:_EXAMPLES]],
+            "problems": [list(problem) for problem in about["problems"][:_ROWS]],
             "encodings": about["encodings"],
             "skipped": about["skipped"],
             "one_order": list(_judged_once(trials)),
@@ -209,10 +214,8 @@ class ReadingNotes:
 
     def _chosen(self) -> list[dict[str, Any]]:
         """Return the first row, one with another verdict, and one that is unreadable, repeated or a third verdict."""
-        rows = [*self._rows[:1]]
-        others = [row for row in self._rows[1:] if not row["replicate"]]
-        repeated = [row for row in self._rows[1:] if row["replicate"]]
-        return [*rows, *others[:1], *self._unreadable[:1], *repeated, *others[1:], *self._unreadable[1:]][:3]
+        rest = [*self._unreadable[:1], *self._again[:1], *self._rows[2:], *self._unreadable[1:]]
+        return [*self._rows[:2], *rest][:_ROWS]
 
     def _row(self, part: pd.DataFrame, place: int, trial: pd.Series, rows: Rows) -> dict[str, Any]:
         """Return the facts of a trial, with the verdict as the file has it."""
@@ -239,11 +242,11 @@ class ReadingNotes:
         """Return the verdict or score of a record; trials are in the order of the entries, then of the records."""
         if not self._layout.entries:
             return None
-        size = n_trials // len(self._layout.entries)
+        size = max(n_trials // len(self._layout.entries), 1)
         entries = self._layout.entries[min(place // size, len(self._layout.entries) - 1)]
         names = ("winner_swapped",) if "winner_swapped" in entries and place % size >= n_records else OUTCOMES
-        sources = [each for name, each in _sources(entries).items() if name in names]
-        values = [record.get(name, at(record, name)) for name in (sources[0]["columns"] if sources else ())]
+        columns = next((_source(name, entries[name])["columns"] for name in names if name in entries), ())
+        values = [record[name] if name in record else at(record, name) for name in columns]
         return ", ".join("null" if value is None else written(value) or str(value) for value in values) or None
 
 
@@ -263,16 +266,13 @@ def _judged_once(trials: pd.DataFrame) -> tuple[int, int]:
     return int(2 * n_pairs - n_orders), int(n_pairs)
 
 
-def _sources(entries: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return for each entry of a mapping its columns or constant, and how their values are read, in plain types."""
-    sources: dict[str, dict[str, Any]] = {}
-    for name, entry in entries.items():
-        parsed = parse_expression(name, entry)
-        sources[name] = {"columns": list(parsed.fields), "constant": parsed.constant}
-        sources[name] |= {"pattern": parsed.pattern.pattern} if parsed.pattern is not None else {}
-        sources[name] |= {} if (meanings := parsed.values) is None else {"values": dict(meanings)}  # noqa: PD011
-        sources[name] |= {"compared": True} if parsed.compared else {}
-    return sources
+def _source(name: str, entry: Any) -> dict[str, Any]:
+    """Return the columns or the constant of a mapping's entry, and how its values are read, in plain types."""
+    parsed = parse_expression(name, entry)
+    source: dict[str, Any] = {"columns": list(parsed.fields), "constant": parsed.constant}
+    source |= {"pattern": parsed.pattern.pattern} if parsed.pattern is not None else {}
+    source |= {} if (meanings := parsed.values) is None else {"values": dict(meanings)}  # noqa: PD011
+    return source | ({"compared": True} if parsed.compared else {})
 
 
 def _is_filled(trials: pd.DataFrame, entry: str, column: str) -> bool:
@@ -293,7 +293,8 @@ def _holds(trials: pd.DataFrame, column: str, pairs: bool) -> dict[str, Any]:
     """Return what a column of trials holds: counts of verdicts, a range of numbers, or how many names and the first."""
     values = trials[column].dropna()
     if column == "value" and pairs:
-        sides = {"first": values > 0.5, "second": values < 0.5, "ties": values == 0.5}
+        one, two = ("first", "second") if trials["order_known"].any() else ("candidate", "opponent")
+        sides = {one: values > 0.5, two: values < 0.5, "tie": values == 0.5}
         return {"verdicts": {side: int(which.sum()) for side, which in sides.items()}}
     if column == "value":
         return {"range": [float(values.min()), float(values.max())]} if len(values) else {}
