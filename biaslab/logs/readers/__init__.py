@@ -63,8 +63,9 @@ def read_judgements(
         ``judgements`` (number read), ``malformed`` and ``problems`` (number of malformed lines; file, line and reason
         of each), ``left_out`` (reason → records that are not judgements, such as failed calls), ``unmatched`` (reason →
         judgements that the mapping does not match), ``unknown_winners`` (reasons of these whose verdict names neither
-        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``, and
-        ``contradictions``, the duplicates with a different verdict.
+        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``,
+        ``contradictions``, the duplicates with a different verdict, and ``reading``, the reading card as data: roles
+        and columns set aside for files that are read alike, counts, and some rows. The frame is shown below this card.
 
     Raises
     ------

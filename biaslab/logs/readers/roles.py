@@ -33,6 +33,7 @@ _ROLES = {
     "score": ("score", "value"),
     "reply": ("reply", ""),
     "judge": ("judge", "judge"),
+    "dataset": ("data set", "dataset"),
     "attribute": ("criterion", "attribute"),
     "scale": ("scale", "scale"),
     "template": ("prompt", "template"),
