@@ -125,7 +125,12 @@ def page(
     for judge, own in whole.groupby("judge", sort=False):
         biases = [row for row in rows if row["judge"] == judge]
         figures = _figures(own, _FIGURES, width)
-        lines += [_head(str(judge), own), *_biases(biases, width), *figures, *_advice(biases, width)]
+        lines += [
+            _head(str(judge), own, estimates.attrs.get("contexts", {}).get(str(judge))),
+            *_biases(biases, width),
+            *figures,
+            *_advice(biases, width),
+        ]
         lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
@@ -145,8 +150,8 @@ def page(
     return AuditPage.of("\n".join(lines).strip("\n") + "\n", card, width)
 
 
-def _head(judge: str, own: pd.DataFrame) -> str:
-    contexts = own.loc[own["estimate"].notna(), "n_contexts"].max()
+def _head(judge: str, own: pd.DataFrame, n_contexts: int | None) -> str:
+    contexts = own.loc[own["estimate"].notna(), "n_contexts"].max() if n_contexts is None else n_contexts
     of = ", ".join(dict.fromkeys(map(str, own["dataset"])))
     return f"{judge} ({of}{f', {contexts:,.0f} contexts' if contexts > 0 else ''})"
 

@@ -88,9 +88,10 @@ def audit(
         "position", over pairs judged in both orders, if defined, else that of "replies", over all replies.
         ``attrs["not_run"]`` gives the reason, in one line, for each probe that did not run; ``attrs["notes"]`` the
         assumptions and omissions of those that ran; ``attrs["additions"]`` the addition to the log that would allow
-        each missing estimate; ``attrs["reading"]`` how a file was read; ``attrs["missing"]`` the number of missing
-        judgements and the reasons, if more than 5 % of an estimate's judgements are missing. Judges with more than half
-        of their replies unreadable are excluded and listed in ``not_run``.
+        each missing estimate; ``attrs["contexts"]`` the number of contexts of each judge; ``attrs["reading"]`` how a
+        file was read; ``attrs["missing"]`` the number of missing judgements and the reasons, if more than 5 % of an
+        estimate's judgements are missing. Judges with more than half of their replies unreadable are excluded and
+        listed in ``not_run``.
 
     Raises
     ------
@@ -142,7 +143,9 @@ def audit(
     stacked = _without_repeated_rates(_stacked(frames))
     estimates = stacked if breakdowns else without_breakdowns(stacked)
     additions = _additions(every, not_run, estimates, audited)
-    estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
+    judged = audited[["judge", "dataset", "context_id"]].drop_duplicates()
+    contexts = {str(judge): int(n) for judge, n in judged["judge"].value_counts(sort=False).items()}
+    estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions, "contexts": contexts}
     estimates.attrs |= {} if recorded is trials else {"reading": recorded.attrs["reading"]}
     estimates.attrs |= {"missing": list(missing)} if missing else {}
     return estimates
