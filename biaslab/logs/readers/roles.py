@@ -209,9 +209,15 @@ class ReadingNotes:
         own = trials
         if len(self._layouts) > 1:
             own = trials[trials["key"].str.rpartition(":")[0].isin(layout.files)]
-        about = {"format": layout.format, "help": available()[layout.format], "file": layout.files[0]}
-        about |= {"files": len(layout.files), "judged": layout.judged}
-        return {**about, "roles": layout.roles(own), "set_aside": layout.unused()}
+        return {
+            "format": layout.format,
+            "help": available()[layout.format],
+            "file": layout.files[0],
+            "files": len(layout.files),
+            "judged": layout.judged,
+            "roles": layout.roles(own),
+            "set_aside": layout.unused(),
+        }
 
     def _chosen(self) -> list[dict[str, Any]]:
         """Return the first row, one with another verdict, and one that is unreadable, repeated or a third verdict."""
@@ -278,16 +284,12 @@ def _source(name: str, entry: Any) -> dict[str, Any]:
 
 def _is_filled(trials: pd.DataFrame, entry: str, column: str) -> bool:
     """Return whether a reader in code filled a column of trials with something else than its default."""
-    pairs = trials["opponent_id"].notna()
-    if (
-        not column
-        or entry == "p_first"
-        or (entry == "winner" and not pairs.any())
-        or (entry == "score" and pairs.all())
-    ):
+    if not column or entry == "p_first":
         return False
+    if column == "value":
+        return bool((trials["opponent_id"].notna() == (entry == "winner")).any())
     values = trials[column].dropna().unique()
-    return bool(len(values)) and (column == "value" or any(value != SCHEMA[column].default for value in values[:2]))
+    return any(value != SCHEMA[column].default for value in values[:2])
 
 
 def _holds(trials: pd.DataFrame, column: str, pairs: bool) -> dict[str, Any]:
