@@ -76,7 +76,7 @@ def audit(
     mapping = log.given_mapping()
     human = None if dataset is None else load_dataset(dataset, path)
     trials = _read(files, log.format_, mapping, strict, unread=humans)
-    humans = humans or bool(trials.attrs.get("people"))
+    humans = humans or trials.attrs["by_people"]
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
@@ -120,7 +120,7 @@ def _read(
     import pandas as pd
 
     from biaslab import read_judgements
-    from biaslab.logs.readers.summary import reading_summary
+    from biaslab.logs.readers.card import ReadingCard, is_by_people
 
     parts = []
     for file in files:
@@ -128,14 +128,13 @@ def _read(
             parts.append(_carried(str(file)))
             continue
         parts.append(read_judgements(file, kind, mapping, strict))
-        for line in reading_summary(str(file), parts[-1], unread):
-            typer.echo(line)
-        if not (unread or parts[-1].attrs["people"]):
+        typer.echo(ReadingCard(parts[-1].attrs["reading"]))
+        by_people = is_by_people(parts[-1])
+        if not (unread or by_people):
             _require_readable(file, parts[-1])
-        by_people = parts[-1].attrs["people"]
-        parts[-1].attrs = {}
+        parts[-1].attrs = {"by_people": by_people}
     trials = pd.concat(parts, ignore_index=True)
-    trials.attrs = {"people": by_people}
+    trials.attrs = {"by_people": all(part.attrs.get("by_people") for part in parts)}
     return trials
 
 
@@ -330,7 +329,7 @@ def add(
     trials = read_judgements(file, log.format_, log.given_mapping())
     contribution = atlas.add(trials, source, licence, folder, _judges(judge), **options)
     judges = count(len(contribution.judges), "judge")
-    typer.echo(doctor(trials).estimable_text.replace("the table:", f"{file}:", 1))
+    typer.echo(doctor(trials).estimable_text)
     endings = ".json, .csv, .md and .parquet" if contribution.log["carried"] else ".json, .csv and .md"
     typer.echo(f"\n{count(len(contribution.estimates), 'estimate')} of {judges} written: {folder / source}{endings}")
     undated = [str(one["judge"]) for one in contribution.judges if not one["released"]]

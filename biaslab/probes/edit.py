@@ -242,7 +242,7 @@ def _extremes(trials: pd.DataFrame) -> tuple[Ratio, Ratio]:
         values = dict.fromkeys(_orders(EDITED), edited) | dict.fromkeys(_orders(NULL), null)
         judged = trials[trials["shown"].isin(list(values))]
         filled_in = completed(judged, judged["shown"].map(values).astype(float))
-        blocks = whole_blocks(filled_in, "shown", list(values), "", ())
+        blocks = whole_blocks(filled_in, "shown", list(values), None, ())
         return mean_over(blocks, _mean(blocks, _orders(EDITED)) - _mean(blocks, _orders(NULL)), (-1.0, 1.0), None)
 
     return filled(0.0, 1.0), filled(1.0, 0.0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from html import escape
 from os import PathLike
 from typing import Any
 
@@ -17,6 +18,7 @@ from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
 from biaslab.logs.audit.doctor import lacking_lines
+from biaslab.logs.readers.card import ReadingCard
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import by_metric, classify
 from biaslab.report.wording import levels
@@ -41,6 +43,24 @@ _SLIGHT = {"slight": "slight: "}
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
+class AuditPage(str):
+    """The text that `page` returns; a notebook shows the reading card as a table above the rest."""
+
+    _card: ReadingCard | None
+    _rest: str
+
+    @classmethod
+    def of(cls, rest: str, card: ReadingCard | None, width: int) -> AuditPage:
+        """Return the page of a card, if there is one, and the lines below it."""
+        whole = cls(rest if card is None else "\n".join([*card.lines(width), "", rest]))
+        whole._card, whole._rest = card, rest
+        return whole
+
+    def _repr_html_(self) -> str:
+        card = "" if self._card is None else self._card._repr_html_()
+        return f"{card}<pre>{escape(self._rest)}</pre>"
+
+
 def page(
     estimates: pd.DataFrame,
     not_run: Mapping[str, str] | None = None,
@@ -63,7 +83,7 @@ def page(
     Returns
     -------
     str
-        What was read from a log (``estimates.attrs["read"]``). For each judge: the biases found, with size and test;
+        What was read from a log (``estimates.attrs["reading"]``). For each judge: the biases found, with size and test;
         those not found; those for which the study cannot tell; other figures such as agreement with humans; and what to
         do. Then the estimates of which more than 5 % of the judgements are missing (``estimates.attrs["missing"]``).
         Last, what could not be tested, grouped by the addition to the log that would allow it
@@ -101,11 +121,16 @@ def page(
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
     found = classify(tested, reference=reference) if len(tested) else []
     rows = [sum_up(part) for part in by_metric(found).values()]
-    lines: list[str] = [*(f"{line}" for line in estimates.attrs.get("read", ())), ""]
+    lines: list[str] = []
     for judge, own in whole.groupby("judge", sort=False):
         biases = [row for row in rows if row["judge"] == judge]
         figures = _figures(own, _FIGURES, width)
-        lines += [_head(str(judge), own), *_biases(biases, width), *figures, *_advice(biases, width)]
+        lines += [
+            _head(str(judge), own, estimates.attrs.get("contexts", {}).get(str(judge))),
+            *_biases(biases, width),
+            *figures,
+            *_advice(biases, width),
+        ]
         lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
@@ -121,11 +146,12 @@ def page(
             "interval excludes the fair value. Not found: the interval excludes every shift that matters."
         )
         lines += textwrap.wrap(legend, width, break_on_hyphens=False)
-    return "\n".join(lines).strip("\n") + "\n"
+    card = ReadingCard(estimates.attrs["reading"]) if "reading" in estimates.attrs else None
+    return AuditPage.of("\n".join(lines).strip("\n") + "\n", card, width)
 
 
-def _head(judge: str, own: pd.DataFrame) -> str:
-    contexts = own.loc[own["estimate"].notna(), "n_contexts"].max()
+def _head(judge: str, own: pd.DataFrame, n_contexts: int | None) -> str:
+    contexts = own.loc[own["estimate"].notna(), "n_contexts"].max() if n_contexts is None else n_contexts
     of = ", ".join(dict.fromkeys(map(str, own["dataset"])))
     return f"{judge} ({of}{f', {contexts:,.0f} contexts' if contexts > 0 else ''})"
 

@@ -28,7 +28,7 @@ def usable(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def whole_blocks(
-    trials: pd.DataFrame, condition: str, levels: Sequence[object], what: str, keep: Sequence[str] = ("human",)
+    trials: pd.DataFrame, condition: str, levels: Sequence[object], what: str | None, keep: Sequence[str] = ("human",)
 ) -> pd.DataFrame:
     """Arrange the conditions of each item side by side; drop and count incomplete items.
 
@@ -41,8 +41,8 @@ def whole_blocks(
         Column of the conditions.
     levels : sequence
         Values of the condition that every item needs, in order.
-    what : str
-        Name of the estimate, for the warning.
+    what : str, optional
+        Name of the estimate, for the warning; without it, there is none.
     keep : sequence of str
         Columns that are constant within an item, such as the mean human score.
 
@@ -60,7 +60,7 @@ def whole_blocks(
     Warns
     -----
     MissingDataWarning
-        If more than 5 % of the judgements are dropped.
+        If more than 5 % of the judgements are dropped, unless no item was judged under every condition.
 
     Examples
     --------
@@ -86,8 +86,11 @@ def whole_blocks(
     blocks = pd.concat([blocks, pd.DataFrame(means[whole], columns=wanted)], axis=1)
     entering = int((readable & np.isin(item, whole)).sum())
     blocks.attrs.update(n_trials=entering, n_dropped=len(planned) - entering)
-    why = "they or their counterparts under another condition are missing"
-    warn_missing(what, len(planned) - entering, len(planned), why)
+    asked = np.zeros((len(first), len(wanted)), bool)
+    asked[item, at] = True
+    if what is not None and asked.all(axis=1).any():
+        why = "they or their counterparts under another condition are missing"
+        warn_missing(what, len(planned) - entering, len(planned), why)
     return blocks
 
 

@@ -79,7 +79,7 @@ def shift_extremes(
 
     def filled(values: Mapping[Any, float]) -> Ratio:
         whole = completed(trials, trials[condition].map(values).astype(float))
-        return shift(whole_blocks(whole, condition, levels, "", keep=()))
+        return shift(whole_blocks(whole, condition, levels, None, keep=()))
 
     (first, second), (low, high) = levels, ends
     return filled({first: low, second: high}), filled({first: high, second: low})

@@ -57,6 +57,14 @@ def test_missing_trials_raise_a_warning_with_their_count():
     assert blocks.attrs == {"n_trials": 23, "n_dropped": 7}
 
 
+def test_conditions_of_different_items_raise_no_warning():
+    trials = frame([("ok", 1.0)] * 4)
+    apart = trials.assign(context_id=[f"c{n}" for n in range(4)], order=[LEVELS[n % 2] for n in range(4)])
+    with warnings.catch_warnings(action="error"):
+        blocks = whole_blocks(apart, "order", LEVELS[:2], "shift")
+    assert blocks.attrs == {"n_trials": 0, "n_dropped": 4}
+
+
 def test_condition_without_judgements_is_refused():
     with pytest.raises(InputError, match="order d"):
         whole_blocks(frame([("ok", 1.0)] * 6), "order", (*LEVELS, "d"), "shift")

@@ -7,6 +7,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.card import ReadingCard
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
 from biaslab.logs.readers.expressions import map_line
 from biaslab.logs.readers.summary import (
     HALF,
     describe_unread,
     explain_unread,
-    reading_summary,
     shortened,
     unread_share,
 )
@@ -81,11 +82,10 @@ def doctor(
         trials = log
     else:
         trials = read_judgements(log, format, mapping)
-    name = str(log) if isinstance(log, str | Path) else "the table"
-    lines = reading_summary(name, trials) if "files" in trials.attrs else [f"{name}: {len(trials):,} judgements"]
     biases = _biases(trials)
     return Diagnosis(
-        reading=tuple(lines),
+        n_judgements=len(trials),
+        reading=trials.attrs.get("reading"),
         holdings=holdings(prepared(trials)),
         unread=_unread(trials),
         advice=tuple(explain_unread(trials)) if unread_share(trials) > HALF else (),
@@ -217,8 +217,10 @@ class Diagnosis:
 
     Parameters
     ----------
-    reading : tuple of str
-        Lines that describe how the log was read.
+    n_judgements : int
+        Number of judgements.
+    reading : dict, optional
+        How the log was read; see `biaslab.read_judgements`.
     holdings : Holdings
         Counts of the log's content.
     unread : pandas.DataFrame
@@ -232,7 +234,8 @@ class Diagnosis:
         The next command to run.
     """
 
-    reading: tuple[str, ...]
+    n_judgements: int
+    reading: Mapping[str, Any] | None
     holdings: Holdings
     unread: pd.DataFrame
     advice: tuple[str, ...]
@@ -241,14 +244,34 @@ class Diagnosis:
 
     def __str__(self) -> str:
         """Return the diagnosis as text: what was read, what can or cannot be estimated and why, and the next step."""
-        return "\n".join([self.estimable_text, *self._lacking(), "", f"next: {self.command}"])
+        return "\n".join([self.estimable_text, *self._next()])
 
     @property
     def estimable_text(self) -> str:
         """What was read and what can be estimated, as text."""
-        return "\n".join([*self.reading, *_holdings(self.holdings), *self._unread(), *self._estimable()])
+        return "\n".join([*self._read(), "", *self._held()])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rest = "\n".join([*self._held(), *self._next()])
+        if self.reading is None:
+            return f"<pre>{escape(str(self))}</pre>"
+        return f"{ReadingCard(self.reading)._repr_html_()}<pre>{escape(rest)}</pre>"
+
+    def _read(self) -> Iterator[str]:
+        if self.reading is None:
+            yield f"{self.n_judgements:,} judgements"
+            return
+        yield from ReadingCard(self.reading).lines()
+        if self.n_judgements != self.reading["counts"]["judgements"]:
+            yield f"of these, {self.n_judgements:,} judgements"
+
+    def _held(self) -> list[str]:
+        return [*_holdings(self.holdings), *self._unread(), *self._estimable()]
+
+    def _next(self) -> list[str]:
+        return [*self._lacking(), "", f"next: {self.command}"]
 
     def _unread(self) -> Iterator[str]:
         if self.unread.empty:

@@ -19,13 +19,13 @@ from biaslab.logs.audit import (
 from biaslab.logs.audit.holdings import addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure, Halo, HumanAgreement, OneList
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
 from biaslab.logs.readers.human_scores import with_humans
 from biaslab.logs.readers.rows import trials_of
 from biaslab.logs.readers.summary import (
     HALF,
     describe_unread,
-    reading_summary,
     require_readable,
     unread_share,
 )
@@ -89,9 +89,10 @@ def audit(
         "position", over pairs judged in both orders, if defined, else that of "replies", over all replies.
         ``attrs["not_run"]`` gives the reason, in one line, for each probe that did not run; ``attrs["notes"]`` the
         assumptions and omissions of those that ran; ``attrs["additions"]`` the addition to the log that would allow
-        each missing estimate; ``attrs["read"]`` how a file was read; ``attrs["missing"]`` the number of missing
-        judgements and the reasons, if more than 5 % of an estimate's judgements are missing. Judges with more than half
-        of their replies unreadable are excluded and listed in ``not_run``.
+        each missing estimate; ``attrs["contexts"]`` the number of contexts of each judge; ``attrs["reading"]`` how a
+        file was read; ``attrs["missing"]`` the number of missing judgements and the reasons, if more than 5 % of an
+        estimate's judgements are missing. Judges with more than half of their replies unreadable are excluded and
+        listed in ``not_run``.
 
     Raises
     ------
@@ -123,9 +124,8 @@ def audit(
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
-    read = reading_summary(str(trials), recorded) if isinstance(trials, str | Path) else []
-    if recorded.attrs.get("people"):
-        return _of_people(recorded, resampling, read)
+    if is_by_people(recorded):
+        return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
     audited = prepared(readable if human is None else with_humans(readable, human))
     frames: list[pd.DataFrame] = []
@@ -146,17 +146,19 @@ def audit(
     stacked = _without_repeated_rates(_stacked(frames))
     estimates = stacked if breakdowns else without_breakdowns(stacked)
     additions = _additions(every, not_run, estimates, audited)
-    estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions}
-    estimates.attrs |= {"read": read} if read else {}
+    judged = audited[["judge", "dataset", "context_id"]].drop_duplicates()
+    contexts = {str(judge): int(n) for judge, n in judged["judge"].value_counts(sort=False).items()}
+    estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions, "contexts": contexts}
+    estimates.attrs |= {} if recorded is trials else {"reading": recorded.attrs["reading"]}
     estimates.attrs |= {"missing": list(missing)} if missing else {}
     return estimates
 
 
-def _of_people(trials: pd.DataFrame, resampling: Resampling | None, read: list[str]) -> pd.DataFrame:
+def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFrame:
     """Return the agreement of people, for a log without a judge."""
     estimates = audit_humans(trials, resampling)
     notes = {"humans": "the log has people's scores and no judge's: their agreement is all that it shows"}
-    estimates.attrs = {"not_run": {}, "notes": notes, "additions": {}} | ({"read": read} if read else {})
+    estimates.attrs = {"not_run": {}, "notes": notes, "additions": {}, "reading": trials.attrs["reading"]}
     return estimates
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.logs.readers.card import RecordedTrials
 from biaslab.logs.readers.detection import available, find_format
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, is_pattern, iter_documents, to_pandas
 from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
@@ -62,8 +63,9 @@ def read_judgements(
         ``judgements`` (number read), ``malformed`` and ``problems`` (number of malformed lines; file, line and reason
         of each), ``left_out`` (reason → records that are not judgements, such as failed calls), ``unmatched`` (reason →
         judgements that the mapping does not match), ``unknown_winners`` (reasons of these whose verdict names neither
-        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``, and
-        ``contradictions``, the duplicates with a different verdict.
+        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``,
+        ``contradictions``, the duplicates with a different verdict, and ``reading``, the reading card as data: roles
+        and columns set aside for files that are read alike, counts, and some rows. The frame is shown below this card.
 
     Raises
     ------
@@ -120,7 +122,11 @@ def _read(
             reading = again if parts else reading
     if not parts:
         explain(reading, path)
-    return reading.trials(parts)
+    trials = reading.trials(parts)
+    source = str(path) if isinstance(path, str | Path) else "the table"
+    recorded = RecordedTrials(trials)
+    recorded.attrs = trials.attrs | {"reading": reading.notes.facts(source, trials)}
+    return recorded
 
 
 def propose(

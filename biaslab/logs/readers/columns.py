@@ -1,4 +1,4 @@
-"""Describe the columns of a table: the kind of their values, and the roles that their names suggest (``aliases.toml``)."""
+"""Describe the columns of a table: the kind of their values, and the roles that their names suggest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
-from biaslab.logs.readers.expressions import OPEN, whole, written
+from biaslab.logs.readers.expressions import whole, written
 from biaslab.logs.readers.rows import NUMERAL, Rows, is_no_value
 
 ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "object"]

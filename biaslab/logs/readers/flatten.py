@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from biaslab.logs.readers.rows import Rows, at
+from biaslab.logs.readers.rows import Rows
 
 KEY, ITEM = "*", "[]"
 _SEEN = 200  # records whose shape is examined

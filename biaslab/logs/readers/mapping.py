@@ -122,18 +122,20 @@ def read_mapped(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd
     InputError
         If context, candidate, outcome or scale is neither in the file nor mapped.
     """
-    whole = {name: name for name in NAMES if name not in _EXPLICIT and _maps_itself(rows, name, mapping)} | dict(
-        mapping
-    )
+    return read_entries(rows, source, completed(rows, mapping))
+
+
+def read_entries(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the trials of a mapping to which no field of the file is added."""
+    whole = dict(mapping)
     if "person" in mapping:
         whole = {name: entry for name, entry in whole.items() if name != "person"} | {"judge": mapping["person"]}
-        mapping = whole
     parts = by_column(whole)
     if len(parts) > 1:
         return pd.concat([_read_once(rows, source, own, own) for own in parts])
     if "winner_swapped" in whole:
         return _in_both_orders(rows, source, whole)
-    return _read_once(rows, source, mapping, whole)
+    return _read_once(rows, source, whole, whole)
 
 
 def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -169,6 +171,12 @@ def _is_by_column(entry: Any, fields: Sequence[str]) -> bool:
 
 def _of_column(entry: Any, field: str, fields: Sequence[str]) -> Any:
     return entry.get(field) if _is_by_column(entry, fields) else entry
+
+
+def completed(rows: Rows, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with the fields that map themselves."""
+    own = {name: name for name in NAMES if name not in _EXPLICIT and _maps_itself(rows, name, mapping)}
+    return own | dict(mapping)
 
 
 def _maps_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:

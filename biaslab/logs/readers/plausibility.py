@@ -1,4 +1,4 @@
-"""Refuse a reading that cannot be right: one item for everything, judgements that contradict each other, too many judges."""
+"""Refuse a reading that cannot be right: a single question, contradicting judgements, too many judges."""
 
 from __future__ import annotations
 

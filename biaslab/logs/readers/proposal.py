@@ -34,6 +34,8 @@ ROLES = {
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
 _MOST_JUDGES, _FEWEST_OF_A_JUDGE = 20, 5
 _FEW = 6
+#: Columns of trials that a table may have under their own names.
+_OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 _NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
@@ -251,6 +253,9 @@ class _Draft:
     def __post_init__(self) -> None:
         """Start with what the user gave, without columns that hold nothing or that repeat another."""
         self.entries |= self.given
+        for name in _OWN_NAMES:
+            if name in self.columns and not self.columns[name].is_empty:
+                self.settle(name, name)
         for name in self.given.get("ignore", ()):
             self.aside[name] = "ignored by the mapping"
 
@@ -1016,7 +1021,7 @@ class _Draft:
         self.settle("context_id", ", ".join([best.name, *(column.name for column in turns)]))
         self.aside |= {column.name: f"goes with the question, {best.name}" for column in columns
                        if column is not best and named.functional(best, column)}  # fmt: skip
-        self.aside |= {column.name: "a number of each row" for column in columns
+        self.aside |= {column.name: "different in each row" for column in columns
                        if column is not best and column.name not in self.aside and len(column.counts) == len(column.known)}  # fmt: skip
 
     def _ask_question(self, found: Sequence[LogColumn]) -> None:

@@ -18,6 +18,7 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.logs.readers import evaluation_tools
+from biaslab.logs.readers.columns import roles_of, tokens
 from biaslab.logs.readers.detection import detect, find_format
 from biaslab.logs.readers.documents import LogDocument, read_frame, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, map_line
@@ -30,11 +31,11 @@ from biaslab.logs.readers.flatten import (
     table_within,
     unnesting,
 )
-from biaslab.logs.readers.mapping import by_column, read_mapped
+from biaslab.logs.readers.mapping import by_column, completed, read_entries
 from biaslab.logs.readers.mapping_files import LogMapping, Shape, shaped
 from biaslab.logs.readers.plausibility import require_plausible
 from biaslab.logs.readers.proposal import SAMPLED, Proposal, propose_rows
-from biaslab.logs.readers.columns import roles_of, tokens
+from biaslab.logs.readers.roles import Layout, ReadingNotes
 from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
 
 TABLE = "table"
@@ -58,7 +59,7 @@ class LogReading:
         self.records: dict[str, dict[str, Any]] = {}  # sample of records, by the key of their trial
         self.empty: dict[str, str] = {}
         self.proposals: dict[str, Proposal] = {}  # of each table, complete or not
-        self.people = False  # whether the scores are people's, without a judge
+        self.notes = ReadingNotes()
         self.alone = False  # whether tables may be read by column names, as for a single file outside a folder
 
     def of(self, document: LogDocument) -> Iterator[pd.DataFrame]:
@@ -101,13 +102,16 @@ class LogReading:
         some = zip(first.lines[:SAMPLED], first.records[:SAMPLED], strict=True)
         self.records |= {f"{log.file}:{line}": record for line, record in some} if len(self.records) < SAMPLED else {}
         self.files[log.file] = "inspect" if inspect else name
-        judged = {"winner", "p_first", "score", "reply"} & set(mapping)
-        self.people |= "person" in mapping or ("ratings" in mapping and not judged and name in ("table", "mapping"))
-        read = read_mapped if name == "table" else find_format(name).read
+        read = read_entries if name == "table" else find_format(name).read
         source = LogSource(log.file, self.mapping.score_pattern)
+        given = tuple(self.mapping.columns)
+        self.notes.start(
+            _layout(self.files[log.file], self.proposals.get(log.file), first, mapping, given), log.file, first
+        )
         for rows in chain([first], chunks):
             part = read(rows, source, mapping)
             if len(part) and len(trials := _with_positions(part, rows, log.file)):
+                self.notes.see(part, trials, rows)
                 yield trials
 
     def proposal_of(self, document: LogDocument) -> Proposal | None:
@@ -204,18 +208,28 @@ class LogReading:
             "unmatched": dict(unmatched),
             "unknown_winners": list(unknown),
             "encodings": encodings,
-            "people": self.people,
-            "tables": {name: _note(proposal) for name, proposal in self.proposals.items()},
         }
+
+
+def _layout(
+    name: str, proposal: Proposal | None, first: Rows, mapping: Mapping[str, Any], given: tuple[str, ...]
+) -> Layout:
+    """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
+    if name not in ("mapping", "table"):
+        return Layout(name, (), given)
+    whole = dict(mapping) if name == "table" else completed(_head(first), mapping)
+    unnamed = {} if "person" in whole or name == "mapping" else {"judge": "=unknown"}
+    entries = tuple(unnamed | own for own in by_column(whole))
+    return Layout(name, entries, given, {} if proposal is None else dict(proposal.set_aside))
+
+
+def _head(rows: Rows) -> Rows:
+    return Rows(rows.records[:SAMPLED], rows.lines[:SAMPLED], Log(rows.log.file), rows.textual)
 
 
 def _is_like_trials(first: Rows) -> bool:
     """Return whether fields are named like the columns of trials, so that they need no mapping."""
     return {"context_id", "candidate_id"} <= {field for record in first.records[:SAMPLED] for field in record}
-
-
-def _note(proposal: Proposal) -> str:
-    return ", ".join(f"{entry} = {expression}" for entry, expression in proposal.entries.items())
 
 
 def is_complete(mapping: Mapping[str, Any]) -> bool:

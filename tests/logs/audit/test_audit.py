@@ -231,8 +231,7 @@ def test_command_line(tmp_path, capsys):
     assert main(["audit", str(file), "--map", "judge==me", "--out", str(out)]) == 0
     message = capsys.readouterr().out
     assert "24 judgements (mapping), 24 of them readable" in message
-    assert "1 malformed lines" in message
-    assert "log.jsonl, line 25: not JSON" in message
+    assert "1 line; log.jsonl:25: not JSON" in message
     assert "me (unknown, " in message
     assert " source, " in " ".join(message.rpartition("ask the judge (biaslab probe NAME --judge JUDGE)")[2].split())
     assert set(pd.read_csv(out)["probe"]) == {"position", "replies"}
@@ -393,7 +392,7 @@ def test_no_finding_comes_from_17_percent_of_a_log(tmp_path, capsys):
     card = tmp_path / "card"
     assert main(["audit", str(file), "--card", str(card)]) == 4
     message = capsys.readouterr()
-    assert "166 malformed lines" in message.out
+    assert "166 lines; log.csv:" in message.out
     assert "166 of 200 not read: 166 malformed lines" in message.err
     assert "no finding" in message.err
     assert "●" not in message.out

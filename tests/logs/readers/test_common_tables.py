@@ -82,11 +82,9 @@ def test_the_order_may_be_unknown(tmp_path, capsys):
     file = tmp_path / "log.csv"
     pairs(PAIRS[0][0], AB)[0].to_csv(file, index=False)
     assert main(["audit", str(file), "--only", "replies"]) == 0
-    assert capsys.readouterr().out.startswith(
-        "read as pairs: answer_a and answer_b on each question; A = answer_a, assumed"
-    )
+    assert "= first before second, assumed (--order-unknown if not)" in capsys.readouterr().out
     assert main(["audit", str(file), "--only", "replies", "--order-unknown"]) == 0
-    assert "assumed to be shown first" not in capsys.readouterr().out
+    assert "assumed" not in capsys.readouterr().out
     assert not bl.read_judgements(file, mapping={"order_known": "=false"})["order_known"].any()
 
 

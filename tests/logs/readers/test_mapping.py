@@ -15,7 +15,6 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.mapping_files import Shape
 from biaslab.logs.readers.rows import Log, Rows
-from biaslab.logs.readers.summary import reading_summary
 
 GAMES = """
 explode = "games"
@@ -430,12 +429,8 @@ def test_a_log_of_one_item_and_no_other_field_of_items_is_read():
 
 def test_summary_counts_pairs_judged_in_one_order():
     once = PAIRS.drop(index=[1, 3, 4])
-    lines = reading_summary("log", read_judgements(once))
-    assert "  3 of 30 pairs judged in one order only (not used where both orders are needed)" in lines
-    of_all, of_none = (
-        reading_summary("log", read_judgements(table)) for table in (PAIRS, PAIRS[PAIRS["model_a"] == "x"])
-    )
-    assert not any("one order" in line for line in of_all + of_none)
+    readings = [read_judgements(table).attrs["reading"] for table in (once, PAIRS, PAIRS[PAIRS["model_a"] == "x"])]
+    assert [reading["one_order"] for reading in readings] == [[3, 30], [0, 30], [30, 30]]
 
 
 def test_suggested_list_is_the_one_with_judgements(tmp_path):
