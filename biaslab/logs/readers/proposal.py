@@ -588,7 +588,7 @@ class _Draft:
             )
             return
         if len(models) == len(several) and self.is_open("judge"):
-            self.settle("judge", {column.name: f"={_without(column, shared)}" for column in several})
+            self.settle("judge", {column.name: f"={_model_of(column, shared)}" for column in several})
         elif self.is_open("attribute"):
             self.settle("attribute", {column.name: f"={_without(column, shared)}" for column in several})
 
@@ -820,7 +820,10 @@ class _Draft:
         )
         if not persons or "person" in self.given:
             return
-        if not judged and len(persons) == 1 and scores:
+        models = [column for column in persons if sum(map(named.is_model, column.counts)) >= 0.5 * len(column.counts)]
+        if not judged and len(models) == len(persons) == 1 and scores:
+            self.settle("judge", models[0].name)
+        elif not judged and len(persons) == 1 and scores:
             self.settle("person", persons[0].name)
         else:
             self.ask(
@@ -1207,6 +1210,12 @@ def _without(column: LogColumn, shared: set[str]) -> str:
     parts = _split_name(last if named.tokens(last) else column.name)
     kept = [part for part in parts if not set(named.tokens(part)) <= generic | shared]
     return "_".join(kept) or last
+
+
+def _model_of(column: LogColumn, shared: set[str]) -> str:
+    """Return the model in the name of a column."""
+    own = _without(column, shared)
+    return own if named.is_model(own) else _without(column, set())
 
 
 def _split_name(name: str) -> list[str]:

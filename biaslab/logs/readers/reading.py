@@ -170,7 +170,8 @@ class LogReading:
         """Complete the mapping of a table by what its columns say; without a complete one, there is no format."""
         if is_complete(mapping) or _is_like_trials(first) or self.format == "mapping":
             return name or "mapping", mapping
-        proposal = propose_rows(first, self._given(mapping), first.log.file)
+        annotated = {"candidate_id": "=annotated"} if first.log.unit == "annotation" else {}
+        proposal = propose_rows(first, annotated | self._given(mapping), first.log.file)
         self.proposals[first.log.file] = proposal
         if not proposal.is_complete:
             return None, mapping
@@ -178,7 +179,7 @@ class LogReading:
 
     def trials(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Return the trials of all files without duplicates; raise if the reading of a table is implausible."""
-        whole = pd.concat(parts, ignore_index=True)
+        whole = self._without_people(pd.concat(parts, ignore_index=True))
         if len(parts) > 1 and len(whole) < _SMALL * len(parts):  # selections of text from hundreds of pieces are slow
             whole = whole.take(np.arange(len(whole)))
         columns = self.mapping.columns
@@ -191,6 +192,16 @@ class LogReading:
         if set(self.files.values()) & {"mapping", "table"}:
             require_plausible(trials, whole, columns, self.records)
         return trials
+
+    def _without_people(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Leave out files of people's scores, which no mapping joins, if others have a judge's."""
+        people = self.notes.files_of_people()
+        if not people or len(people) == len(self.files):
+            return trials
+        self.skipped += people
+        for name in people:
+            del self.files[name]
+        return trials[~trials["key"].str.rpartition(":")[0].isin(people)].reset_index(drop=True)
 
     def facts(self) -> dict[Hashable | None, Any]:
         """Return the trials' attrs, in plain types so that they can be saved."""

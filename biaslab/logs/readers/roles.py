@@ -180,6 +180,16 @@ class ReadingNotes:
             for row in np.flatnonzero(which)[: max(_ROWS - len(noted), 0)].tolist():
                 noted.append(self._row(part, int(places[row]), trials.iloc[row], rows))
 
+    def files_of_people(self) -> list[str]:
+        """Return the files with scores by people alone, and forget them if others have a judge's."""
+        people = [layout for layout in self._layouts if not layout.judged]
+        if len(people) < len(self._layouts):
+            self._layouts = [layout for layout in self._layouts if layout.judged]
+            names = {name for layout in people for name in layout.files}
+            for noted in (self._rows, self._again, self._unreadable):
+                noted[:] = [row for row in noted if row["where"].rpartition(":")[0] not in names]
+        return [name for layout in people for name in layout.files]
+
     def facts(self, source: str, trials: pd.DataFrame) -> dict[str, Any]:
         """Return what was read, in plain types.
 
