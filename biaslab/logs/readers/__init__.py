@@ -36,15 +36,16 @@ def read_judgements(
     format : str, optional
         One of `biaslab.logs.readers.available`; default: detected from the fields of the records, never from a name.
     mapping : mapping of str to str, path, or callable, optional
-        Column of the trials → ``"field"`` or dotted path in the file, ``"=constant"``, ``"field~regular expression"``
-        (its first group), or ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values). It overrides what a format's
-        reader finds, as in ``{"judge": "=GPT-4"}``, and is required for tables of unknown format (see
-        `biaslab.logs.readers.mapping`). ``explode`` turns a list into rows, ``join`` adds the fields of a second file
-        (`biaslab.logs.readers.mapping_files`), and ``score_pattern`` is a regular expression that extracts scores from
-        texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this
-        (`biaslab.logs.readers.mapping_files`). A function takes the table of a file (`pandas.json_normalize`: nested
-        objects become columns such as ``"meta.judge"``) and returns a table with the column names of trials or of a
-        known format; it should keep the index, the line in the file, so that rows can be traced.
+        Column of the trials → ``"field"`` or path in the file (``"meta.judge"``, ``"turns[0]"``; ``"runs[].score"`` makes
+        a row of each item), ``"=constant"``, ``"field~regular expression"`` (its first group), or ``"field | 0 -> tie,
+        1 -> a"`` (the meaning of its values). It completes what the columns of a table leave open, and overrides what a
+        format's reader finds, as in ``{"judge": "=GPT-4"}`` (see `biaslab.logs.readers.mapping`); `propose` writes one.
+        ``explode`` turns a list into rows too, ``join`` adds the fields of a second file, ``ignore`` names columns
+        without a role (`biaslab.logs.readers.mapping_files`), and ``score_pattern`` is a regular expression that
+        extracts scores from texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this. A
+        function takes the table of a file (`pandas.json_normalize`: nested objects become columns such as
+        ``"meta.judge"``) and returns a table with the column names of trials or of a known format; it should keep the
+        index, the line in the file, so that rows can be traced.
     strict : bool
         Raise at the first malformed line.
 
@@ -62,8 +63,7 @@ def read_judgements(
         encoding, for files not in UTF-8), ``skipped`` (files of unknown format in an archive or folder),
         ``judgements`` (number read), ``malformed`` and ``problems`` (number of malformed lines; file, line and reason
         of each), ``left_out`` (reason → records that are not judgements, such as failed calls), ``unmatched`` (reason →
-        judgements that the mapping does not match), ``unknown_winners`` (reasons of these whose verdict names neither
-        candidate), ``tables`` (name → how a table with common columns was read), ``duplicates``,
+        judgements that the mapping does not match, or whose verdict names neither candidate), ``duplicates``,
         ``contradictions``, the duplicates with a different verdict, and ``reading``, the reading card as data: roles
         and columns set aside for files that are read alike, counts, and some rows. The frame is shown below this card.
 
@@ -155,7 +155,7 @@ def propose(
     Examples
     --------
     >>> import pandas as pd
-    >>> table = pd.DataFrame({"question": ["q1", "q2"], "a": ["x", "y"], "b": ["y", "x"], "winner": ["A", "B"]})
+    >>> table = pd.DataFrame({"question": ["q1", "q2"], "a": ["Rome", "Oslo"], "b": ["Oslo", "Rome"], "winner": ["A", "B"]})
     >>> propose(table).entries
     {'candidate_id': 'a', 'opponent_id': 'b', 'winner': {'field': 'winner', 'values': {'A': 'first', 'B': 'second'}}, \
 'context_id': 'question'}

@@ -28,6 +28,8 @@ Further entries are optional:
 ``winner_swapped``
     For rows with verdicts of both orders: the verdict in the other order, read like ``winner`` of a swapped row. Each
     row becomes two judgements.
+``person``
+    Who gave the scores, in a log of people without a judge; such a log has no judge's verdict.
 ``preference``
     The candidate that humans prefer, in the form of ``winner``: a gold label, or a list or several fields with one
     entry per person. It becomes ``human_gap``, -1 to 1.
@@ -35,6 +37,9 @@ Further entries are optional:
     Human scores of a candidate: a list, or several fields. Their mean becomes ``human``.
 ``text``, ``opponent_text``
     The judged texts, which become ``words`` and ``opponent_words``.
+
+Several columns of verdicts or scores, ``score = ["tone", "style"]``, are read one after the other; other entries can
+then be tables with a value for each, such as ``scale = { tone = "=0-2", style = "=1-5" }``.
 
 A record that does not match a required expression becomes a row without a value, with the status "unparsable"; an
 identifier then falls back to the whole field.
@@ -53,8 +58,7 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
-from biaslab.logs.readers.columns import side_of
-from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, TEXTS, columns_of, map_line, parse_expression
+from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, TEXTS, columns_of
 from biaslab.logs.readers.readings import (
     OF_PAIRS,
     OF_SCORES,
@@ -141,8 +145,8 @@ def read_entries(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> p
 def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return one mapping for each column of verdicts or scores.
 
-    An entry that is a table with the names of these columns has a value for each. Unless one says otherwise, the name of
-    the column is the attribute.
+    An entry that is a table with the names of these columns has a value for each. Unless one says otherwise, the name
+    of the column is the attribute.
 
     Examples
     --------
@@ -222,20 +226,18 @@ def _read_once(
     else:
         reading = read_pair(columns, outcome) if is_pair else read_score(columns, outcome, source)
         if outcome == "winner":
-            _note_unknown(rows, whole["winner"], columns["winner"][reading["status"] == "unparsable"])
+            _note_unknown(rows, columns["winner"][reading["status"] == "unparsable"])
     kept = {name: column for name, column in columns.items() if name in COLUMNS}
     trials = trials_of({**kept, **reading}, pd.RangeIndex(len(rows.records)))
     return without_value(trials, unmatched)
 
 
-def _note_unknown(rows: Rows, expression: Any, words: pd.Series) -> None:
-    """Note verdicts that name neither candidate in the log, with a mapping to fill in their meaning."""
+def _note_unknown(rows: Rows, words: pd.Series) -> None:
+    """Count verdicts that name neither candidate of their row."""
     known = Counter(word.strip() for word in words.dropna() if word.strip() != NO_WINNER)
-    if not known or not isinstance(expression, str):
-        return
-    sides = {word: side_of(word) or "…" for word, _ in known.most_common(_SHOWN)}
-    line = map_line({"winner": {"field": parse_expression("winner", expression).fields[0], "values": sides}})
-    rows.log.unknown_winners[f"winner names neither candidate; give its meaning: {line}"] += known.total()
+    if known:
+        shown = ", ".join(word for word, _ in known.most_common(_SHOWN))
+        rows.log.unmatched[f"winner names neither candidate; give the meaning of its values ({shown})"] += known.total()
 
 
 def _require_entries(

@@ -207,8 +207,7 @@ class LogReading:
         """Return the trials' attrs, in plain types so that they can be saved."""
         problems = [tuple(problem) for log in self.logs for problem in log.problems]
         left_out = sum((log.left_out for log in self.logs), Counter[str]())
-        unknown = sum((log.unknown_winners for log in self.logs), Counter[str]())
-        unmatched = sum((log.unmatched for log in self.logs), unknown)
+        unmatched = sum((log.unmatched for log in self.logs), Counter[str]())
         encodings = {log.file: log.encoding for log in self.logs if log.encoding != "utf-8"}
         return {
             "files": self.files,
@@ -217,7 +216,6 @@ class LogReading:
             "problems": problems,
             "left_out": dict(left_out),
             "unmatched": dict(unmatched),
-            "unknown_winners": list(unknown),
             "encodings": encodings,
         }
 

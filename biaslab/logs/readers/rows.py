@@ -67,8 +67,6 @@ class Log:
         Counts of well-formed records that are not judgements, by reason.
     unmatched : Counter
         Counts of judgements that a mapping did not match, by reason; they become rows without a value.
-    unknown_winners : Counter
-        The same for verdicts that name neither candidate.
     encoding : str
         Encoding used to decode the file.
     unit : {"line", "row", "annotation"}
@@ -80,7 +78,6 @@ class Log:
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     unmatched: Counter[str] = field(default_factory=Counter)
-    unknown_winners: Counter[str] = field(default_factory=Counter)
     encoding: str = "utf-8"
     unit: str = "line"
 

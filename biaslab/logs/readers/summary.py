@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-
 import pandas as pd
 
 from biaslab.core.errors import UnreadableLogError
@@ -16,10 +13,8 @@ HALF = 0.5
 
 _UNREAD = ("unparsable", "out_of_range", "cut_off")
 _SHOWN = 3
-_LABELLED = re.compile(r"(?P<label>[A-Za-z]\w*)\"?\s*[:=]\s*[\"'*\[(]*(?P<value>\d+(?:\.\d+)?|[A-Za-z]+)\b")
-_SEEN = 500  # maximum replies searched for a pattern
-_MEANINGS = {"A": "first", "B": "second", "C": "tie", "1": "first", "2": "second", "0": "tie", "TIE": "tie"}
-_FEW = 8  # maximum number of different verdicts
+_VERDICT = r"winner = 'COLUMN~Verdict: (\w+) | A -> first, B -> second'"
+_SCORE = r"score_pattern = 'Score: (\d+)'"
 
 
 def unread_share(trials: pd.DataFrame) -> float:
@@ -82,7 +77,7 @@ def _lost(trials: pd.DataFrame) -> dict[str, int]:
 
 
 def explain_unread(trials: pd.DataFrame) -> list[str]:
-    r"""Return lines with three unreadable replies and suggestions for reading them.
+    r"""Return lines with three unreadable replies, and what would have them read.
 
     Parameters
     ----------
@@ -97,8 +92,10 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
     Examples
     --------
     >>> log = {"status": ["unparsable"] * 2, "reply": ["Mark: 7", "Mark: 3"], "opponent_id": None, "scale": "1-5"}
-    >>> explain_unread(pd.DataFrame(log))[-1]
-    "a regular expression would read them: --map 'score_pattern=Mark\\W+(\\d+(?:\\.\\d+)?)'"
+    >>> print("\n".join(explain_unread(pd.DataFrame(log))))
+    'Mark: 7'
+    'Mark: 3'
+    if the score stands in the reply, give the words around it in a mapping: score_pattern = 'Score: (\d+)'
     """
     unread = trials[trials["status"].isin(_UNREAD)]
     if unread.empty:
@@ -107,47 +104,17 @@ def explain_unread(trials: pd.DataFrame) -> list[str]:
     replies = replies[replies.str.strip() != ""]
     empty = len(unread) - len(replies)
     lines = [f"{shortened(reply)!r}" for reply in replies.drop_duplicates().head(_SHOWN)]
-    if unknown := trials.attrs.get("unknown_winners"):
-        return [*lines, *unknown]
-    if empty:
-        lines.append(f"{empty:,} of them have no reply; if it is in another field, use --map reply=FIELD")
-    ratings = trials.get("ratings")
-    if ratings is not None and ratings.fillna("").ne("").all() and not len(replies):
-        lines.append("these are human ratings without a judge; use --humans to measure their agreement")
-    pairs = bool(unread["opponent_id"].notna().any())
-    out = unread["status"] == "out_of_range"
-    if out.mean() > 0.5:
+    lines += [f"{n:,} {reason}" for reason, n in trials.attrs.get("unmatched", {}).items()]
+    if (unread["status"] == "out_of_range").mean() > HALF:
         scales = ", ".join(sorted(unread["scale"].dropna().unique()))
-        lines.append(
-            f"they lie outside {scales or 'the scale'}; give the scale that was used, such as --map scale==1-10"
-        )
-    elif len(replies):
-        lines.append(_pattern(replies.head(_SEEN), pairs))
+        lines.append(f"they lie outside {scales or 'the scale'}: give the scale that was used (scale)")
+    elif empty:
+        lines.append(f"{empty:,} of them have no reply: name the column with the verdict or score, or the reply")
+    elif unread["opponent_id"].notna().any():
+        lines.append(f"if the verdict stands in the reply, give its words and their meaning in a mapping: {_VERDICT}")
+    else:
+        lines.append(f"if the score stands in the reply, give the words around it in a mapping: {_SCORE}")
     return lines
-
-
-def _pattern(replies: pd.Series, pairs: bool) -> str:
-    """Suggest a mapping for the verdict or score that follows the same word in most replies."""
-    counts: dict[str, Counter[str]] = {}
-    for reply in replies:
-        for label, value in {(m["label"].strip(), m["value"]) for m in _LABELLED.finditer(reply)}:
-            counts.setdefault(label, Counter())[value] += 1
-    known = {label: values for label, values in counts.items() if _is_verdict(values, pairs)}
-    if not known:
-        example = "'winner=FIELD~verdict: (\\w+)'" if pairs else "'score_pattern=Score: (\\d+)'"
-        return f"a mapping would read them; replace the words before the verdict: --map {example}"
-    label = max(known, key=lambda name: (len(known[name]) > 1, known[name].total()))
-    if not pairs:
-        return f"a regular expression would read them: --map 'score_pattern={label}\\W+(\\d+(?:\\.\\d+)?)'"
-    meanings = ", ".join(f'"{value}" = "{_MEANINGS.get(value.upper(), "…")}"' for value in sorted(known[label]))
-    return (
-        f"a line in a mapping file would read them; fill in their field, and first, second or tie for the dots: "
-        f"winner = {{ field = \"FIELD\", pattern = '{label}\\W+(\\w+)', values = {{ {meanings} }} }}"
-    )
-
-
-def _is_verdict(values: Counter[str], pairs: bool) -> bool:
-    return len(values) <= _FEW if pairs else all(value[:1].isdigit() for value in values)
 
 
 def shortened(text: str, longest: int = 200) -> str:
