@@ -44,7 +44,8 @@ def audit(
     Prints which biases were found, their size, their uncertainty, and what to do.
     `biaslab doctor FILE` shows in seconds which biases a log allows to estimate.
     Detects the format from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more,
-    or tables with common columns such as question, answer_a, answer_b, winner; use --map for others.
+    or tables with common columns such as question, answer_a, answer_b, winner.
+    `biaslab map FILE` proposes how to read any other, and asks what its columns leave open.
 
     Exit code 4: more than half of a log could not be read.
 

@@ -76,7 +76,9 @@ _SHOWN = 6  # verdicts shown in a message
 
 #: Columns that must be mapped explicitly, because fields with these names rarely have this meaning.
 _EXPLICIT = (*TEXTS, "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
-_TOLD_APART = ("judge", "attribute", "replicate", "template", "configuration")  # what can distinguish columns
+_OF_TRIALS = ("answer", "form", "order", "rules", "tokens", "words", "edit", "edited", "person", "status", "annotators")
+"""Columns of trials whose names mean other things elsewhere."""
+_DISTINGUISHING = ("judge", "attribute", "replicate", "template", "configuration")  # what can distinguish columns
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
 NAMES = tuple(
     dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT, "person"))
@@ -163,7 +165,7 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
     for field in fields:
         own = {name: _of_column(each, field, fields) for name, each in mapping.items()}
         own = {name: each for name, each in own.items() if each is not None} | {outcome: {**entry, "fields": [field]}}
-        if not any(_is_by_column(mapping.get(name), fields) for name in _TOLD_APART) and "attribute" not in own:
+        if not any(_is_by_column(mapping.get(name), fields) for name in _DISTINGUISHING) and "attribute" not in own:
             own["attribute"] = f"={field}"
         parts.append(own)
     return parts
@@ -179,8 +181,9 @@ def _of_column(entry: Any, field: str, fields: Sequence[str]) -> Any:
 
 def completed(rows: Rows, mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mapping with the fields that map themselves."""
-    own = {name: name for name in NAMES if name not in _EXPLICIT and _maps_itself(rows, name, mapping)}
-    return own | dict(mapping)
+    is_like_trials = rows.has("context_id") and rows.has("candidate_id")
+    names = [name for name in NAMES if name not in _EXPLICIT and (is_like_trials or name not in _OF_TRIALS)]
+    return {name: name for name in names if _maps_itself(rows, name, mapping)} | dict(mapping)
 
 
 def _maps_itself(rows: Rows, name: str, mapping: Mapping[str, Any]) -> bool:

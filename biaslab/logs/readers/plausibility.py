@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.errors import InputError
+from biaslab.logs.readers.columns import aliases, tokens
 from biaslab.logs.readers.expressions import written
 from biaslab.logs.readers.rows import identity_of
 
@@ -59,7 +60,8 @@ def _require_contexts(trials: pd.DataFrame, rows: int, records: Mapping[str, Map
     contexts = set(trials["context_id"])
     if len(contexts) > 1 or rows < _MANY:
         return
-    differing = _differing(list(records.values()))
+    usual = aliases()["role"]["question"]["first"]
+    differing = [name for name in _differing(list(records.values())) if "_".join(tokens(name)) in usual]
     if differing:
         remedy = f"map the field that identifies the question; these differ: {', '.join(differing)}"
         raise InputError("context_id", contexts.pop(), "more than one question", remedy)
