@@ -215,18 +215,18 @@ def _rows_side_by_side(value: Mapping[str, Any], prefix: str, names: Sequence[st
 def _flat(value: Mapping[str, Any], prefix: str = "", without: str = "") -> dict[str, Any]:
     """Return an object with dotted names, and short lists of single values as numbered columns."""
     flat: dict[str, Any] = {}
-    nested: dict[str, Any] = {}
     for name, inner in value.items():
         path = f"{prefix}{name}"
         if path == without:
             continue
         if isinstance(inner, dict) and inner:
-            nested |= _flat(inner, f"{path}.", without)
+            below = _flat(inner, f"{path}.", without)
+            flat |= {place: each for place, each in below.items() if place.removeprefix(prefix) not in value}
         elif isinstance(inner, list) and 0 < len(inner) <= _MOST_ITEMS and not _has_objects(inner):
             flat |= {f"{path}[{place}]": item for place, item in enumerate(inner)}
         else:
             flat[path] = inner
-    return flat if not nested else {**{path: inner for path, inner in nested.items() if path not in flat}, **flat}
+    return flat
 
 
 def _has_objects(items: Sequence[Any]) -> bool:
