@@ -219,9 +219,8 @@ def _flat(value: Mapping[str, Any], prefix: str = "", without: str = "") -> dict
         path = f"{prefix}{name}"
         if path == without:
             continue
-        if isinstance(inner, dict) and inner:
-            below = _flat(inner, f"{path}.", without)
-            flat |= {place: each for place, each in below.items() if place.removeprefix(prefix) not in value}
+        if isinstance(inner, dict) and inner:  # a field of the same dotted name goes first
+            flat |= {key: each for key, each in _flat(inner, f"{path}.", without).items() if key not in flat}
         elif isinstance(inner, list) and 0 < len(inner) <= _MOST_ITEMS and not _has_objects(inner):
             flat |= {f"{path}[{place}]": item for place, item in enumerate(inner)}
         else:

@@ -319,8 +319,9 @@ class _Draft:
                 continue
             speaks = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
             role = (pair.roles[:1] or ("",))[0]
+            alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
             unnamed = not pair.stem and one.kind in ("word", "name", "id", "text") and not self._says_side(one)
-            if role in ("system", "text") or unnamed or set(pair.stem) & speaks:
+            if role in ("system", "text") or unnamed or alike or set(pair.stem) & speaks:
                 pairs.append(pair)
         return sorted(pairs, key=lambda pair: (self._is_text(pair), (pair.roles[:1] or ("system",))[0] != "system"))
 
@@ -428,7 +429,7 @@ class _Draft:
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
 
     def _ask_about_third(self, pair: SidePair | None) -> None:
-        third = {"a": "c", "1": "3", "first": "third"}.get(pair.side_words[0]) if pair is not None else None
+        third = {"a": "c", "0": "2", "1": "3", "first": "third"}.get(pair.side_words[0]) if pair is not None else None
         if pair is None or third is None:
             return
         names = {named.tokens(name): name for name in self.columns}

@@ -23,6 +23,9 @@ from biaslab.logs.readers.detection import detect, find_format
 from biaslab.logs.readers.documents import LogDocument, read_frame, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, map_line
 from biaslab.logs.readers.flatten import (
+    ANNOTATED,
+    ANNOTATOR,
+    LABEL,
     annotations,
     are_annotations,
     flattened,
@@ -255,7 +258,7 @@ def _unpacked(start: Rows, chunks: Iterator[Rows]) -> Iterator[Rows]:
     if records is None:
         yield from chunks
         return
-    start.log.unit = "annotation" if are_annotations(start.records) else "row"
+    start.log.unit = "annotation" if set(records[0]) == {ANNOTATOR, ANNOTATED, LABEL} else "row"
     yield Rows(records, range(1, len(records) + 1), start.log, textual=False)
 
 

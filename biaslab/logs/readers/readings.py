@@ -134,7 +134,12 @@ def of_pairs(texts: pd.Series) -> pd.DataFrame:
     logs come from. Otherwise all forms count ("Choice: A").
     """
     asked = bool(texts.str.contains(_ASKED).any())
-    read = each(texts, bracketed if asked else lettered)
+    return _or_two_scores(texts, bracketed if asked else lettered)
+
+
+def _or_two_scores(texts: pd.Series, parse: Callable[[str], ParsedScore]) -> pd.DataFrame:
+    """Parse each text; where that fails, parse the scores of both assistants."""
+    read = each(texts, parse)
     unread = read["status"].eq("unparsable")
     scored = each(texts[unread], by_two_scores)
     return read if scored["status"].eq("unparsable").all() else pd.concat([read[~unread], scored]).reindex(read.index)
@@ -259,7 +264,7 @@ def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
         return pd.DataFrame({"value": value, "status": status}, index=columns["winner"].index)
     if outcome == "reply":
-        return of_pairs(columns["reply"])
+        return _or_two_scores(columns["reply"], lettered)
     raise InputError("mapping", outcome, "winner, p_first or reply, because there is an opponent_id")
 
 
