@@ -105,7 +105,8 @@ class Layout:
         """Return the columns that no role uses, with the reason; none if the reader of a format picks them."""
         every = [name for sources in self.sources.values() for each in sources for name in each["columns"]]
         used = {*every, *(part.strip() for name in every for part in name.split(","))}
-        left = [name for name in self.columns if name and not any(_is_within(name, one) for one in used)]
+        named = [name for name in self.columns if name and not name.endswith("#")]  # without places in lists
+        left = [name for name in named if not any(_is_within(name, one) for one in used)]
         return (dict.fromkeys(left, "not used") if self.entries else {}) | self.set_aside
 
     def roles(self, trials: pd.DataFrame) -> list[dict[str, Any]]:
