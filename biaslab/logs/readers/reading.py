@@ -40,7 +40,7 @@ from biaslab.logs.readers.refusals import (
     suggestion,
     within_lists,
 )
-from biaslab.logs.readers.roles import Layout, ReadingNotes
+from biaslab.logs.readers.roles import FileLayout, ReadingNotes
 from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
 from biaslab.logs.readers.score_tables import of_scores
 from biaslab.logs.readers.table_columns import (
@@ -221,14 +221,14 @@ class LogReading:
         }
 
 
-def _layout(name: str, table: TableReading | None, first: Rows, mapping: Mapping[str, Any]) -> Layout:
+def _layout(name: str, table: TableReading | None, first: Rows, mapping: Mapping[str, Any]) -> FileLayout:
     """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
     some = Rows(first.records[:READ], first.lines[:READ], Log(first.log.file), first.textual)
     if table is not None:
         entries = tuple(completed(some, {"judge": "=unknown", **own, **mapping}) for own in table.entries)
     else:
         entries = (completed(some, mapping),) if name == "mapping" else ()
-    return Layout(name, entries, tuple(mapping))
+    return FileLayout(name, entries, tuple(mapping))
 
 
 def _is_whole(mapping: Mapping[str, Any]) -> bool:

@@ -55,7 +55,7 @@ _LONGEST = 60  # characters of a text
 
 
 @dataclass
-class Layout:
+class FileLayout:
     """Files that are read alike.
 
     Parameters
@@ -140,13 +140,13 @@ class ReadingNotes:
     """Notes on the files of a log, taken while they are read."""
 
     def __init__(self) -> None:
-        self._layouts: list[Layout] = []
+        self._layouts: list[FileLayout] = []
         self._rows: list[dict[str, Any]] = []
         self._again: list[dict[str, Any]] = []
         self._unreadable: list[dict[str, Any]] = []
-        self._layout = Layout("", ())
+        self._layout = FileLayout("", ())
 
-    def start(self, layout: Layout, file: str, rows: Rows) -> None:
+    def start(self, layout: FileLayout, file: str, rows: Rows) -> None:
         """Note a file, from its layout and its first records."""
         alike = (each for each in self._layouts if (each.format, each.entries) == (layout.format, layout.entries))
         self._layout = next(alike, layout)
@@ -206,7 +206,7 @@ class ReadingNotes:
             "one_order": list(_judged_once(trials)),
         }
 
-    def _reading(self, layout: Layout, trials: pd.DataFrame) -> dict[str, Any]:
+    def _reading(self, layout: FileLayout, trials: pd.DataFrame) -> dict[str, Any]:
         own = trials
         if len(self._layouts) > 1:
             own = trials[trials["key"].str.rpartition(":")[0].isin(layout.files)]
