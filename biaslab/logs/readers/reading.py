@@ -38,7 +38,7 @@ from biaslab.logs.readers.mapping import by_column, completed, read_entries
 from biaslab.logs.readers.mapping_files import LogMapping, Shape, shaped
 from biaslab.logs.readers.plausibility import require_plausible
 from biaslab.logs.readers.proposal import SAMPLED, Proposal, propose_rows
-from biaslab.logs.readers.roles import Layout, ReadingNotes
+from biaslab.logs.readers.roles import FileLayout, ReadingNotes
 from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
 
 TABLE = "table"
@@ -225,14 +225,14 @@ class LogReading:
 
 def _layout(
     name: str, proposal: Proposal | None, first: Rows, mapping: Mapping[str, Any], given: tuple[str, ...]
-) -> Layout:
+) -> FileLayout:
     """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
     if name not in ("mapping", "table"):
-        return Layout(name, (), given)
+        return FileLayout(name, (), given)
     whole = dict(mapping) if name == "table" else completed(_head(first), mapping)
     unnamed = {} if "person" in whole or name == "mapping" else {"judge": "=unknown"}
     entries = tuple(unnamed | own for own in by_column(whole))
-    return Layout(name, entries, given, {} if proposal is None else dict(proposal.set_aside))
+    return FileLayout(name, entries, given, {} if proposal is None else dict(proposal.set_aside))
 
 
 def _head(rows: Rows) -> Rows:

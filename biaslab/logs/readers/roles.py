@@ -56,7 +56,7 @@ _LONGEST = 60  # characters of a text
 
 
 @dataclass
-class Layout:
+class FileLayout:
     """Files that are read alike.
 
     Parameters
@@ -107,7 +107,8 @@ class Layout:
         """Return the columns that no role uses, with the reason; none if the reader of a format picks them."""
         every = [name for sources in self.sources.values() for each in sources for name in each["columns"]]
         used = {*every, *(part.strip() for name in every for part in name.split(","))}
-        left = [name for name in self.columns if name and not any(_is_within(name, one) for one in used)]
+        named = [name for name in self.columns if name and not name.endswith("#")]  # without places in lists
+        left = [name for name in named if not any(_is_within(name, one) for one in used)]
         return (dict.fromkeys(left, "not used") if self.entries else {}) | self.set_aside
 
     def roles(self, trials: pd.DataFrame) -> list[dict[str, Any]]:
@@ -141,13 +142,13 @@ class ReadingNotes:
     """Notes on the files of a log, taken while they are read."""
 
     def __init__(self) -> None:
-        self._layouts: list[Layout] = []
+        self._layouts: list[FileLayout] = []
         self._rows: list[dict[str, Any]] = []
         self._again: list[dict[str, Any]] = []
         self._unreadable: list[dict[str, Any]] = []
-        self._layout = Layout("", ())
+        self._layout = FileLayout("", ())
 
-    def start(self, layout: Layout, file: str, rows: Rows) -> None:
+    def start(self, layout: FileLayout, file: str, rows: Rows) -> None:
         """Note a file, from its layout and its first records."""
         alike = (each for each in self._layouts if (each.format, each.entries) == (layout.format, layout.entries))
         self._layout = next(alike, layout)
@@ -217,7 +218,7 @@ class ReadingNotes:
             "one_order": list(_judged_once(trials)),
         }
 
-    def _reading(self, layout: Layout, trials: pd.DataFrame) -> dict[str, Any]:
+    def _reading(self, layout: FileLayout, trials: pd.DataFrame) -> dict[str, Any]:
         own = trials
         if len(self._layouts) > 1:
             own = trials[trials["key"].str.rpartition(":")[0].isin(layout.files)]
@@ -296,7 +297,7 @@ def _source(name: str, entry: Any) -> dict[str, Any]:
 
 def _is_filled(trials: pd.DataFrame, entry: str, column: str) -> bool:
     """Return whether a reader in code filled a column of trials with something else than its default."""
-    if not column or entry == "p_first":
+    if not column or entry in ("p_first", "person"):
         return False
     if column == "value":
         return bool((trials["opponent_id"].notna() == (entry == "winner")).any())

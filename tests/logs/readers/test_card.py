@@ -120,6 +120,7 @@ def test_items_of_a_list_are_rows():
     log = pd.DataFrame({"id": ["a", "b"], "graded": [[{"m": "x", "s": 1}, {"m": "y", "s": 3}], [{"m": "x", "s": 5}]]})
     mapping = {"explode": "graded", "context_id": "id", "candidate_id": "graded.m", "score": "graded.s"}
     reading = reading_of(log, mapping | {"scale": "=1-5"})
+    assert not reading["readings"][0]["set_aside"]
     assert columns_of(reading) | {"scale": []} == {
         "question": ["id"], "system": ["graded.m"], "score": ["graded.s"], "scale": []
     }  # fmt: skip
