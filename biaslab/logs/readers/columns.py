@@ -115,10 +115,12 @@ class LogColumn:
         """The values that are numbers."""
         return [float(value) for value in self.known if NUMERAL.fullmatch(value)]
 
-    @property
-    def is_wordy(self) -> bool:
-        """Whether the values are texts, the length of which means something."""
-        return self.kind in ("text", "object") or (self.kind == "id" and self._spaces >= 1)
+    def is_wordy(self, *, named_apart: bool = False) -> bool:
+        """Return whether the values are texts, the length of which means something.
+
+        Short values that repeat are names, unless another column names the candidates.
+        """
+        return self.kind in ("text", "object") or ((named_apart or self.kind == "id") and self._spaces > 0.5)
 
     @property
     def _spaces(self) -> float:

@@ -329,8 +329,7 @@ class _Draft:
         return named.verdict_meanings(column, None) is not None
 
     def _is_text(self, pair: SidePair) -> bool:
-        one = self.columns[pair.first]
-        return one.kind in ("text", "object") or (one.kind == "id" and "text" in pair.roles)
+        return pair.roles[:1] == ("text",) or self.columns[pair.first].kind in ("text", "object")
 
     def _verdicts(self, pairs: Sequence[SidePair]) -> list[LogColumn]:
         """Return the judge's columns of verdicts on two candidates."""
@@ -465,7 +464,7 @@ class _Draft:
             self.settle("opponent_id", pair.second)
             for other in systems[1:]:
                 self.aside |= dict.fromkeys(other[:2], f"goes with {pair.first}, {pair.second}")
-        if texts and self.columns[texts[0].first].is_wordy:
+        if texts and self.columns[texts[0].first].is_wordy(named_apart=bool(systems)):
             self.settle("text", texts[0].first)
             self.settle("opponent_text", texts[0].second)
         if pair is not None and pair.side_words == ("chosen", "rejected"):

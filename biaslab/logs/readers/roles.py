@@ -119,6 +119,8 @@ class FileLayout:
         roles: dict[str, dict[str, Any]] = {}
         for entry in dict.fromkeys([*_ROLES, *self.sources]):
             role, column = _ROLES.get(entry, (f"covariate {entry}", ""))
+            if entry == "reply" and self.entries and not {"winner", "p_first", "score"} & set(self.sources):
+                column = "value"
             filled = not self.entries and _is_filled(trials, entry, column)
             if entry in self.sources or filled or (assumed and entry == "swapped"):
                 role = self._named(role, pairs, moved)

@@ -259,46 +259,18 @@ def test_a_log_of_which_more_than_half_is_unread_ends_with_4(tmp_path, capsys):
     assert "1 of them readable" in message.out
     assert "'Verdict: eins'" in message.err
     assert "'Verdict: zwei'" in message.err
-    assert "pattern = 'Verdict" in message.err
-    assert '"eins" = "…", "zwei" = "…"' in message.err
+    assert "give its words and their meaning in a mapping" in message.err
     assert max(map(len, message.err.splitlines())) < 400
     read = lines(tmp_path, *(pair(n, "[[A]]") for n in range(5)), name="read.jsonl")
     assert main(["audit", read]) == 0
 
 
-def test_suggested_score_pattern_reads_unread_replies(tmp_path):
-    rows = [{"context_id": n, "candidate_id": "x", "reply": f"Style 2 of 3. Mark: {n % 5 + 1}."} for n in range(6)]
-    mapping = {"scale": "=1-5"}
-    unread = bl.read_judgements(lines(tmp_path, *rows), mapping=mapping).assign(status="unparsable")
-    *_, remedy = explain_unread(unread)
-    pattern = remedy.partition("score_pattern=")[2].rstrip("'")
-    again = bl.read_judgements(lines(tmp_path, *rows), mapping=mapping | {"score_pattern": pattern})
-    assert again["value"].tolist() == [n % 5 + 1 for n in range(6)]
-
-
-def test_suggested_mapping_reads_choices_and_not_reasons(tmp_path):
-    """Constructed after DevBench: each reply begins with its choice, and its reasons are numbered."""
-    rows = [pair(n, f"Pick: {'AB'[n % 2]}\nReason:\n1. One is longer.") for n in range(6)]
-    unread = bl.read_judgements(lines(tmp_path, *rows)).assign(status="unparsable")
-    line = explain_unread(unread)[-1].partition("winner = ")[2].replace("FIELD", "reply")
-    mapping = tmp_path / "log.toml"
-    mapping.write_text(f"winner = {line}\n")
-    again = bl.read_judgements(lines(tmp_path, *rows), mapping=mapping)
-    assert again["value"].tolist() == [1.0, 0.0] * 3
-
-
 def test_scores_off_scale_and_missing_replies_have_own_remedies(tmp_path):
     rows = [{"context_id": n, "candidate_id": "x", "score": 8} for n in range(3)]
     outside = bl.read_judgements(lines(tmp_path, *rows), mapping={"scale": "=1-5"})
-    assert any(
-        "outside 1-5; give the scale that was used, such as --map scale==1-10" in line
-        for line in explain_unread(outside)
-    )
+    assert any("outside 1-5" in line for line in explain_unread(outside))
     empty = bl.read_judgements(lines(tmp_path, *(pair(n, None) for n in range(3))))
-    assert any(
-        "3 of them have no reply; if it is in another field, use --map reply=FIELD" in line
-        for line in explain_unread(empty)
-    )
+    assert any("3 of them have no reply" in line for line in explain_unread(empty))
     assert explain_unread(bl.read_judgements(lines(tmp_path, pair(1, "[[B]]")))) == []
 
 
@@ -360,8 +332,8 @@ def test_people_alone_give_alpha(tmp_path, capsys):
     assert main(["audit", wide, "--humans", *maps, "--out", str(out)]) == 0
     assert "humans of humans" in capsys.readouterr().out
     assert set(pd.read_csv(out)["metric"]) == {"human_alpha"}
-    assert main(["audit", wide, *maps]) == 4
-    assert "--humans" in capsys.readouterr().err
+    assert main(["audit", wide, *maps]) == 0
+    assert "humans of humans" in capsys.readouterr().out
 
 
 def test_one_annotator_is_refused_for_agreement(tmp_path):
@@ -453,7 +425,7 @@ def test_a_path_and_a_plain_table_are_audited_as_a_log_is(tmp_path):
 
 @pytest.mark.parametrize("given", [None, 3, "no.csv", "", [], pd.DataFrame(), pd.DataFrame({"a": [1]}), print])
 def test_audit_refuses_other_types_and_lists_allowed(given):
-    with pytest.raises(InputError, match=r"path is|a table has"):
+    with pytest.raises(InputError, match=r"path is|a table"):
         bl.audit(given)
 
 
