@@ -1,0 +1,346 @@
+"""Read formats that are declared as data, in ``biaslab/logs/formats/NAME.toml``.
+
+``help``, ``tool``
+    One line, and the name of the data set of scores, and of judges without a name, unless it is that of the format.
+``fields``
+    Fields that identify the format: a list, or several lists of which one is complete. ``holds`` lists further values
+    that some row has, ``only`` gives for a field the pattern of all its values.
+``items``
+    Lists whose items become rows, one list after the other: ``answer = "answers[]"`` puts each item into the field
+    ``answer`` and its index into ``answer#``. ``"metrics{}"`` is an object, with its keys as ``#``; ``"*~regex"`` are
+    the fields that match, with their first group; ``"table(columns, data)"`` a list of names and one of rows. Of a list
+    of paths, all that there are count, and ``"."``, the record itself, if there is none.
+``columns``
+    Column of the trials → value: one of the entries below, or a list of which the first that is not empty counts.
+``leave_out``, ``refuse``
+    Reasons why a row is no judgement, or is malformed: a value is ``absent``, or its text ``like`` or ``unlike`` a
+    pattern.
+``people``
+    Which scores are by people; the mean of those that agree in ``same`` is the human score.
+``others``
+    The reason to leave out numbers in fields that are no items.
+
+=======================  ===============================================================================
+``answer.score``         a path of object keys and list indices
+``{metric#}/reason``     a path with other values in it
+``/outputs[.].+/``       the first field whose name matches
+``=text {field}``        a text, with values in it
+``field~pattern``        and ``field | a -> b``, as in `biaslab.logs.readers.expressions`
+``#field + field``       a key of texts; none if the first is missing
+``$field``               the text of a message, or in an object with a single field
+``@file``                the name of the file, within its folder or archive
+=======================  ===============================================================================
+
+Rows with a ``score`` are read as evaluation tools write them (`biaslab.logs.readers.readings.score_trials`), others as
+a mapping says (`biaslab.logs.readers.mapping.read_mapped`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.expressions import parse_expression, whole, written
+from biaslab.logs.readers.mapping import read_mapped
+from biaslab.logs.readers.readings import MALFORMED, JudgedScore, first_group, number_of, score_trials, text_of
+from biaslab.logs.readers.rows import WRONG, LogSource, Rows, items_in, value_at
+
+Row = Mapping[str, Any]
+Value = Callable[[Row], Any]
+_SPACE = re.compile(r"\{([^}]+)\}")
+_TABLE = re.compile(r"table\((?P<names>\S+), (?P<rows>\S+)\)")
+_FIELDS = {"context_id": "context", "candidate_id": "candidate"}  # of `JudgedScore`, where columns differ
+
+
+@cache
+def load_spec(name: str) -> FormatSpec:
+    """Return the spec of a format."""
+    file = resources.files("biaslab.logs") / "formats" / f"{name}.toml"
+    return FormatSpec(name, tomllib.loads(file.read_text(encoding="utf-8")))
+
+
+class FormatSpec:
+    """A format as its file declares it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the format.
+    entries : mapping
+        The content of the file.
+    """
+
+    def __init__(self, name: str, entries: Mapping[str, Any]) -> None:
+        self.help, self.tool = str(entries["help"]), str(entries.get("tool", name))
+        fields = entries.get("fields", [])
+        self.fields = [frozenset(names) for names in fields if isinstance(names, list)] or [frozenset(fields)]
+        self.columns = {column: value(entry) for column, entry in entries.get("columns", {}).items()}
+        self._only, self._holds = entries.get("only", {}), [value(path) for path in entries.get("holds", ())]
+        self._items = {item: _Lists(paths) for item, paths in entries.get("items", {}).items()}
+        self._left_out, self._refused = (
+            [(str(entry["reason"]), _condition(entry)) for entry in entries.get(part, ())]
+            for part in ("leave_out", "refuse")
+        )
+        self._people, self._others = entries.get("people"), entries.get("others")
+
+    def tells(self, records: Sequence[Row]) -> bool:
+        """Return whether records are of this format, beyond the fields that they have."""
+        for field, pattern in self._only.items():
+            if not all(re.fullmatch(pattern, str(record.get(field))) for record in records):
+                return False
+        rows = [row for record in records for row in self._some_rows(record)] if self._holds else []
+        return all(any(get(row) is not WRONG for row in rows) for get in self._holds)
+
+    def _some_rows(self, record: Row) -> list[Row]:
+        try:
+            return self.rows(record)
+        except MALFORMED:
+            return []
+
+    def rows(self, record: Row, file: str = "") -> list[Row]:
+        """Return a record's rows, one per item of its lists.
+
+        Raises
+        ------
+        KeyError
+            If it lacks the first list.
+        TypeError
+            If one of them is something else.
+        """
+        rows: list[Row] = [{**record, "@file": file}]
+        for depth, (name, lists) in enumerate(self._items.items()):
+            rows = [
+                {**row, name: item, f"{name}#": key} for row in rows for key, item in lists.of(row, needed=depth == 0)
+            ]
+        return rows
+
+    def read(self, rows: Rows, source: LogSource) -> pd.DataFrame:
+        """Return the trials of records."""
+        return self._scores(rows, source) if "score" in self.columns else self._mapped(rows, source)
+
+    def _scores(self, rows: Rows, source: LogSource) -> pd.DataFrame:
+        human, is_by_people = self._human_scores(rows.records), _condition(self._people)
+        columns = [(_FIELDS.get(name, name), get) for name, get in self.columns.items() if name != "dataset"]
+
+        def scores(record: Row) -> Iterator[JudgedScore | str]:
+            """Yield the scores of a record, or the reasons for leaving them out."""
+            made = self.rows(record, source.file)
+            for row in made:
+                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
+                if reason is None and is_by_people(row):
+                    reason = str(self._people["reason"])
+                if reason is None:
+                    values = {name: found for name, get in columns if (found := get(row)) is not WRONG}
+                    yield JudgedScore(**values, human=human(row))
+                elif reason:
+                    yield reason
+            yield from self._unknown_numbers(record, made)
+
+        trials = score_trials(rows, source, scores, self.tool)
+        dataset = self.columns.get("dataset")
+        return trials if dataset is None else trials.assign(dataset=dataset({"@file": source.file}))
+
+    def _human_scores(self, records: Sequence[Row]) -> Callable[[Row], float]:
+        """Return a function that gives the mean score by people of the same item; NaN if there is none."""
+        if self._people is None:
+            return lambda _: math.nan
+        is_by_people, same = _condition(self._people), [value(entry) for entry in self._people["same"]]
+        numbers: dict[tuple[str, ...], list[float]] = {}
+        for row in (row for record in records for row in self._some_rows(record) if is_by_people(row)):
+            if not math.isnan(number := number_of(self.columns["score"](row))):
+                numbers.setdefault(tuple(str(get(row)) for get in same), []).append(number)
+        means = {key: sum(scores) / len(scores) for key, scores in numbers.items()}
+        return lambda row: means.get(tuple(str(get(row)) for get in same), math.nan)
+
+    def _unknown_numbers(self, record: Row, made: Sequence[Row]) -> Iterator[str]:
+        if self._others is None:
+            return
+        within = record.get(self._others["within"]) if "within" in self._others else record
+        known, name = re.compile(self._others.get("unlike", "")), next(iter(self._items))
+        items = {row[f"{name}#"] for row in made}
+        for field, number in within.items() if isinstance(within, dict) else ():
+            if field not in items and not math.isnan(number_of(number)) and not known.fullmatch(field):
+                yield self._others["reason"].format(field=field)
+
+    def _mapped(self, rows: Rows, source: LogSource) -> pd.DataFrame:
+        flat: list[dict[str, Any]] = []
+        places: list[int] = []
+        for place, record in rows.each(rows.records):
+            try:
+                made = self.rows(record, source.file)
+            except MALFORMED:
+                self._refuse(rows, place, f"not a record of {self.tool}")
+                continue
+            reason = next((why for row in made for why, applies in self._refused if applies(row)), None)
+            if reason is not None:
+                self._refuse(rows, place, reason)
+                continue
+            for row in made:
+                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
+                if reason is not None:
+                    rows.log.left_out[reason] += 1
+                    continue
+                values = ((name, get(row)) for name, get in self.columns.items())
+                flat.append({name: None if found is WRONG else found for name, found in values})
+                places.append(place)
+        if not flat:
+            return pd.DataFrame()
+        if source.scale is not None:
+            flat = [{**record, "scale": source.scale} for record in flat]
+        inner = Rows(flat, [rows.lines[place] for place in places], rows.log, rows.textual)
+        trials = read_mapped(inner, source, {name: name for name in flat[0]})
+        trials = trials[inner.good[trials.index.to_numpy()]]
+        return trials.set_axis(np.array(places)[trials.index.to_numpy()])
+
+    @staticmethod
+    def _refuse(rows: Rows, place: int, reason: str) -> None:
+        rows.log.refuse(rows.lines[place], reason)
+        rows.good[place] = False
+
+
+def value(entry: Any) -> Value:
+    """Return the function that gives an entry's value for a row, or `WRONG` if it has none.
+
+    Examples
+    --------
+    >>> value(["answer.text", "=none"])({"answer": {"text": ""}}), value("={a} {b}")({"a": "x"})
+    ('none', 'x')
+    """
+    if not isinstance(entry, list):
+        return _single(entry)
+    alternatives = [_single(one) for one in entry]
+
+    def first(row: Row) -> Any:
+        empty: Any = WRONG
+        for get in alternatives:
+            found = get(row)
+            if found is not WRONG and (found or found == 0):
+                return found
+            empty = empty if found is WRONG else found
+        return empty
+
+    return first
+
+
+def _single(entry: Any) -> Value:
+    if isinstance(entry, str) and entry.startswith("#"):
+        texts = [_path(path.strip()) for path in entry[1:].split("+")]
+        return lambda row: _key([get(row) for get in texts])
+    if isinstance(entry, str) and entry.startswith("$"):
+        message = _path(entry[1:])
+        return lambda row: text_of(message(row))
+    expression = parse_expression("context_id", entry)
+    if expression.constant is not None:
+        return _template(expression.constant)
+    get = _path(expression.fields[0])
+    if expression.is_plain:
+        return get
+    pattern, values = expression.pattern, expression.values or {}  # noqa: PD011
+    known = {whole(text): meaning for text, meaning in values.items()}
+
+    def read(row: Row) -> Any:
+        text = written(None if (found := get(row)) is WRONG else found)
+        if pattern is not None:
+            text = None if text is None else first_group(pattern, text)
+        return known.get(whole("null" if text is None else text)) if known else text
+
+    return read
+
+
+def _key(texts: Sequence[Any]) -> Any:
+    return text_key(*(text if isinstance(text, str) else "" for text in texts)) if isinstance(texts[0], str) else None
+
+
+def _template(text: str) -> Value:
+    """Return the function that fills the spaces of a text with values of a row."""
+    parts = _SPACE.split(text)
+    if len(parts) == 1:
+        return lambda _: text
+    getters = [(_path(part) if at % 2 else _template(part)) for at, part in enumerate(parts)]
+    return lambda row: "".join(written(get(row)) or "" for get in getters).strip()
+
+
+def _path(path: str) -> Value:
+    if path[:1] == path[-1:] == "/" and len(path) > 1:
+        name = re.compile(path[1:-1])
+        return lambda row: next((found for field, found in row.items() if name.fullmatch(field)), WRONG)
+    if _SPACE.search(path):
+        fill = _template(path)
+        return lambda row: value_at(row, fill(row))
+    if "." not in path:
+        return lambda row: row.get(path, WRONG)
+    return lambda row: value_at(row, path)
+
+
+def _condition(entry: Mapping[str, Any] | None) -> Callable[[Row], bool]:
+    """Return whether a row's value has a text like a pattern, or unlike it, or is absent; none is an empty text."""
+    if entry is None:
+        return lambda _: False
+    if "absent" in entry:
+        path = value(entry["absent"])
+        return lambda row: path(row) is WRONG
+    get, wanted = value(entry["field"]), "like" in entry
+    pattern = re.compile(entry["like" if wanted else "unlike"], re.DOTALL)
+    return lambda row: (pattern.fullmatch(written(get(row)) or "") is not None) == wanted
+
+
+class _Lists:
+    """The lists of ``items`` at some paths, or the row itself if there is none and ``"."`` is one of the paths."""
+
+    def __init__(self, paths: str | list[str]) -> None:
+        several = [paths] if isinstance(paths, str) else paths
+        self._lists = [_list_at(path) for path in several if path != "."]
+        self._or_itself = "." in several
+
+    def of(self, row: Row, needed: bool) -> list[tuple[Any, Any]]:
+        """Return keys and items; raise `KeyError` if they are needed and there is no list."""
+        lists = [items for at in self._lists if (items := at(row)) is not None]
+        if not lists and needed and not self._or_itself:
+            raise KeyError("no list")
+        return [pair for items in lists for pair in items] if lists or not self._or_itself else [(None, row)]
+
+
+def _list_at(path: str) -> Callable[[Row], list[tuple[Any, Any]] | None]:
+    """Return the function that gives the keys and items of one list; None if there is none."""
+    if (table := _TABLE.fullmatch(path)) is not None:
+        return lambda row: _of_table(row.get(table["names"]), row.get(table["rows"]))
+    within, star, pattern = path.partition("*~")
+    if star:
+        name, get = re.compile(pattern), _path(within[:-1]) if within else (lambda row: row)
+        return lambda row: _of_fields(get(row), name)
+    kind, get = {"[]": list, "{}": dict}[path[-2:]], _path(path[:-2])
+
+    def items(row: Row) -> list[tuple[Any, Any]] | None:
+        found = get(row)
+        if found is WRONG or found is None:
+            return None if found is WRONG else []
+        if not isinstance(found, kind):
+            raise TypeError(path)
+        return items_in(found)
+
+    return items
+
+
+def _of_table(names: Any, lines: Any) -> list[tuple[Any, Any]] | None:
+    if not isinstance(names, list) or not isinstance(lines, list):
+        return None
+    return [(number, dict(zip(names, line, strict=True))) for number, line in enumerate(lines)]
+
+
+def _of_fields(record: Any, name: re.Pattern[str]) -> list[tuple[Any, Any]] | None:
+    if not isinstance(record, dict):
+        return None
+    items: dict[str, Any] = {}
+    for field, item in record.items():
+        if (match := name.fullmatch(str(field))) is not None:
+            items.setdefault((match[1] or "") if name.groups else match[0], item)
+    return list(items.items())
