@@ -282,15 +282,26 @@ def _path(path: str) -> Value:
 
 
 def _condition(entry: Mapping[str, Any] | None) -> Callable[[Row], bool]:
-    """Return whether a row's value has a text like a pattern, or unlike it, or is absent; none is an empty text."""
+    """Return whether a row's value has a text like a pattern, or unlike it, or is absent; null is an empty text.
+
+    An absent value is like an empty text, but makes a record malformed where it has to be unlike a pattern.
+    """
     if entry is None:
         return lambda _: False
+    get = value(entry["absent"] if "absent" in entry else entry["field"])
     if "absent" in entry:
-        path = value(entry["absent"])
-        return lambda row: path(row) is WRONG
-    get, wanted = value(entry["field"]), "like" in entry
+        return lambda row: get(row) is WRONG
+    wanted = "like" in entry
     pattern = re.compile(entry["like" if wanted else "unlike"], re.DOTALL)
-    return lambda row: (pattern.fullmatch(written(get(row)) or "") is not None) == wanted
+
+    def applies(row: Row) -> bool:
+        found = get(row)
+        if found is WRONG and not wanted:
+            raise KeyError(entry["field"])
+        text = str(found) if isinstance(found, list | dict) else written(None if found is WRONG else found)
+        return (pattern.fullmatch(text or "") is not None) == wanted
+
+    return applies
 
 
 class _Lists:
