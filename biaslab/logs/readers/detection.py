@@ -11,10 +11,10 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.logs.readers import (
+    alpaca_eval,
     bias_studies,
     general_formats,
-    judge_benchmarks,
-    leaderboards,
+    llmbar,
     promptfoo,
     score_studies,
 )
@@ -37,26 +37,16 @@ ORDER = (
 _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "collected": general_formats.read_collected,
     "store_export": general_formats.read_store_export,
-    "reife": judge_benchmarks.read_reife,
-    "alpaca_eval": leaderboards.read_alpaca_eval,
-    "arena_hard": leaderboards.read_arena_hard,
-    "llmbar": judge_benchmarks.read_llmbar,
-    "bracket_pairs": leaderboards.read_bracket_pairs,
-    "mt_bench": leaderboards.read_mt_bench,
-    "mt_bench_winners": leaderboards.read_mt_bench_winners,
-    "mt_bench_single": leaderboards.read_mt_bench_single,
+    "alpaca_eval": alpaca_eval.read_alpaca_eval,
+    "llmbar": llmbar.read_llmbar,
     "all_responses": score_studies.read_all_responses,
     "socreval": score_studies.read_socreval,
-    "prometheus": score_studies.read_prometheus,
-    "summeval_pairs": score_studies.read_summeval_pairs,
     "summeval_scores": score_studies.read_summeval_scores,
     "rankings": general_formats.read_rankings,
-    "judgebench": judge_benchmarks.read_judgebench,
     "self_recognition": bias_studies.read_self_recognition,
     "self_recognition_scores": bias_studies.read_self_recognition_scores,
     "cobbler": bias_studies.read_cobbler,
     "cobbler_wins": bias_studies.read_cobbler_wins,
-    "pandalm": judge_benchmarks.read_pandalm,
     "promptfoo": promptfoo.read_promptfoo,
     "promptfoo_lines": promptfoo.read_promptfoo,
     "promptfoo_table": promptfoo.read_promptfoo_table,
@@ -64,7 +54,6 @@ _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
 #: Readers that take the mapping themselves.
 _MAPPED: dict[str, LogReader] = {"openai_batch": general_formats.read_openai_batch, "mapping": read_mapped}
 _TELLS: dict[str, Callable[[Sequence[Mapping[str, Any]]], bool]] = {
-    "pandalm": judge_benchmarks.is_pandalm,
     "promptfoo": promptfoo.is_promptfoo,
     "promptfoo_lines": promptfoo.is_promptfoo,
     "promptfoo_table": promptfoo.is_promptfoo_table,

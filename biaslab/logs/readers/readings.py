@@ -217,7 +217,7 @@ _SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
 _COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # columns of the row, regardless of the order shown
 
 
-def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
+def read_pair(columns: Mapping[str, pd.Series], outcome: str, source: LogSource) -> pd.DataFrame:
     """Return ``value`` and ``status`` of judgements of two candidates.
 
     Raises
@@ -232,7 +232,7 @@ def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
         return pd.DataFrame({"value": value, "status": status}, index=columns["winner"].index)
     if outcome == "reply":
-        return each(columns["reply"], lettered)
+        return source.verdicts(columns["reply"]) if source.verdicts else each(columns["reply"], lettered)
     raise InputError("mapping", outcome, "winner, p_first or reply, because there is an opponent_id")
 
 
@@ -302,7 +302,8 @@ def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
 BY_CODE = "scored by code, not by a model"
 """Reason for leaving out a score that was not given by a model."""
 
-_NO_SCORE = "contains no score"
+NOTHING_IN = "contains no score"
+"""Reason for leaving out a record without a single judgement."""
 _WORDS: dict[str, float] = {
     "pass": 1.0,
     "passed": 1.0,
@@ -393,9 +394,10 @@ def score_trials(rows: Rows, source: LogSource, scores: ScoresOfRecord, tool: st
         except MALFORMED:
             rows.refuse(pd.Series(range(len(rows.records))) == place, f"not a record of {tool}")
             continue
-        rows.log.left_out.update(reason for reason in judged if isinstance(reason, str))
+        for reason in (one for one in judged if isinstance(one, str)):
+            rows.log.left_out[reason] += 1
         if not judged:
-            rows.log.left_out[_NO_SCORE] += 1
+            rows.log.left_out[NOTHING_IN] += 1
         for row in ready:
             key = (*row[:3], row[5], row[6], row[10])
             values.append((place, *row, seen[key]))

@@ -23,10 +23,11 @@
 =======================  ===============================================================================
 ``answer.score``         a path of object keys and list indices
 ``{metric#}/reason``     a path with other values in it
-``/outputs[.].+/``       the first field whose name matches
-``=text {field}``        a text, with values in it
+``/outputs[.].+/``       the first field whose name matches; ``[/annotator.+/]`` all of them
+``=text {field}``        a text with values in it; ``{field|x}`` is x where there is none
 ``field~pattern``        and ``field | a -> b``, as in `biaslab.logs.readers.expressions`
-``#field + field``       a key of texts; none if the first is missing
+``one - two``            the difference of two fields or numbers
+``#ENTRY``               a key of the text of any of the entries above
 ``$field``               the text of a message, or in an object with a single field
 ``@file``                the name of the file, within its folder or archive
 =======================  ===============================================================================
@@ -41,8 +42,10 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -51,13 +54,37 @@ import pandas as pd
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import MALFORMED, JudgedScore, first_group, number_of, score_trials, text_of
+from biaslab.logs.readers.readings import (
+    MALFORMED,
+    NOTHING_IN,
+    JudgedScore,
+    bracketed,
+    each,
+    first_group,
+    number_of,
+    of_pairs,
+    score_trials,
+    text_of,
+)
 from biaslab.logs.readers.rows import WRONG, LogSource, Rows, items_in, value_at
+from biaslab.prompts.parsing.replies import is_refusal
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
 _SPACE = re.compile(r"\{([^}]+)\}")
+_NAME = re.compile(r"\[?/(?P<name>.+)/\]?")
+_DIFFERENCE = re.compile(r"(\w+) - (\w+)")
 _TABLE = re.compile(r"table\((?P<names>\S+), (?P<rows>\S+)\)")
+_TEXTS: dict[str, Callable[[Any], Any]] = {
+    "#": lambda text: text_key(text) if isinstance(text, str) else WRONG,
+    "$": text_of,
+}
+#: How verdicts in replies are read, instead of any label.
+_VERDICTS: dict[str | None, Callable[[pd.Series], pd.DataFrame] | None] = {
+    None: None,
+    "brackets": lambda texts: each(texts, bracketed),
+    "brackets where asked for": of_pairs,
+}
 _FIELDS = {"context_id": "context", "candidate_id": "candidate"}  # of `JudgedScore`, where columns differ
 
 
@@ -91,6 +118,12 @@ class FormatSpec:
             for part in ("leave_out", "refuse")
         )
         self._people, self._others = entries.get("people"), entries.get("others")
+        self._verdicts, self._pattern = _VERDICTS[entries.get("verdicts")], entries.get("score_pattern")
+        self._refusals, self._one = entries.get("refusals", False), entries.get("one")
+        columns = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
+        self._mapping = columns
+        self._fields = [(field, self.columns[column]) for column, field in columns.items() if field[:1] != "="]
+        self._of_file = "@file" in str(entries.get("columns"))
 
     def tells(self, records: Sequence[Row]) -> bool:
         """Return whether records are of this format, beyond the fields that they have."""
@@ -98,6 +131,8 @@ class FormatSpec:
             if not all(re.fullmatch(pattern, str(record.get(field))) for record in records):
                 return False
         rows = [row for record in records for row in self._some_rows(record)] if self._holds else []
+        if self._one is not None and len({row[f"{self._one}#"] for row in rows}) != 1:
+            return False
         return all(any(get(row) is not WRONG for row in rows) for get in self._holds)
 
     def _some_rows(self, record: Row) -> list[Row]:
@@ -116,7 +151,7 @@ class FormatSpec:
         TypeError
             If one of them is something else.
         """
-        rows: list[Row] = [{**record, "@file": file}]
+        rows: list[Row] = [{**record, "@file": file} if self._of_file else record]
         for depth, (name, lists) in enumerate(self._items.items()):
             rows = [
                 {**row, name: item, f"{name}#": key} for row in rows for key, item in lists.of(row, needed=depth == 0)
@@ -134,6 +169,8 @@ class FormatSpec:
         def scores(record: Row) -> Iterator[JudgedScore | str]:
             """Yield the scores of a record, or the reasons for leaving them out."""
             made = self.rows(record, source.file)
+            if any(applies(row) for row in made for _, applies in self._refused):
+                raise ValueError("refused")
             for row in made:
                 reason = next((reason for reason, applies in self._left_out if applies(row)), None)
                 if reason is None and is_by_people(row):
@@ -159,6 +196,8 @@ class FormatSpec:
             if not math.isnan(number := number_of(self.columns["score"](row))):
                 numbers.setdefault(tuple(str(get(row)) for get in same), []).append(number)
         means = {key: sum(scores) / len(scores) for key, scores in numbers.items()}
+        if not means:
+            return lambda _: math.nan
         return lambda row: means.get(tuple(str(get(row)) for get in same), math.nan)
 
     def _unknown_numbers(self, record: Row, made: Sequence[Row]) -> Iterator[str]:
@@ -177,34 +216,40 @@ class FormatSpec:
         for place, record in rows.each(rows.records):
             try:
                 made = self.rows(record, source.file)
+                why = next((why for row in made or [record] for why, applies in self._refused if applies(row)), None)
             except MALFORMED:
-                self._refuse(rows, place, f"not a record of {self.tool}")
+                why = f"not a record of {self.tool}"
+            if why is not None:
+                rows.log.refuse(rows.lines[place], why)
+                rows.good[place] = False
                 continue
-            reason = next((why for row in made for why, applies in self._refused if applies(row)), None)
-            if reason is not None:
-                self._refuse(rows, place, reason)
-                continue
+            if not made:
+                rows.log.left_out[NOTHING_IN] += 1
             for row in made:
                 reason = next((reason for reason, applies in self._left_out if applies(row)), None)
                 if reason is not None:
                     rows.log.left_out[reason] += 1
                     continue
-                values = ((name, get(row)) for name, get in self.columns.items())
-                flat.append({name: None if found is WRONG else found for name, found in values})
+                found = ((field, get(row)) for field, get in self._fields)
+                flat.append({field: None if value is WRONG else value for field, value in found})
                 places.append(place)
         if not flat:
             return pd.DataFrame()
-        if source.scale is not None:
-            flat = [{**record, "scale": source.scale} for record in flat]
         inner = Rows(flat, [rows.lines[place] for place in places], rows.log, rows.textual)
-        trials = read_mapped(inner, source, {name: name for name in flat[0]})
+        mapping = self._mapping | ({} if source.scale is None else {"scale": f"={source.scale}"})
+        pattern = source.score_pattern or self._pattern
+        trials = read_mapped(inner, replace(source, score_pattern=pattern, verdicts=self._verdicts), mapping)
         trials = trials[inner.good[trials.index.to_numpy()]]
-        return trials.set_axis(np.array(places)[trials.index.to_numpy()])
+        if self._refusals:
+            declined = trials["status"].eq("unparsable") & trials["reply"].map(is_refusal, na_action="ignore").eq(True)
+            trials = trials.assign(status=trials["status"].mask(declined, "refused"))
+        return trials.astype({"tokens": "int64"}).set_axis(np.array(places)[trials.index.to_numpy()])
 
-    @staticmethod
-    def _refuse(rows: Rows, place: int, reason: str) -> None:
-        rows.log.refuse(rows.lines[place], reason)
-        rows.good[place] = False
+
+def _named_as(column: str, entry: Any) -> str:
+    """Return the mapping of a column: a constant, or the field that holds its values, named as in the log if it can."""
+    plain = isinstance(entry, str) and (entry.isidentifier() or (entry.startswith("=") and "{" not in entry))
+    return entry if plain else column
 
 
 def value(entry: Any) -> Value:
@@ -232,12 +277,12 @@ def value(entry: Any) -> Value:
 
 
 def _single(entry: Any) -> Value:
-    if isinstance(entry, str) and entry.startswith("#"):
-        texts = [_path(path.strip()) for path in entry[1:].split("+")]
-        return lambda row: _key([get(row) for get in texts])
-    if isinstance(entry, str) and entry.startswith("$"):
-        message = _path(entry[1:])
-        return lambda row: text_of(message(row))
+    if isinstance(entry, str) and entry[:1] in _TEXTS:
+        convert, get = _TEXTS[entry[0]], _single(entry[1:])
+        return lambda row: found if (found := get(row)) is WRONG else convert(found)
+    if isinstance(entry, str) and (numbers := _DIFFERENCE.fullmatch(entry)) is not None:
+        one, two = (_single(f"={part}" if part.isdigit() else part) for part in numbers.groups())
+        return lambda row: _difference(one(row), two(row))
     expression = parse_expression("context_id", entry)
     if expression.constant is not None:
         return _template(expression.constant)
@@ -247,38 +292,66 @@ def _single(entry: Any) -> Value:
     pattern, values = expression.pattern, expression.values or {}  # noqa: PD011
     known = {whole(text): meaning for text, meaning in values.items()}
 
-    def read(row: Row) -> Any:
-        text = written(None if (found := get(row)) is WRONG else found)
+    def read(found: Any) -> Any:
+        text = written(None if found is WRONG else found)
         if pattern is not None:
             text = None if text is None else first_group(pattern, text)
         return known.get(whole("null" if text is None else text)) if known else text
 
-    return read
+    several = expression.fields[0].startswith("[")
+    return lambda row: list(map(read, get(row))) if several else read(get(row))
 
 
-def _key(texts: Sequence[Any]) -> Any:
-    return text_key(*(text if isinstance(text, str) else "" for text in texts)) if isinstance(texts[0], str) else None
+def _difference(one: Any, two: Any) -> Any:
+    """Return the difference of two numbers; a value that is no number, to be refused, or `WRONG` if one is missing."""
+    numbers = [number_of(value) for value in (one, two)]
+    if not any(map(math.isnan, numbers)):
+        return numbers[0] - numbers[1]
+    return WRONG if any(value is WRONG or value is None for value in (one, two)) else one
 
 
 def _template(text: str) -> Value:
-    """Return the function that fills the spaces of a text with values of a row."""
-    parts = _SPACE.split(text)
-    if len(parts) == 1:
+    """Return the function that fills the spaces of a text; `WRONG` if a value without a default is missing."""
+    texts = _SPACE.split(text)
+    if len(texts) == 1:
         return lambda _: text
-    getters = [(_path(part) if at % 2 else _template(part)) for at, part in enumerate(parts)]
-    return lambda row: "".join(written(get(row)) or "" for get in getters).strip()
+    spaces = [path.partition("|") for path in texts[1::2]]
+    defaults = [default if bar else None for _, bar, default in spaces]
+    getters = [_path(path) for path, _, _ in spaces]
+
+    def fill(row: Row) -> Any:
+        found = [get(row) for get in getters]
+        values = [default if value is WRONG or value is None else written(value)
+                  for value, default in zip(found, defaults, strict=True)]  # fmt: skip
+        if None in values:
+            return WRONG
+        return "".join(chain.from_iterable(zip(texts[::2], [*values, ""], strict=True)))
+
+    return fill
 
 
 def _path(path: str) -> Value:
-    if path[:1] == path[-1:] == "/" and len(path) > 1:
-        name = re.compile(path[1:-1])
-        return lambda row: next((found for field, found in row.items() if name.fullmatch(field)), WRONG)
+    if (regex := _NAME.fullmatch(path)) is not None:
+        name, several = re.compile(regex["name"]), path.startswith("[")
+        return lambda row: _named(row, name, several)
     if _SPACE.search(path):
         fill = _template(path)
-        return lambda row: value_at(row, fill(row))
-    if "." not in path:
+        return lambda row: WRONG if (filled := fill(row)) is WRONG else value_at(row, filled)
+    first, dot, second = path.partition(".")
+    if not dot:
         return lambda row: row.get(path, WRONG)
-    return lambda row: value_at(row, path)
+    deep = "." in second
+
+    def at(row: Row) -> Any:
+        inner = row.get(first)
+        return value_at(row, path) if deep or not isinstance(inner, dict) else inner.get(second, WRONG)
+
+    return at
+
+
+def _named(row: Row, name: re.Pattern[str], several: bool) -> Any:
+    values = [found for field, found in row.items() if name.fullmatch(field)]
+    return values if several else next(iter(values), WRONG)
 
 
 def _condition(entry: Mapping[str, Any] | None) -> Callable[[Row], bool]:
