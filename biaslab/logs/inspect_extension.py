@@ -17,7 +17,7 @@ from biaslab.core.errors import InputError, MissingDependencyError
 from biaslab.core.schema import count_words
 from biaslab.logs.audit import audit
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.evaluation_tools import GRADES, PAIR, pair_records
+from biaslab.logs.readers.inspect_logs import GRADES, PAIR, pair_records
 from biaslab.probes.verbosity import Verbosity
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.correlation import estimate_correlation

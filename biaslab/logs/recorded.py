@@ -24,8 +24,8 @@ from biaslab.datasets._files import text_key
 from biaslab.judges.simulated.knowledge import Knowledge, ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.documents import iter_documents, read_rows
-from biaslab.logs.readers.general_formats import STORE_EXPORT_FIELDS
 from biaslab.logs.readers.rows import Log
+from biaslab.logs.readers.specs import load_spec
 
 _ORDERS = {"none": "s", "after": "sr", "before": "rs"}
 _ABOUT = ("context_id", "candidate_id", "opponent_id", "attribute")
@@ -370,7 +370,7 @@ def is_export(path: str | Path) -> bool:
     """Return whether a file is an export of a store."""
     document = next(iter_documents(path), None)
     rows = next(read_rows(document, Log("")), None) if document else None
-    return rows is not None and set(rows.records[0]) >= STORE_EXPORT_FIELDS
+    return rows is not None and set(rows.records[0]) >= load_spec("store_export").fields[0]
 
 
 def _replies(path: str | Path) -> dict[str, dict[str, Reply]]:

@@ -6,6 +6,7 @@ Every reader takes the folder of raw data and returns ``context_id, candidate_id
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from biaslab.core.schema import Dataset
 from biaslab.datasets import load_dataset
 from biaslab.datasets._files import read_json, read_jsonl, read_list, text_key
 from biaslab.logs.readers.documents import iter_documents
-from biaslab.logs.readers.score_studies import TASK
 
 RECORDED = Path("recorded")
 ANALYZER = RECORDED / "position_bias_analyzer"
@@ -29,6 +29,9 @@ TOPICAL_CHAT = Path("topical_chat") / "topical_chat.json.gz"
 ITEM = ("context_id", "candidate_id")
 _SUMMEVAL = Path("summeval") / "annotations_1200.jsonl.gz"
 _OUTPUTS = ("output_1", "output_2")
+_PROMETHEUS_TASK = re.compile(
+    r"###\s*The instruction to evaluate:\s*(.*?)\s*###\s*Response to evaluate:\s*(.*?)\s*###", re.DOTALL
+)
 #: What the constant answer is called in the log, and here.
 NULL = ("example", "null_model")
 
@@ -81,7 +84,9 @@ def pandalm(folder: Path) -> pd.DataFrame:
 
 def prometheus(folder: Path) -> pd.DataFrame:
     """Return the responses of the Vicuna set."""
-    tasks = [(TASK.search(one["instruction"]), one["response_source"]) for one in read_list(folder / PROMETHEUS)]
+    tasks = [
+        (_PROMETHEUS_TASK.search(one["instruction"]), one["response_source"]) for one in read_list(folder / PROMETHEUS)
+    ]
     return _frame((text_key(task[1]), system, task[2]) for task, system in tasks if task)
 
 

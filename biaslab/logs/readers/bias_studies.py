@@ -49,8 +49,6 @@ from biaslab.logs.readers.readings import UNREAD, number_on, probability
 from biaslab.logs.readers.rows import LogSource, Rows, measured, trials_of_several
 from biaslab.prompts.parsing.replies import ParsedScore
 
-COBBLER_FIELDS = frozenset({"model", "combination"})
-COBBLER_WIN_FIELDS: frozenset[str] = frozenset()
 _INVALID = "Invalid response"
 _COBBLER_NAME = re.compile(r"(?:true_order|preferences)_(?P<judge>.+?)(?:\.\w+)*$")
 #: Result of the swapped order: the probability that the system shown first in it wins.
@@ -191,8 +189,6 @@ def _cobbler_judge(file: str) -> str:
     return match["judge"] if match else "unknown"
 
 
-SELF_RECOGNITION_FIELDS = frozenset({"key", "model", "self_preference"})
-SELF_RECOGNITION_SCORE_FIELDS = frozenset({"key", "model", "target_model", "scores"})
 _SELF_RECOGNITION_NAME = re.compile(r"(?:pairs|label_(?P<naming>[a-z]+)|scores)_(?P<dataset>[^_]+)_(?P<judge>[^_.]+)\.")
 _NAMINGS = {"correct": "authors named rightly", "wrong": "authors named wrongly", "random": "authors named at random"}
 _SELF_RECOGNITION_PAIR = (

@@ -100,7 +100,6 @@ def _saved_column(rows: Rows, name: str, textual: bool) -> pd.Series:
     return pd.Series(kept, dtype=float)
 
 
-STORE_EXPORT_FIELDS = frozenset({"key", "judge", "kind", "request", "reply"})
 _MOST_MASS = 1 + 1e-3  # tolerance for rounding
 _LARGE = 700.0  # values above about 709 overflow exp
 _LABELS = {scale.labels: scale for scale in SCALES.values()}
@@ -191,9 +190,6 @@ def _store_export_first(chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
     return float(chances[0] / both), "tie" if len(chances) > 2 and chances[2] > max(chances[:2]) else "ok"
 
 
-OPENAI_BATCH_FIELDS = frozenset({"custom_id", "response"})
-
-
 def read_openai_batch(rows: Rows, source: LogSource, mapping: Mapping[str, str]) -> pd.DataFrame:
     """Return one trial per choice."""
     error = rows.take("error", "any")
@@ -243,7 +239,6 @@ def _openai_batch_choices(response: Any) -> list[dict[str, Any]] | None:
     return replies
 
 
-RANKINGS_FIELDS = frozenset({"candidates", "ranking"})
 _BALANCED, _OTHERS = "list_position", "one_list"  # the probe and the measure that read these trials
 _LEAST, _MOST = 2, 20
 _RANKINGS_COLUMNS = (

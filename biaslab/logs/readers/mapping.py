@@ -227,7 +227,7 @@ def _read_once(
     if outcome is None:
         reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
     else:
-        reading = read_pair(columns, outcome) if is_pair else read_score(columns, outcome, source)
+        reading = read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source)
         if outcome == "winner":
             _note_unknown(rows, columns["winner"][reading["status"] == "unparsable"])
     kept = {name: column for name, column in columns.items() if name in COLUMNS}
@@ -360,7 +360,7 @@ def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, s
         if chosen.any():
             subset = trials[chosen]
             columns = {str(name): subset[name] for name in subset} | {outcome: outcome_column[chosen]}
-            readings.append(read_pair(columns, outcome) if is_pair else read_score(columns, outcome, source))
+            readings.append(read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source))
     order = np.concatenate([np.flatnonzero(pair), np.flatnonzero(~pair)]).argsort()
     reading = pd.concat(readings).iloc[order].set_axis(trials.index)
     return trials.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))

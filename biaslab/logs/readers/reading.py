@@ -17,7 +17,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
-from biaslab.logs.readers import evaluation_tools
+from biaslab.logs.readers import inspect_logs
 from biaslab.logs.readers.columns import roles_of, tokens
 from biaslab.logs.readers.detection import detect, find_format
 from biaslab.logs.readers.documents import LogDocument, read_frame, read_rows, why_empty
@@ -68,7 +68,7 @@ class LogReading:
     def of(self, document: LogDocument) -> Iterator[pd.DataFrame]:
         """Yield the trials of a file in chunks."""
         log = Log(document.name)
-        if self.format == "inspect" or (self.format is None and evaluation_tools.is_inspect(document)):
+        if self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document)):
             scale = self.mapping.columns.get("scale")
             yield from self.of_rows(_inspected(document, log, scale), log, inspect=True)
         else:
@@ -320,7 +320,7 @@ def _inspected(document: LogDocument, log: Log, scale: str | None) -> Iterator[R
     if scale is not None and not scale.startswith("="):
         raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
     judgements = []
-    for line, record in evaluation_tools.read_records(document):
+    for line, record in inspect_logs.read_records(document):
         is_pair = "opponent_id" in record
         record = ({"scale": scale[1:]} | record) if scale and not is_pair else record
         if is_pair or "scale" in record:

@@ -249,7 +249,7 @@ _SIDES = {"first": 1.0, "second": 0.0, "tie": 0.5}
 _COLUMNS = {"candidate": 1.0, "opponent": 0.0}  # columns of the row, regardless of the order shown
 
 
-def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
+def read_pair(columns: Mapping[str, pd.Series], outcome: str, source: LogSource) -> pd.DataFrame:
     """Return ``value`` and ``status`` of judgements of two candidates.
 
     Raises
@@ -264,7 +264,8 @@ def read_pair(columns: Mapping[str, pd.Series], outcome: str) -> pd.DataFrame:
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
         return pd.DataFrame({"value": value, "status": status}, index=columns["winner"].index)
     if outcome == "reply":
-        return _or_two_scores(columns["reply"], lettered)
+        read = source.verdicts
+        return read(columns["reply"]) if read is not None else _or_two_scores(columns["reply"], lettered)
     raise InputError("mapping", outcome, "winner, p_first or reply, because there is an opponent_id")
 
 
@@ -334,7 +335,8 @@ def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
 BY_CODE = "scored by code, not by a model"
 """Reason for leaving out a score that was not given by a model."""
 
-_NO_SCORE = "contains no score"
+NOTHING_IN = "contains no score"
+"""Reason for leaving out a record without a single judgement."""
 _WORDS: dict[str, float] = {
     "pass": 1.0,
     "passed": 1.0,
@@ -345,7 +347,9 @@ _WORDS: dict[str, float] = {
     "false": 0.0,
 }
 _WORDS |= {"no": 0.0}
-_BROKEN = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+MALFORMED = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+"""Errors at a record that is not of its format."""
+
 _SOME, _FEW = 0.1, 2  # tolerated share and number of scores out of range; beyond both, the scale is another one
 _IN_NUMBERS = ("ok", "out_of_range")  # statuses of scores that are numbers
 _NAMES = ("context_id", "candidate_id", "attribute", "value", "status", "judge", "scale", "reply", "human", "words",
@@ -420,12 +424,13 @@ def score_trials(rows: Rows, source: LogSource, scores: ScoresOfRecord, tool: st
         try:
             judged = list(scores(record))
             ready = [_row(one, source, tool) for one in judged if isinstance(one, JudgedScore)]
-        except _BROKEN:
+        except MALFORMED:
             rows.refuse(pd.Series(range(len(rows.records))) == place, f"not a record of {tool}")
             continue
-        rows.log.left_out.update(reason for reason in judged if isinstance(reason, str))
+        for reason in (one for one in judged if isinstance(one, str)):
+            rows.log.left_out[reason] += 1
         if not judged:
-            rows.log.left_out[_NO_SCORE] += 1
+            rows.log.left_out[NOTHING_IN] += 1
         for row in ready:
             key = (*row[:3], row[5], row[6], row[10])
             values.append((place, *row, seen[key]))
@@ -492,34 +497,10 @@ def identity(value: Any) -> str:
     return text_key(str(plain(text)))
 
 
-def field(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """Return the value of the first field that a record has; raise `KeyError` if it has none.
-
-    Examples
-    --------
-    >>> field({"question": "Who?"}, ["user_input", "question"])
-    'Who?'
-    """
-    return record[next((name for name in names if name in record), next(iter(names)))]
-
-
 def text_of(value: Any) -> str | None:
-    """Return the text of an output: the output itself, or the text in an object with a single field; else None."""
-    if isinstance(value, dict) and len(value) == 1:
-        value = next(iter(value.values()))
+    """Return a text, or that of a message, of the only message of a list, or in an object with a single field."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, dict):
+        value = value["content"] if "content" in value else next(iter(value.values())) if len(value) == 1 else None
     return value if isinstance(value, str) else None
-
-
-def people_means(
-    rows: Rows,
-    is_persons: Callable[[Mapping[str, Any]], bool],
-    key: Callable[[Mapping[str, Any]], tuple[Any, ...]],
-    score: Callable[[Mapping[str, Any]], Any],
-) -> Callable[[Mapping[str, Any]], float]:
-    """Return a function that maps a record to the mean human score with the same key; NaN if there is none."""
-    numbers: dict[tuple[Any, ...], list[float]] = {}
-    for record in rows.records:
-        if is_persons(record) and not math.isnan(number := number_of(score(record))):
-            numbers.setdefault(key(record), []).append(number)
-    means = {each: sum(scores) / len(scores) for each, scores in numbers.items()}
-    return lambda record: means.get(key(record), math.nan)

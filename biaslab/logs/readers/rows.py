@@ -36,11 +36,14 @@ class LogSource:
         The user's regular expression for scores in texts.
     scale : str, optional
         The user's scale, which overrides the format's.
+    verdicts : callable, optional
+        Reads the verdicts in the replies about pairs; default: any label.
     """
 
     file: str
     score_pattern: str | None = None
     scale: str | None = None
+    verdicts: Callable[[pd.Series], pd.DataFrame] | None = None
 
 
 class Problem(NamedTuple):
@@ -92,7 +95,9 @@ class Log:
         if self.strict:
             where = f"{self.file}, {self.unit} {line}"
             raise TrialsError.plain(f"{where} is malformed: {reason}; omit strict to skip such lines")
-        self.problems.append(Problem(self.file, line, reason))
+        problem = Problem(self.file, line, reason)
+        if self.problems[-1:] != [problem]:  # rows of one record share its line
+            self.problems.append(problem)
 
 
 class Rows:

@@ -14,21 +14,11 @@ Replies to prompts of *SocREval* (He et al. 2024, arXiv 2310.00074), as JSON Lin
 thinking that it did not open, the prompt opened it, and replies that do not close it were cut off. Judge and data set
 are the parts of the file name before and after the last underscore.
 
-Scores of the Prometheus sets (Kim et al. 2024, arXiv 2310.08491): ``instruction, gpt4_score, gpt4_feedback``.
-
-A JSON list; each item has its own rubric from 1 to 5, which becomes the attribute "rubric", and a list of scores, which
-are repetitions of one judgement. The context is the instruction to evaluate within ``instruction``.
-
 Scores of SummEval summaries: ``judge, system, aspect, mode, id, resp``, one reply per line.
 
 Published with Shen et al. 2023, *Large Language Models are Not Yet Human-Level Evaluators for Abstractive
 Summarization* (arXiv 2305.13091). Modes: ``rts`` and ``altrts`` reason, then score; ``stareval`` gives stars; ``mcq``
 and ``altmcq`` choose A (1, worst) to E (5, best). Modes that end in "old" are superseded and left out.
-
-SummEval pairs in both orders, one reply per line: ``judge, model_1, model_2, aspect, toggled, id, resp``.
-
-``toggled`` is true if model_2 was shown first. The reply is A (the first), B (the second) or C (a tie).
-``human_score_1`` and ``human_score_2`` are mean expert scores. Published with Shen et al. 2023 (arXiv 2305.13091).
 """
 
 from __future__ import annotations
@@ -43,12 +33,11 @@ import pandas as pd
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers.readings import UNREAD, each, lettered, number_on, read_answer, scored
+from biaslab.logs.readers.readings import UNREAD, each, lettered, read_answer, scored
 from biaslab.logs.readers.rows import LogSource, Rows, measured, plain, strings, trials_of, trials_of_several
 from biaslab.prompts.parsing.replies import ParsedScore
 from biaslab.prompts.parsing.thoughts import begins_inside
 
-ALL_RESPONSES_FIELDS = frozenset({"source", "system_output", "prompt", "all_responses"})
 _ATTRIBUTE = re.compile(r"^[ \t]*-?[ \t]*(?P<name>[A-Z]\w+):?\s*\Z", re.MULTILINE)
 _CRITERION = re.compile(r"\b(?P<name>[A-Z]\w+)[ \t]*\((?P<low>\d+)[ \t]*[-–][ \t]*(?P<high>\d+)\)")
 _ALL_RESPONSES_SCALE = re.compile(r"scale of (?P<low>\d+)[ \t]*[-–][ \t]*(?P<high>\d+)")
@@ -136,7 +125,6 @@ def _dataset(scores: Any) -> str:
     return next((name for name, attributes in _ALL_RESPONSES_NAMES.items() if attributes <= names), "unknown")
 
 
-SOCREVAL_FIELDS = frozenset({"id", "human", "prompt", "responses"})
 _SOCREVAL_SCALE = re.compile(r"\[(\d+)(?:, \d+)*, (\d+)\]")
 _SOCREVAL_NAME = re.compile(r'"(\w[\w -]*)": ?\d+(?:\.\d+)?\s*\}')
 _SOCREVAL_COLUMNS = ("context_id", "attribute", "scale", "human", "replicate", "reply", "value", "status")
@@ -181,45 +169,6 @@ def _number_after(name: str) -> str:
     return rf'(?i){words}"?\s*:?[\s*"]*(\d+(?:\.\d+)?)'
 
 
-PROMETHEUS_FIELDS = frozenset({"instruction", "gpt4_score"})
-_PROMETHEUS_SCALE = "1-5"
-TASK = re.compile(r"###\s*The instruction to evaluate:\s*(.*?)\s*###\s*Response to evaluate:\s*(.*?)\s*###", re.DOTALL)
-
-
-def read_prometheus(rows: Rows, source: LogSource) -> pd.DataFrame:
-    """Return one score trial per repetition."""
-    instruction, graded = rows.take("instruction", "text"), rows.take("gpt4_score", "list")
-    system, feedback = rows.take("response_source", "id", "unknown"), rows.take("gpt4_feedback", "any")
-    tasks = [TASK.search(text) if isinstance(text, str) else None for text in instruction]
-    rows.refuse(pd.Series([task is None for task in tasks]), "instruction contains no response to evaluate")
-    numbers = [[_prometheus_number(score) for score in scores] for scores in graded]
-    rows.refuse(pd.Series([None in scores for scores in numbers]), "a score is neither a number nor null")
-    scale = scale_named(source.scale or _PROMETHEUS_SCALE)
-    place_score = number_on(scale)
-    trials: list[tuple[Any, ...]] = []
-    for place, (task, scores) in enumerate(zip(tasks, numbers, strict=True)):
-        if not rows.good[place] or task is None:
-            continue
-        shown = system[place] if system[place] != "unknown" else text_key(task[2])
-        texts = feedback[place] if isinstance(feedback[place], list) else []
-        for replicate, score in enumerate(scores):
-            text = plain(texts[replicate]) if replicate < len(texts) and isinstance(texts[replicate], str) else None
-            reading = place_score(math.nan if score is None else score)
-            trials.append((place, text_key(task[1]), shown, float(count_words(task[2])), replicate, *reading, text))
-    names = ("context_id", "candidate_id", "words", "replicate", "value", "status", "reply")
-    fixed = {"judge": "gpt-4", "dataset": "prometheus", "attribute": "rubric", "scale": scale.name}
-    return trials_of_several(trials, names, **fixed)
-
-
-def _prometheus_number(score: Any) -> float | None:
-    """Return a finite number, NaN for null, None for anything else."""
-    if score is None:
-        return math.nan
-    number = measured(score)
-    return None if math.isnan(number) else number
-
-
-SUMMEVAL_SCORES_FIELDS = frozenset({"judge", "system", "aspect", "mode", "id", "resp"})
 _SUMMEVAL_SCORES_SCALE = "1-5"
 _LETTERS: dict[str, ParsedScore] = {letter: (float(worth), "ok") for worth, letter in enumerate("ABCDE", start=1)}
 _ORDERS = {"rts": "rs", "altrts": "rs", "stareval": "sr", "mcq": "s", "altmcq": "s"}
@@ -251,32 +200,6 @@ def read_summeval_scores(rows: Rows, source: LogSource) -> pd.DataFrame:
             "tokens": tokens.fillna(0).astype("int64"),
             "reply": texts,
             **readings,
-        },
-        texts.index,
-    )
-
-
-SUMMEVAL_PAIRS_FIELDS = frozenset({"judge", "model_1", "model_2", "aspect", "toggled", "id", "resp"})
-
-
-def read_summeval_pairs(rows: Rows, _source: LogSource) -> pd.DataFrame:
-    """Return one pair trial per record."""
-    names = {name: rows.take(name, "id") for name in ("judge", "model_1", "model_2", "aspect", "id")}
-    texts, toggled = rows.take("resp", "text"), rows.take("toggled", "flag")
-    one, two = rows.take("human_score_1", "number"), rows.take("human_score_2", "number")
-    tokens = rows.take("total_len", "number", 0)
-    return trials_of(
-        {
-            "judge": names["judge"],
-            "dataset": "summeval",
-            "context_id": names["id"],
-            "candidate_id": names["model_1"].where(~toggled, names["model_2"]),
-            "opponent_id": names["model_2"].where(~toggled, names["model_1"]),
-            "attribute": names["aspect"],
-            "human_gap": (one - two).where(~toggled, two - one),
-            "tokens": tokens.fillna(0).astype("int64"),
-            "reply": texts,
-            **each(texts, lettered),
         },
         texts.index,
     )

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import tarfile
+from importlib import resources
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
 from biaslab.logs.readers import available
+from biaslab.logs.readers.detection import ORDER, find_format
 from biaslab.logs.readers.readings import bracketed
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "Final verdict: [[A]]"}
@@ -616,3 +618,9 @@ def test_inspect_logs_need_inspect(tmp_path):
 def test_every_format_has_a_description():
     assert len(available()) > 12
     assert all(available().values())
+
+
+def test_every_spec_file_is_a_format():
+    files = {file.name for file in (resources.files("biaslab.logs") / "formats").iterdir()}
+    assert files == {f"{name}.toml" for name in ORDER}
+    assert all(find_format(name).spec.help for name in ORDER)

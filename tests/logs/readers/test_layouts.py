@@ -10,6 +10,7 @@ import shlex
 
 import pandas as pd
 import pytest
+from biaslab.logs.readers.refusals import map_line
 from made_logs import (
     AGAIN,
     ASKED,
@@ -35,7 +36,6 @@ from biaslab.core.errors import InputError
 from biaslab.logs.audit.run import audit_humans
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.expressions import parse_expression
-from biaslab.logs.readers.refusals import map_line
 
 
 def by_attribute(trials):

@@ -5,6 +5,7 @@ import math
 
 import pandas as pd
 import pytest
+from biaslab.logs.readers.common_names import ranks
 from made_logs import (
     AGAIN,
     ASKED,
@@ -28,7 +29,6 @@ from made_logs import (
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.common_names import ranks
 
 
 def pairs(question, one, two, verdict, words, **more):

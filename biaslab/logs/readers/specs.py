@@ -1,0 +1,430 @@
+"""Read formats that are declared as data, in ``biaslab/logs/formats/NAME.toml``.
+
+``help``, ``tool``
+    One line, and the name of the data set of scores, and of judges without a name, unless it is that of the format.
+``fields``
+    Fields that identify the format: a list, or several lists of which one is complete. ``holds`` lists further values
+    that some row has, ``only`` gives for a field the pattern of all its values.
+``items``
+    Lists whose items become rows, one list after the other: ``answer = "answers[]"`` puts each item into the field
+    ``answer`` and its index into ``answer#``. ``"metrics{}"`` is an object, with its keys as ``#``; ``"*~regex"`` are
+    the fields that match, with their first group; ``"table(columns, data)"`` a list of names and one of rows. Of a list
+    of paths, all that there are count, and ``"."``, the record itself, if there is none.
+``columns``
+    Column of the trials → value: one of the entries below, or a list of which the first that is not empty counts.
+``leave_out``, ``refuse``
+    Reasons why a row is no judgement, or is malformed: a value is ``absent``, or its text ``like`` or ``unlike`` a
+    pattern.
+``people``
+    Which scores are by people; the mean of those that agree in ``same`` is the human score.
+``others``
+    The reason to leave out numbers in fields that are no items.
+
+=======================  ===============================================================================
+``answer.score``         a path of object keys and list indices
+``{metric#}/reason``     a path with other values in it
+``/outputs[.].+/``       the first field whose name matches; ``[/annotator.+/]`` all of them
+``=text {field}``        a text with values in it; ``{field|x}`` is x where there is none
+``field~pattern``        and ``field | a -> b``, as in `biaslab.logs.readers.expressions`
+``one - two``            the difference of two fields or numbers
+``#ENTRY``               a key of the text of any of the entries above
+``$field``               the text of a message, or in an object with a single field
+``@file``                the name of the file, within its folder or archive
+=======================  ===============================================================================
+
+Rows with a ``score`` are read as evaluation tools write them (`biaslab.logs.readers.readings.score_trials`), others as
+a mapping says (`biaslab.logs.readers.mapping.read_mapped`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.datasets._files import text_key
+from biaslab.logs.readers.expressions import parse_expression, whole, written
+from biaslab.logs.readers.mapping import read_mapped
+from biaslab.logs.readers.readings import (
+    MALFORMED,
+    NOTHING_IN,
+    JudgedScore,
+    bracketed,
+    each,
+    first_group,
+    number_of,
+    of_pairs,
+    score_trials,
+    text_of,
+)
+from biaslab.logs.readers.rows import WRONG, LogSource, Rows, items_in, value_at
+from biaslab.prompts.parsing.replies import is_refusal
+
+Row = Mapping[str, Any]
+Value = Callable[[Row], Any]
+_SPACE = re.compile(r"\{([^}]+)\}")
+_NAME = re.compile(r"\[?/(?P<name>.+)/\]?")
+_DIFFERENCE = re.compile(r"(\w+) - (\w+)")
+_TABLE = re.compile(r"table\((?P<names>\S+), (?P<rows>\S+)\)")
+_TEXTS: dict[str, Callable[[Any], Any]] = {
+    "#": lambda text: text_key(text) if isinstance(text, str) else WRONG,
+    "$": text_of,
+}
+#: How verdicts in replies are read, instead of any label.
+_VERDICTS: dict[str | None, Callable[[pd.Series], pd.DataFrame] | None] = {
+    None: None,
+    "brackets": lambda texts: each(texts, bracketed),
+    "brackets where asked for": of_pairs,
+}
+_FIELDS = {"context_id": "context", "candidate_id": "candidate"}  # of `JudgedScore`, where columns differ
+
+
+@cache
+def load_spec(name: str) -> FormatSpec:
+    """Return the spec of a format."""
+    file = resources.files("biaslab.logs") / "formats" / f"{name}.toml"
+    return FormatSpec(name, tomllib.loads(file.read_text(encoding="utf-8")))
+
+
+class FormatSpec:
+    """A format as its file declares it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the format.
+    entries : mapping
+        The content of the file.
+    """
+
+    def __init__(self, name: str, entries: Mapping[str, Any]) -> None:
+        self.help, self.tool = str(entries["help"]), str(entries.get("tool", name))
+        fields = entries.get("fields", [])
+        self.fields = [frozenset(names) for names in fields if isinstance(names, list)] or [frozenset(fields)]
+        self.columns = {column: value(entry) for column, entry in entries.get("columns", {}).items()}
+        self._only, self._holds = entries.get("only", {}), [value(path) for path in entries.get("holds", ())]
+        self._items = {item: _Lists(paths) for item, paths in entries.get("items", {}).items()}
+        self._left_out, self._refused = (
+            [(str(entry["reason"]), _condition(entry)) for entry in entries.get(part, ())]
+            for part in ("leave_out", "refuse")
+        )
+        self._people, self._others = entries.get("people"), entries.get("others")
+        self._verdicts, self._pattern = _VERDICTS[entries.get("verdicts")], entries.get("score_pattern")
+        self._refusals, self._one = entries.get("refusals", False), entries.get("one")
+        columns = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
+        self._mapping = columns
+        self._fields = [(field, self.columns[column]) for column, field in columns.items() if field[:1] != "="]
+        self._of_file = "@file" in str(entries.get("columns"))
+
+    def tells(self, records: Sequence[Row]) -> bool:
+        """Return whether records are of this format, beyond the fields that they have."""
+        for field, pattern in self._only.items():
+            if not all(re.fullmatch(pattern, str(record.get(field))) for record in records):
+                return False
+        rows = [row for record in records for row in self._some_rows(record)] if self._holds else []
+        if self._one is not None and len({row[f"{self._one}#"] for row in rows}) != 1:
+            return False
+        return all(any(get(row) is not WRONG for row in rows) for get in self._holds)
+
+    def _some_rows(self, record: Row) -> list[Row]:
+        try:
+            return self.rows(record)
+        except MALFORMED:
+            return []
+
+    def rows(self, record: Row, file: str = "") -> list[Row]:
+        """Return a record's rows, one per item of its lists.
+
+        Raises
+        ------
+        KeyError
+            If it lacks the first list.
+        TypeError
+            If one of them is something else.
+        """
+        rows: list[Row] = [{**record, "@file": file} if self._of_file else record]
+        for depth, (name, lists) in enumerate(self._items.items()):
+            rows = [
+                {**row, name: item, f"{name}#": key} for row in rows for key, item in lists.of(row, needed=depth == 0)
+            ]
+        return rows
+
+    def read(self, rows: Rows, source: LogSource) -> pd.DataFrame:
+        """Return the trials of records."""
+        return self._scores(rows, source) if "score" in self.columns else self._mapped(rows, source)
+
+    def _scores(self, rows: Rows, source: LogSource) -> pd.DataFrame:
+        human, is_by_people = self._human_scores(rows.records), _condition(self._people)
+        columns = [(_FIELDS.get(name, name), get) for name, get in self.columns.items() if name != "dataset"]
+
+        def scores(record: Row) -> Iterator[JudgedScore | str]:
+            """Yield the scores of a record, or the reasons for leaving them out."""
+            made = self.rows(record, source.file)
+            if any(applies(row) for row in made for _, applies in self._refused):
+                raise ValueError("refused")
+            for row in made:
+                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
+                if reason is None and is_by_people(row):
+                    reason = str(self._people["reason"])
+                if reason is None:
+                    values = {name: found for name, get in columns if (found := get(row)) is not WRONG}
+                    yield JudgedScore(**values, human=human(row))
+                elif reason:
+                    yield reason
+            yield from self._unknown_numbers(record, made)
+
+        trials = score_trials(rows, source, scores, self.tool)
+        dataset = self.columns.get("dataset")
+        return trials if dataset is None else trials.assign(dataset=dataset({"@file": source.file}))
+
+    def _human_scores(self, records: Sequence[Row]) -> Callable[[Row], float]:
+        """Return a function that gives the mean score by people of the same item; NaN if there is none."""
+        if self._people is None:
+            return lambda _: math.nan
+        is_by_people, same = _condition(self._people), [value(entry) for entry in self._people["same"]]
+        numbers: dict[tuple[str, ...], list[float]] = {}
+        for row in (row for record in records for row in self._some_rows(record) if is_by_people(row)):
+            if not math.isnan(number := number_of(self.columns["score"](row))):
+                numbers.setdefault(tuple(str(get(row)) for get in same), []).append(number)
+        means = {key: sum(scores) / len(scores) for key, scores in numbers.items()}
+        if not means:
+            return lambda _: math.nan
+        return lambda row: means.get(tuple(str(get(row)) for get in same), math.nan)
+
+    def _unknown_numbers(self, record: Row, made: Sequence[Row]) -> Iterator[str]:
+        if self._others is None:
+            return
+        within = record.get(self._others["within"]) if "within" in self._others else record
+        known, name = re.compile(self._others.get("unlike", "")), next(iter(self._items))
+        items = {row[f"{name}#"] for row in made}
+        for field, number in within.items() if isinstance(within, dict) else ():
+            if field not in items and not math.isnan(number_of(number)) and not known.fullmatch(field):
+                yield self._others["reason"].format(field=field)
+
+    def _mapped(self, rows: Rows, source: LogSource) -> pd.DataFrame:
+        flat: list[dict[str, Any]] = []
+        places: list[int] = []
+        for place, record in rows.each(rows.records):
+            try:
+                made = self.rows(record, source.file)
+                why = next((why for row in made or [record] for why, applies in self._refused if applies(row)), None)
+            except MALFORMED:
+                why = f"not a record of {self.tool}"
+            if why is not None:
+                rows.log.refuse(rows.lines[place], why)
+                rows.good[place] = False
+                continue
+            if not made:
+                rows.log.left_out[NOTHING_IN] += 1
+            for row in made:
+                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
+                if reason is not None:
+                    rows.log.left_out[reason] += 1
+                    continue
+                found = ((field, get(row)) for field, get in self._fields)
+                flat.append({field: None if value is WRONG else value for field, value in found})
+                places.append(place)
+        if not flat:
+            return pd.DataFrame()
+        inner = Rows(flat, [rows.lines[place] for place in places], rows.log, rows.textual)
+        mapping = self._mapping | ({} if source.scale is None else {"scale": f"={source.scale}"})
+        pattern = source.score_pattern or self._pattern
+        trials = read_mapped(inner, replace(source, score_pattern=pattern, verdicts=self._verdicts), mapping)
+        trials = trials[inner.good[trials.index.to_numpy()]]
+        if self._refusals:
+            declined = trials["status"].eq("unparsable") & trials["reply"].map(is_refusal, na_action="ignore").eq(True)
+            trials = trials.assign(status=trials["status"].mask(declined, "refused"))
+        return trials.astype({"tokens": "int64"}).set_axis(np.array(places)[trials.index.to_numpy()])
+
+
+def _named_as(column: str, entry: Any) -> str:
+    """Return the mapping of a column: a constant, or the field that holds its values, named as in the log if it can."""
+    plain = isinstance(entry, str) and (entry.isidentifier() or (entry.startswith("=") and "{" not in entry))
+    return entry if plain else column
+
+
+def value(entry: Any) -> Value:
+    """Return the function that gives an entry's value for a row, or `WRONG` if it has none.
+
+    Examples
+    --------
+    >>> value(["answer.text", "=none"])({"answer": {"text": ""}}), value("={a} {b}")({"a": "x"})
+    ('none', 'x')
+    """
+    if not isinstance(entry, list):
+        return _single(entry)
+    alternatives = [_single(one) for one in entry]
+
+    def first(row: Row) -> Any:
+        empty: Any = WRONG
+        for get in alternatives:
+            found = get(row)
+            if found is not WRONG and (found or found == 0):
+                return found
+            empty = empty if found is WRONG else found
+        return empty
+
+    return first
+
+
+def _single(entry: Any) -> Value:
+    if isinstance(entry, str) and entry[:1] in _TEXTS:
+        convert, get = _TEXTS[entry[0]], _single(entry[1:])
+        return lambda row: found if (found := get(row)) is WRONG else convert(found)
+    if isinstance(entry, str) and (numbers := _DIFFERENCE.fullmatch(entry)) is not None:
+        one, two = (_single(f"={part}" if part.isdigit() else part) for part in numbers.groups())
+        return lambda row: _difference(one(row), two(row))
+    expression = parse_expression("context_id", entry)
+    if expression.constant is not None:
+        return _template(expression.constant)
+    get = _path(expression.fields[0])
+    if expression.is_plain:
+        return get
+    pattern, values = expression.pattern, expression.values or {}  # noqa: PD011
+    known = {whole(text): meaning for text, meaning in values.items()}
+
+    def read(found: Any) -> Any:
+        text = written(None if found is WRONG else found)
+        if pattern is not None:
+            text = None if text is None else first_group(pattern, text)
+        return known.get(whole("null" if text is None else text)) if known else text
+
+    several = expression.fields[0].startswith("[")
+    return lambda row: list(map(read, get(row))) if several else read(get(row))
+
+
+def _difference(one: Any, two: Any) -> Any:
+    """Return the difference of two numbers; a value that is no number, to be refused, or `WRONG` if one is missing."""
+    numbers = [number_of(value) for value in (one, two)]
+    if not any(map(math.isnan, numbers)):
+        return numbers[0] - numbers[1]
+    return WRONG if any(value is WRONG or value is None for value in (one, two)) else one
+
+
+def _template(text: str) -> Value:
+    """Return the function that fills the spaces of a text; `WRONG` if a value without a default is missing."""
+    texts = _SPACE.split(text)
+    if len(texts) == 1:
+        return lambda _: text
+    spaces = [path.partition("|") for path in texts[1::2]]
+    defaults = [default if bar else None for _, bar, default in spaces]
+    getters = [_path(path) for path, _, _ in spaces]
+
+    def fill(row: Row) -> Any:
+        found = [get(row) for get in getters]
+        values = [default if value is WRONG or value is None else written(value)
+                  for value, default in zip(found, defaults, strict=True)]  # fmt: skip
+        if None in values:
+            return WRONG
+        return "".join(chain.from_iterable(zip(texts[::2], [*values, ""], strict=True)))
+
+    return fill
+
+
+def _path(path: str) -> Value:
+    if (regex := _NAME.fullmatch(path)) is not None:
+        name, several = re.compile(regex["name"]), path.startswith("[")
+        return lambda row: _named(row, name, several)
+    if _SPACE.search(path):
+        fill = _template(path)
+        return lambda row: WRONG if (filled := fill(row)) is WRONG else value_at(row, filled)
+    first, dot, second = path.partition(".")
+    if not dot:
+        return lambda row: row.get(path, WRONG)
+    deep = "." in second
+
+    def at(row: Row) -> Any:
+        inner = row.get(first)
+        return value_at(row, path) if deep or not isinstance(inner, dict) else inner.get(second, WRONG)
+
+    return at
+
+
+def _named(row: Row, name: re.Pattern[str], several: bool) -> Any:
+    values = [found for field, found in row.items() if name.fullmatch(field)]
+    return values if several else next(iter(values), WRONG)
+
+
+def _condition(entry: Mapping[str, Any] | None) -> Callable[[Row], bool]:
+    """Return whether a row's value has a text like a pattern, or unlike it, or is absent; null is an empty text.
+
+    An absent value is like an empty text, but makes a record malformed where it has to be unlike a pattern.
+    """
+    if entry is None:
+        return lambda _: False
+    get = value(entry["absent"] if "absent" in entry else entry["field"])
+    if "absent" in entry:
+        return lambda row: get(row) is WRONG
+    wanted = "like" in entry
+    pattern = re.compile(entry["like" if wanted else "unlike"], re.DOTALL)
+
+    def applies(row: Row) -> bool:
+        found = get(row)
+        if found is WRONG and not wanted:
+            raise KeyError(entry["field"])
+        text = str(found) if isinstance(found, list | dict) else written(None if found is WRONG else found)
+        return (pattern.fullmatch(text or "") is not None) == wanted
+
+    return applies
+
+
+class _Lists:
+    """The lists of ``items`` at some paths, or the row itself if there is none and ``"."`` is one of the paths."""
+
+    def __init__(self, paths: str | list[str]) -> None:
+        several = [paths] if isinstance(paths, str) else paths
+        self._lists = [_list_at(path) for path in several if path != "."]
+        self._or_itself = "." in several
+
+    def of(self, row: Row, needed: bool) -> list[tuple[Any, Any]]:
+        """Return keys and items; raise `KeyError` if they are needed and there is no list."""
+        lists = [items for at in self._lists if (items := at(row)) is not None]
+        if not lists and needed and not self._or_itself:
+            raise KeyError("no list")
+        return [pair for items in lists for pair in items] if lists or not self._or_itself else [(None, row)]
+
+
+def _list_at(path: str) -> Callable[[Row], list[tuple[Any, Any]] | None]:
+    """Return the function that gives the keys and items of one list; None if there is none."""
+    if (table := _TABLE.fullmatch(path)) is not None:
+        return lambda row: _of_table(row.get(table["names"]), row.get(table["rows"]))
+    within, star, pattern = path.partition("*~")
+    if star:
+        name, get = re.compile(pattern), _path(within[:-1]) if within else (lambda row: row)
+        return lambda row: _of_fields(get(row), name)
+    kind, get = {"[]": list, "{}": dict}[path[-2:]], _path(path[:-2])
+
+    def items(row: Row) -> list[tuple[Any, Any]] | None:
+        found = get(row)
+        if found is WRONG or found is None:
+            return None if found is WRONG else []
+        if not isinstance(found, kind):
+            raise TypeError(path)
+        return items_in(found)
+
+    return items
+
+
+def _of_table(names: Any, lines: Any) -> list[tuple[Any, Any]] | None:
+    if not isinstance(names, list) or not isinstance(lines, list):
+        return None
+    return [(number, dict(zip(names, line, strict=True))) for number, line in enumerate(lines)]
+
+
+def _of_fields(record: Any, name: re.Pattern[str]) -> list[tuple[Any, Any]] | None:
+    if not isinstance(record, dict):
+        return None
+    items: dict[str, Any] = {}
+    for field, item in record.items():
+        if (match := name.fullmatch(str(field))) is not None:
+            items.setdefault((match[1] or "") if name.groups else match[0], item)
+    return list(items.items())
