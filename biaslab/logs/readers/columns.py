@@ -48,6 +48,17 @@ def tokens(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORD.findall(name))
 
 
+def last_part(path: str) -> str:
+    """Return the last name of a dotted path; points within a number, as in ``gpt-5.2``, belong to the name.
+
+    Examples
+    --------
+    >>> last_part("runs[].judge_score"), last_part("scores.gpt-5.2")
+    ('judge_score', 'gpt-5.2')
+    """
+    return re.split(r"(?<!\d)\.|\.(?!\d)", path)[-1]
+
+
 def is_model(name: str) -> bool:
     """Return whether a name contains that of a language model."""
     return re.search(aliases()["models"]["pattern"], name, re.IGNORECASE) is not None

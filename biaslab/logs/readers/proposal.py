@@ -989,7 +989,7 @@ class _Draft:
         first = named.aliases()["role"]["question"]["first"]
         found = []
         for column in self.columns.values():
-            plain = "_".join(named.tokens(column.name.rpartition(".")[2]))
+            plain = "_".join(named.tokens(named.last_part(column.name)))
             if column.name in self.used or column.kind == "empty" or column.name.endswith("#"):
                 continue
             if column.roles[:1] == ("question",) or (
@@ -1206,7 +1206,7 @@ def _listed(several: Sequence[LogColumn]) -> str:
 def _without(column: LogColumn, shared: set[str]) -> str:
     """Return the name of a column without the words that it shares with others, or that say that it is a score."""
     generic = named.alias_words("score") | named.alias_words("verdict") | {"judge", "llm", "automatic", "auto", "by"}
-    last = column.name.rpartition(".")[2] if "[]" in column.name or "." in column.name else column.name
+    last = named.last_part(column.name)
     parts = _split_name(last if named.tokens(last) else column.name)
     kept = [part for part in parts if not set(named.tokens(part)) <= generic | shared]
     return "_".join(kept) or last
