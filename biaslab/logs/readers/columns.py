@@ -134,6 +134,14 @@ class LogColumn:
         return self.kind in ("text", "object") or ((named_apart or self.kind == "id") and self._spaces > 0.5)
 
     @property
+    def is_prose(self) -> bool:
+        """Whether most values are several words, or have brackets or braces as replies do."""
+        some = self.known[:_FEW]
+        return (
+            self.kind == "text" or sum(" " in value or "[[" in value or "{" in value for value in some) > len(some) / 2
+        )
+
+    @property
     def _spaces(self) -> float:
         return sum(value.count(" ") for value in self.known) / len(self.known) if self.known else 0.0
 

@@ -37,6 +37,8 @@ _FEW = 6
 #: Columns of trials that a table may have under their own names.
 _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
+_DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
+_MOST_STEPS = 11  # different values of a column that may be a score without being named so
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 _NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
 _UNUSED = {"explanation": "accompanies a verdict", "derived": "derived from other columns", "ignore": "not about verdicts",
@@ -341,7 +343,9 @@ class _Draft:
         ]  # fmt: skip
 
     def _is_verdict(self, column: LogColumn, pairs: Sequence[SidePair]) -> bool:
-        if column.kind in ("text", "object", "empty") or column.roles[:1] in _NO_VERDICT:
+        if column.kind in ("text", "object", "empty"):
+            return False
+        if column.roles[:1] in _NO_VERDICT and not ("verdict" in column.roles and column.roles[0] == "shown"):
             return False
         named_so = "verdict" in column.roles or (not column.roles and column.kind != "number")
         if named_so and any(self._names_candidates(column, pair) for pair in pairs):
@@ -391,11 +395,13 @@ class _Draft:
     def _replies(self) -> list[LogColumn]:
         """Return the columns with texts of the judge."""
         texts = [
-            column for name, column in self.columns.items() if column.kind in ("text", "id") and name not in self.used
+            column
+            for name, column in self.columns.items()
+            if column.kind in ("text", "id", "name", "word") and name not in self.used and column.is_prose
         ]
         return [
             column for column in texts if not column.has("people") and column.roles[:1] != ("explanation",)
-            and (column.roles[:1] == ("reply",) or (column.kind == "text" and column.roles[:1] == ("verdict",))
+            and (column.roles[:1] in (("reply",), ("verdict",))
                  or (set(column.words) & {"judge", "evaluator", "grader", "raw", "verdict"} and {"text", "reply"} & set(column.roles)))
         ]  # fmt: skip
 
@@ -708,7 +714,8 @@ class _Draft:
                 for other in self.columns.values()
             )
             return role == "" and (named.is_model(column.name) or explained or column.has("people"))
-        return role in ("score", "verdict", "reply") and named.grade_values(column) is not None
+        whose = role == "" and (column.has("people") or column.roles[:1] == ("judge",))
+        return (role in ("score", "verdict", "reply") or whose) and named.grade_values(column) is not None
 
     def fill_scores(self) -> None:
         """Fill the entries of a log of scores, by a judge or by people."""
@@ -726,6 +733,12 @@ class _Draft:
         people = [column for column in people if "derived" not in column.roles]
         if {"score", "reply"} & set(self.given):
             scores = [self.columns[n] for n in columns_in(self.given.get("score"), self.columns)]
+        elif scores and (alike := self._like_scores(scores)):
+            names = [column.name for column in scores]
+            both = {"fields": [*names, *(column.name for column in alike)]}
+            self.ask(
+                "score", f"{_listed(alike)} may be scores too", both, {"fields": names} if len(names) > 1 else names[0]
+            )
         elif len(scores) == 1:
             self.settle("score", _graded(scores[0]))
         elif scores and self._name_judges_or_criteria(scores):
@@ -740,12 +753,23 @@ class _Draft:
         if people and scores and self.is_open("ratings"):
             self._fill_ratings(scores, people)
 
+    def _like_scores(self, scores: Sequence[LogColumn]) -> list[LogColumn]:
+        """Return unnamed columns of numbers with the range of a score."""
+        ranges = {_observed(column)[0] for column in scores if column.kind == "number"}
+        free = [column for name, column in self.columns.items() if name not in self.used and not column.roles]
+        return [
+            column for column in free
+            if column.kind == "number" and 2 < len(column.counts) <= _MOST_STEPS and _observed(column)[0] in ranges
+            and not set(column.words) <= set(named.aliases()["plain"]["words"])
+        ]  # fmt: skip
+
     def _ask_for_score(self, people: Sequence[LogColumn]) -> None:
         replies = self._replies()
         numbers = [column for column in self.columns.values() if column.kind in ("number", "flag") and column.name not in self.used
                    and not column.has("people") and column.roles[:1] not in (("covariate",), ("ignore",), ("question",),
-                                                                             ("replicate",), ("system",))]  # fmt: skip
-        texts = [c for c in self.free("score", "verdict", "reply") if c.kind in ("word", "name", "text")]
+                                                                             ("replicate",), ("system",))
+                   and not set(column.words) <= set(named.aliases()["plain"]["words"])]  # fmt: skip
+        texts = [c for c in self.free("score", "verdict", "reply") if c.kind in ("word", "name", "id", "text")]
         shares = [c for c in texts if all(_OUT_OF.fullmatch(value) for value in c.known)]
         if len(shares) == 1:
             tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
@@ -885,6 +909,10 @@ class _Draft:
                 name: [column.name for column in people if words and words & set(column.words)]
                 for name, words in criteria.items()
             }
+            if all(named.is_model(column.name) for column in scores) and not any(by_score.values()):
+                self.settle("ratings", _listed_labels(people))
+                self._fill_scale_of_people(scores[0], people)
+                return
             matched = {name for own in by_score.values() for name in own}
             if matched == {column.name for column in people}:
                 self.settle("ratings", {name: {"fields": own} for name, own in by_score.items() if own})
@@ -961,9 +989,14 @@ class _Draft:
             self.ask("judge", f"{_listed(judges)} could all be it", *(column.name for column in judges))
             return
         self.aside |= {column.name: f"goes with {first.name}" for column in rest}
-        people = named.alias_words("people")
+        people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
         if sum(bool(set(named.tokens(value)) & people) for value in first.counts) >= 0.5 * len(first.counts):
-            self.ask("judge", f"the values of {first.name} look like people ({', '.join(first.examples)})", first.name)
+            self.ask(
+                "judge",
+                f"the values of {first.name} look like people ({', '.join(first.examples)})",
+                first.name,
+                "=people",
+            )
             return
         rows_of_each = len(first.known) / max(1, len(first.counts))
         if len(first.counts) > _MOST_JUDGES and rows_of_each < _FEWEST_OF_A_JUDGE:
@@ -1000,6 +1033,8 @@ class _Draft:
         found.sort(key=lambda each: each[0])
         columns = [column for _, column in found if not column.is_constant and not self._holds_answers(column)]
         columns = [column for column in columns if "text" not in column.roles[:1]] or columns
+        if not self._is_pair:  # a document that was judged is what answers
+            columns = [column for column in columns if not set(column.words) & _DOCUMENTS] or columns
         if not columns:
             self._ask_question([column for _, column in found])
             return
@@ -1058,7 +1093,9 @@ class _Draft:
         ]
         inner = [column for column in self.columns.values() if "[]." in column.name and column.name not in self.used
                  and column.words[-1:] == ("id",) and column.roles[:1] in ((), ("text",), ("question",))]  # fmt: skip
-        texts = [column for column in texts if not column.words[-1:] == ("id",)] or texts
+        texts = [column for column in texts if column.words[-1:] != ("id",)] or texts
+        inner += [column for column in self.free("question", first=False) if set(column.words) & _DOCUMENTS
+                  and not column.is_constant and column.name not in map(str, self.entries.values())]  # fmt: skip
         if self.is_open("candidate_id"):
             if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
                 self.ask(
