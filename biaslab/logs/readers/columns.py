@@ -56,7 +56,12 @@ def last_part(path: str) -> str:
     >>> last_part("runs[].judge_score"), last_part("scores.gpt-5.2")
     ('judge_score', 'gpt-5.2')
     """
-    return re.split(r"(?<!\d)\.|\.(?!\d)", path)[-1]
+    return parts_of(path)[-1]
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the names of a dotted path."""
+    return re.split(r"(?<!\d)\.|\.(?!\d)", path)
 
 
 def is_model(name: str) -> bool:

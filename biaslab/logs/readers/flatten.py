@@ -171,10 +171,8 @@ def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> I
         yield _flat(value, prefix)
         return
     step, rest = steps[0], steps[1:]
-    if step == f"{prefix}{KEY}{ITEM}":
-        for key, items in value.items():
-            for inner in _items_as_rows(items, step, rest):
-                yield {f"{prefix}{KEY}": key, **inner}
+    if step.endswith(f"{KEY}{ITEM}"):
+        yield from _rows_of_keys(value, prefix, step, rest)
         return
     names = [name.removesuffix(ITEM).removeprefix(prefix) for name in step.split("+")]
     if len(names) > 1:
@@ -188,6 +186,18 @@ def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> I
     own = _flat(value, prefix, without=step.removesuffix(ITEM))
     for inner in _items_as_rows(items, step, rest):
         yield own | inner
+
+
+def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Yield the flat records of an object whose keys are data, which may lie within other objects."""
+    path = step.removesuffix(f"{KEY}{ITEM}")
+    inside: Any = value
+    for parent in filter(None, path.removeprefix(prefix).split(".")):
+        inside = inside.get(parent) if isinstance(inside, dict) else None
+    own = _flat(value, prefix, without=path.removesuffix(".")) if path != prefix else {}
+    for key, items in inside.items() if isinstance(inside, dict) else ():
+        for inner in _items_as_rows(items, step, rest):
+            yield own | {f"{path}{KEY}": key, **inner}
 
 
 def _items_as_rows(items: Any, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:

@@ -402,7 +402,8 @@ class _Draft:
         return [
             column for column in texts if not column.has("people") and column.roles[:1] != ("explanation",)
             and (column.roles[:1] in (("reply",), ("verdict",))
-                 or (set(column.words) & {"judge", "evaluator", "grader", "raw", "verdict"} and {"text", "reply"} & set(column.roles)))
+                 or (set(column.words) & {"judge", "evaluator", "grader", "raw", "verdict"} and {"text", "reply"} & set(column.roles))
+                 or ("judge" in column.words and "raw" in column.words))
         ]  # fmt: skip
 
     def fill_pairs(
@@ -741,6 +742,11 @@ class _Draft:
             )
         elif len(scores) == 1:
             self.settle("score", _graded(scores[0]))
+        elif len(scores) > 1 and all(_is_numbered(column.name) for column in scores):
+            self.settle("score", {"fields": [column.name for column in scores]})
+            repeated = {column.name: f"={place}" for place, column in enumerate(scores)}
+            why = f"are {_listed(scores)} repetitions? If they are judges or criteria, map judge or attribute instead"
+            self.ask("replicate", why, repeated)
         elif scores and self._name_judges_or_criteria(scores):
             self._settle_scores(scores)
         elif scores:
@@ -967,6 +973,10 @@ class _Draft:
                 self.settle(entry, found[0].name)
             elif found:
                 self.ask(entry, f"{_listed(found)} could all be it", *(column.name for column in found), required=False)
+        keys = [column for name, column in self.columns.items() if name.endswith("*") and name not in self.used]
+        if len(keys) == 1 and 1 < len(keys[0].counts) <= _MOST_JUDGES:
+            why = f"do the keys ({', '.join(keys[0].examples)}) name judges? If systems, map candidate_id instead"
+            self.ask("judge", why, keys[0].name, required=False)
         groups = [
             c for c in self.free("covariate") if c.kind == "word" and {"subset", "category", "domain"} & set(c.words)
         ]
@@ -1054,7 +1064,7 @@ class _Draft:
                      *(column.name for column in [best, *unclear]))  # fmt: skip
             return
         parts = set(named.aliases()["parts"]["words"]) | set(named.aliases()["plain"]["words"])
-        turns = [column for name, column in self.columns.items() if name not in self.used and set(column.words) <= parts
+        turns = [column for name, column in self.columns.items() if name not in self.used and set(named.tokens(named.last_part(column.name))) <= parts
                  and set(column.words) & set(named.aliases()["parts"]["words"]) and not column.is_constant]  # fmt: skip
         self.settle("context_id", ", ".join([best.name, *(column.name for column in turns)]))
         self.aside |= {column.name: f"goes with the question, {best.name}" for column in columns
@@ -1249,10 +1259,16 @@ def _without(column: LogColumn, shared: set[str]) -> str:
     return "_".join(kept) or last
 
 
+def _is_numbered(name: str) -> bool:
+    """Return whether a number ends the name of a column: one of several values in a list, or of a series."""
+    return re.search(r"(\[\d+\]|[_ .-]\d{1,2})$", name) is not None
+
+
 def _model_of(column: LogColumn, shared: set[str]) -> str:
     """Return the model in the name of a column."""
-    own = _without(column, shared)
-    return own if named.is_model(own) else _without(column, set())
+    own = next((part for part in reversed(named.parts_of(column.name)) if named.is_model(part)), column.name)
+    short = _without(LogColumn(own, ()), shared)
+    return short if named.is_model(short) else _without(LogColumn(own, ()), set())
 
 
 def _split_name(name: str) -> list[str]:
