@@ -974,7 +974,9 @@ class _Draft:
             elif found:
                 self.ask(entry, f"{_listed(found)} could all be it", *(column.name for column in found), required=False)
         keys = [column for name, column in self.columns.items() if name.endswith("*") and name not in self.used]
-        if len(keys) == 1 and 1 < len(keys[0].counts) <= _MOST_JUDGES:
+        question = self.columns.get(str(self.entries.get("context_id")))
+        repeats = question is not None and len(keys) == 1 and not named.functional(question, keys[0])
+        if repeats and len(keys[0].counts) <= _MOST_JUDGES:
             why = f"do the keys ({', '.join(keys[0].examples)}) name judges? If systems, map candidate_id instead"
             self.ask("judge", why, keys[0].name, required=False)
         groups = [
