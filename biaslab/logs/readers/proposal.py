@@ -39,6 +39,20 @@ _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system"
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
 _DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
+_ASKED = {
+    "question",
+    "questions",
+    "q",
+    "qid",
+    "prompt",
+    "query",
+    "instruction",
+    "input",
+    "item",
+    "conversation",
+    "dialog",
+    "dialogue",
+}
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 _NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
 _UNUSED = {"explanation": "accompanies a verdict", "derived": "derived from other columns", "ignore": "not about verdicts",
@@ -415,7 +429,8 @@ class _Draft:
             self._fill_both_orders(pair, both)
         elif self.is_open("winner") and not {"p_first", "reply"} & set(self.given):
             self._fill_verdict(pair, verdicts)
-        self._fill_order(pair)
+        if both is None:
+            self._fill_order(pair)
         self._ask_about_third(pair)
         for column in [
             column for column in self.free("system") if not column.is_constant and column.kind in ("word", "name")
@@ -1050,7 +1065,9 @@ class _Draft:
         if not columns:
             self._ask_question([column for _, column in found])
             return
-        repeated = [column for column in columns if len(column.counts) < len(column.known)]
+        repeated = [
+            column for column in columns if len(column.counts) < len(column.known) and set(column.words) & _ASKED
+        ]
         best = columns[0]
         if repeated and len(repeated) < len(columns) and best not in repeated:
             best = repeated[0] if not set(best.words) & {"question", "prompt", "query"} or self._is_pair else best
