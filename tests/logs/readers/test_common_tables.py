@@ -357,8 +357,8 @@ def test_recorded_lists_of_two_verdicts_are_mapped_by_item():
     proposal = bl.logs.propose(file)
     assert proposal.entries["context_id"] == "pair_id"
     assert [option["field"] for option in proposal.questions[0].options] == ["label", "decisions[0]", "decisions[1]"]
-    verdicts = {"winner": "decisions[0] | A>B -> candidate, B>A -> opponent"}
-    verdicts |= {"winner_swapped": "decisions[1] | A>B -> candidate, B>A -> opponent"}
+    verdicts = {"winner": "decisions[0] | A>B -> first, B>A -> second"}
+    verdicts |= {"winner_swapped": "decisions[1] | A>B -> first, B>A -> second"}
     decided = decided_in_both_orders(bl.read_judgements(file, mapping=verdicts))
     assert decided["value"].mean() == pytest.approx(0.5, abs=0.002)  # a reward model sees no order
 
