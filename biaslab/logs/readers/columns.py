@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from biaslab.logs.readers.expressions import whole, written
-from biaslab.logs.readers.rows import NUMERAL, Rows, is_no_value
+from biaslab.logs.readers.rows import NUMERAL, Rows, is_no_value, keyed
 
 ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "object"]
 
@@ -211,7 +211,7 @@ def columns_of_rows(rows: Rows, most: int) -> dict[str, LogColumn]:
     for name in names:
         values = [record.get(name) for record in records]
         nested = any(isinstance(value, list | dict) and value for value in values)
-        columns[name] = LogColumn(name, tuple(None if nested else written(value) for value in values), nested)
+        columns[name] = LogColumn(name, tuple(written(keyed(value)) for value in values), nested)
     return columns
 
 

@@ -145,7 +145,7 @@ class Proposal:
         rows = []
         for name, column in self.columns.items():
             role = ", ".join(of[name]) or (OPEN if others[name] else f"— ({self.set_aside.get(name, 'not used')})")
-            values = " · ".join(_short(value) for value in column.examples) or ("nested" if column.nested else "empty")
+            values = "nested" if column.nested else " · ".join(_short(value) for value in column.examples) or "empty"
             rows.append((name, column.kind, values, role, ", ".join(others[name])))
         return rows
 
@@ -1275,7 +1275,7 @@ def _without(column: LogColumn, shared: set[str]) -> str:
     last = named.last_part(column.name)
     parts = _split_name(last if named.tokens(last) else column.name)
     kept = [part for part in parts if not set(named.tokens(part)) <= generic | shared]
-    return "_".join(kept) or last
+    return last if kept == parts else "_".join(kept) or last
 
 
 def _is_numbered(name: str) -> bool:

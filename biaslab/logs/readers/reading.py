@@ -276,8 +276,11 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
             if detect([about | items[0]], mapped=False) is not None:
                 return [{**about, **item} for item in items]
     inner = [value for value in record.values() if isinstance(value, dict) and value]
-    if len(inner) == len(record) == 1:
-        return _records_within(inner[0]) or None
+    if len(inner) == 1 and not any(isinstance(value, list) for value in record.values()):
+        known = detect(inner, mapped=False) is not None
+        within = [dict(inner[0])] if known else _records_within(inner[0]) if len(record) == 1 else None
+        if within is not None:
+            return within
     return keyed_records(record)
 
 

@@ -2,11 +2,11 @@
 
 import json
 import math
-import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
+from made_logs import answers
 
 import biaslab as bl
 from biaslab.core.errors import InputError
@@ -350,7 +350,8 @@ def test_random_winners_of_reife_are_no_verdicts(tmp_path):
 def test_ordinary_tables_are_not_taken_for_exports(tmp_path):
     for rows in ("question,answer,score\nq,a,3\nr,b,4\ns,a,5\n", "question,model,score\nq,a,3\nr,b,4\ns,a,5\n"):
         (tmp_path / "table.csv").write_text(rows)
-        assert bl.read_judgements(tmp_path / "table.csv").attrs["files"] == {"table.csv": "table"}
+        trials = bl.read_judgements(tmp_path / "table.csv", mapping={"scale": "=1-5"})
+        assert trials.attrs["files"] == {"table.csv": "table"}
     (tmp_path / "table.json").write_text('{"results": [{"a": 1}]}')
     with pytest.raises(InputError):
         bl.read_judgements(tmp_path / "table.json")
@@ -362,17 +363,10 @@ def written(folder, records, lines=False):
     return file
 
 
-def pasted(error):
-    """Return the mapping of the first line of a refusal, as a shell gives it to the program."""
-    line = next(line for line in str(error).splitlines() if "--map" in line)
-    words = shlex.split(line[line.index("--map") :])
-    return dict(word.split("=", 1) for word in words if word != "--map")
-
-
 def refused_and_read(given):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError):
         read_judgements(given)
-    return read_judgements(given, mapping=pasted(caught.value))
+    return read_judgements(given, mapping=answers(given)[0])
 
 
 def test_winners_of_mt_bench_without_texts(tmp_path):
@@ -465,7 +459,7 @@ def test_lists_in_each_record(tmp_path):
         return [{"model": m, "response": f"{m} {n}", "overall_score": 1 + (n + at) % 10} for at, m in enumerate("xyz")]
 
     records = [{"instruction": f"q{n}", "completions": items(n)} for n in range(15)]
-    trials = refused_and_read(written(tmp_path, records, lines=True))
+    trials = read_judgements(written(tmp_path, records, lines=True))
     assert trials["value"].tolist() == [float(1 + (n + at) % 10) for n in range(15) for at in range(3)]
     assert trials["candidate_id"].tolist() == ["x", "y", "z"] * 15
 
