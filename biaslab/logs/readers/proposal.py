@@ -321,6 +321,8 @@ class _Draft:
         scored = [column for column in self._scores() if compared is None or column.name not in compared[:2]]
         if pairs and (compared is not None or (replies and not scored) or self._probabilities()):
             return pairs, [], None
+        if pairs and len(scored) == 1 and scored[0].kind == "number" and not self.free("system"):
+            return pairs, scored, None  # degrees of preference
         unnamed = any(
             named.verdict_meanings(c, None) for c in self.columns.values() if c.kind == "word" and not c.roles
         )
@@ -387,11 +389,8 @@ class _Draft:
     def _side_scores(self) -> SidePair | None:
         """Return the pair of columns of scores of two candidates."""
         for pair in named.side_pairs(self.columns):
-            if (
-                pair.roles[:1] == ("score",)
-                and self.columns[pair.first].kind == "number"
-                and pair.first not in self.used
-            ):
+            compares = pair.roles[:1] == ("score",) or "rank" in pair.stem
+            if compares and self.columns[pair.first].kind == "number" and pair.first not in self.used:
                 return pair
         return None
 
@@ -450,7 +449,11 @@ class _Draft:
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
 
     def _ask_about_third(self, pair: SidePair | None) -> None:
-        third = {"a": "c", "0": "2", "1": "3", "first": "third"}.get(pair.side_words[0]) if pair is not None else None
+        third = (
+            {"a": "c", "0": "2", "1": "3", "0": "2", "first": "third"}.get(pair.side_words[0])
+            if pair is not None
+            else None
+        )
         if pair is None or third is None:
             return
         names = {named.tokens(name): name for name in self.columns}
@@ -540,7 +543,8 @@ class _Draft:
             self.settle("p_first", likely)
         elif compared is not None:
             why = f"{compared.first} and {compared.second} are scores; they make a verdict if the judge saw both texts at once"
-            self.ask("winner", why, f"{compared.first} > {compared.second}")
+            one, two = compared[:2] if "rank" not in compared.stem else (compared.second, compared.first)
+            self.ask("winner", why, f"{one} > {two}")
         elif len(replies) == 1:
             self.settle("reply", replies[0].name)
         else:
@@ -950,7 +954,8 @@ class _Draft:
         if not self.is_open("human_scale"):
             return
         numbers = [number for column in people for number in column.numbers]
-        scale = self.entries.get("scale", _observed(score)[0])
+        asked = next((question.options[0] for question in self.questions if question.entry == "scale"), None)
+        scale = self.entries.get("scale", asked or _observed(score)[0])
         low, high = (
             (float(end) for end in scale.removeprefix("=").rpartition("-")[::2]) if isinstance(scale, str) else (0, 0)
         )
@@ -1258,7 +1263,7 @@ def _observed(column: LogColumn) -> tuple[str, bool]:
     low, high = min(column.numbers), max(column.numbers)
     if (low, high) in _SCALES:
         return f"={low:g}-{high:g}", True
-    if low % 1 or high % 1:
+    if low % 1 or high % 1 or high > _MOST_STEPS:
         low, high = next(((a, b) for a, b in _SCALES if a <= low and high <= b), (low, high))
     return f"={low:g}-{high:g}", False
 

@@ -152,9 +152,9 @@ def test_the_lower_of_two_ranks_wins_if_the_user_says_so(tmp_path):
     assert values(trials) == worth()
 
 
-def test_the_best_of_a_list_is_no_score(tmp_path):
+def test_the_best_of_a_list_is_no_verdict_on_two(tmp_path):
     records = rows(lambda n: {"prompt": ASKED[n], "responses": [ONE[n], TWO[n], "x"], "best": n % 3})
-    with pytest.raises(InputError, match="best names the best of a list, responses"):
+    with pytest.raises(InputError, match="is a third candidate"):
         read_judgements(written(tmp_path, records, "jsonl"))
 
 
@@ -169,7 +169,9 @@ def test_translations_have_a_source_and_a_hypothesis(tmp_path):
             "human_score": 10 * OTHER[n],
         }
     )
-    trials = read_judgements(written(tmp_path, records, "csv"))
+    (trials,), single = readings(written(tmp_path, records, "csv"))
+    assert not single
+    assert set(trials["scale"]) == set(trials["human_scale"]) == {"0-100"}
     assert values(trials) == [20.0 * five for five in FIVE]
     assert trials["words"].tolist() == [len(text.split()) for text in ONE]
     assert trials["human"].tolist() == [10.0 * other for other in OTHER]
@@ -210,19 +212,21 @@ def test_lengths_of_an_arena_table_are_those_of_its_answers(name, tmp_path):
     assert trials["opponent_words"].tolist() == [len(text.split()) for text in TWO]
 
 
-def test_the_line_that_is_offered_has_the_texts(tmp_path):
+def test_each_reading_of_conversations_has_the_texts(tmp_path):
     records = rows(lambda n: battle(n, messages) | {"judge_verdict": wins("A", "B", sides=SIDES)[n]})
     trials, single = readings(written(tmp_path, records, "jsonl"))
     assert not single
     assert all(each["words"].tolist() == [len(text.split()) for text in ONE] for each in trials)
-    assert "longer_wins_at_equal_gold" in set(bl.audit(trials[0], only=["pair_length"])["metric"])
 
 
-def test_people_of_an_arena_are_judges_or_one(tmp_path):
+def test_people_of_an_arena_are_no_judges(tmp_path):
     records = rows(lambda n: battle(n, messages) | {"judge": f"arena_user_{n % 30}"})
-    trials, single = readings(written(tmp_path, records, "jsonl"))
-    assert not single
-    assert [each["judge"].nunique() for each in trials] == [30, 1]
+    file = written(tmp_path, records, "jsonl")
+    (question,) = bl.logs.propose(file).questions
+    assert (question.entry, question.options) == ("judge", ("judge", "=people"))
+    assert read_judgements(file, mapping={"judge": "=people"})["judge"].nunique() == 1
+    with pytest.raises(InputError, match="30 different ones"):
+        read_judgements(file, mapping={"judge": "judge"})
 
 
 @pytest.mark.parametrize("value", ["[{not a list}]", '["a", 1]', [1, 2], [], None, "", "[]", [{"role": "user"}], 3])
