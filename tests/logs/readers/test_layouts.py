@@ -34,8 +34,7 @@ from biaslab.cli import main
 from biaslab.core.errors import InputError
 from biaslab.logs.audit.run import audit_humans
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.expressions import parse_expression
-from biaslab.logs.readers.refusals import map_line
+from biaslab.logs.readers.expressions import map_line, parse_expression
 
 
 def by_attribute(trials):
