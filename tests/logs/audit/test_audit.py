@@ -453,7 +453,7 @@ def test_a_path_and_a_plain_table_are_audited_as_a_log_is(tmp_path):
 
 @pytest.mark.parametrize("given", [None, 3, "no.csv", "", [], pd.DataFrame(), pd.DataFrame({"a": [1]}), print])
 def test_audit_refuses_other_types_and_lists_allowed(given):
-    with pytest.raises(InputError, match=r"path is|a table has"):
+    with pytest.raises(InputError, match=r"path is|a table"):
         bl.audit(given)
 
 

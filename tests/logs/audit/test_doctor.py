@@ -248,5 +248,5 @@ def test_command_ends_with_a_runnable_audit_command(tmp_path, capsys):
 def test_a_log_of_no_known_format_is_refused_with_a_mapping(tmp_path):
     file = tmp_path / "odd.csv"
     file.write_text("q,system,mark\n1,x,3\n2,y,4\n")
-    with pytest.raises(InputError, match="if it ends at 5: --map scale==1-5"):
+    with pytest.raises(InputError, match="--map scale==3-4"):
         bl.doctor(file)

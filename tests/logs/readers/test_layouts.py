@@ -176,49 +176,12 @@ def test_an_instruction_and_its_input_are_one_item(tmp_path):
     assert trials["context_id"].nunique() == len({(r["instruction"], r["input"]) for r in records})
 
 
-def test_numeric_votes_of_people_have_a_mapping_for_all(tmp_path):
-    numbers = {"first": 1, "second": 2, "tie": 0}
-    records = rows(
-        lambda n: {
-            "prompt": ASKED[n],
-            "response1": ONE[n],
-            "response2": TWO[n],
-            "annotator1": numbers[AGAIN[n]],
-            "annotator2": numbers[DECIDED[n]],
-            "annotator3": numbers[DECIDED[n]],
-        }
-    )
-    trials, single = readings(written(tmp_path, records, "csv"))
-    assert not single
-    gaps = [{"first": 1.0, "second": -1.0}[side] for side in DECIDED]
-    assert [{"first": 1.0, "second": 0.0, "tie": 0.5}[side] for side in AGAIN] in [values(each) for each in trials]
-    assert gaps in [each["human_gap"].tolist() for each in trials]
-
-
 def test_a_line_of_several_fields_keeps_what_their_values_mean():
     entries = {"preference": {"fields": ["a", "b"], "values": {"0": "tie", "1": "first"}}}
     line = map_line(entries)
     assert line == '--map "preference=a, b | 0 -> tie, 1 -> first"'
     read = parse_expression("preference", "a, b | 0 -> tie, 1 -> first")
     assert (read.fields, read.values) == (("a", "b"), {"0": "tie", "1": "first"})  # noqa: PD011
-
-
-def test_lists_of_scores_are_offered_item_by_item(tmp_path):
-    records = rows(
-        lambda n: {
-            "system": "xy"[n % 2],
-            "document_id": f"d{n // 2}",
-            "gpt": [20 * FIVE[n], 20 * OTHER[n], 7],
-            "llama": [50, 20 * FIVE[n], 9],
-        }
-    )
-    trials, single = readings(written(tmp_path, records, "jsonl"))
-    assert not single
-    assert [sorted(values(each)) for each in trials] == [
-        sorted([7.0] * N + [20.0 * score for score in [*FIVE, *OTHER]]),
-        sorted([50.0, 9.0] * N + [20.0 * score for score in FIVE]),
-    ]
-    assert all(each["context_id"].nunique() == 3 * N // 2 for each in trials)
 
 
 def scored(n, *more):
@@ -340,22 +303,6 @@ def test_mapping_may_index_into_a_list_of_scores(tmp_path):
     assert values(read_judgements(written(tmp_path, records, "jsonl"), mapping=mapping)) == UNIT
 
 
-@pytest.mark.parametrize("place", ["position", None])
-def test_two_rows_may_make_one_pair(place, tmp_path):
-    records = [
-        {"comparison_id": n, "question": ASKED[n], "model": "xy"[at], "answer": (ONE, TWO)[at][n],
-         "is_winner": SIDES[n] == ("first", "second")[at]} | ({place: at + 1} if place else {})
-        for n in range(N) for at in (0, 1)
-    ]  # fmt: skip
-    (trials,), was_read = readings(written(tmp_path, records[::-1] if place else records, "csv"))
-    assert was_read
-    assert dict(zip(trials["context_id"], trials["value"], strict=True)) == {
-        asked: WORTH[side] for asked, side in zip(ASKED, SIDES, strict=True)
-    }
-    assert trials["order_known"].all() == (place is not None)
-    assert set(trials["candidate_id"]) == {"x"}
-
-
 def test_label_studio_predictions_in_lists_of_one_are_read(tmp_path):
     records = rows(lambda n: {"id": n, "data": {"prompt": ASKED[n], "answer1": ONE[n], "answer2": TWO[n]},
                               "annotations": [], "predictions": [{"model_version": "gpt-x", "result": [
@@ -385,12 +332,6 @@ def annotations(kind, names, seed=0, share=1.0):
     }
 
 
-def pasted(message):
-    """Return the mapping of the line that a message shows."""
-    words = shlex.split(re.search(r"--map .*", message)[0])
-    return dict(word.split("=", 1) for word in words if word != "--map")
-
-
 def flat(given):
     return pd.DataFrame([(who, item, label) for who, labels in given.items() for item, label in labels.items()],
                         columns=["judge", "item", "label"])  # fmt: skip
@@ -413,44 +354,6 @@ def test_scores_of_models_are_read(tmp_path, indent):
     assert trials["key"].iloc[-1] == f"a.json:{len(expected)}"
 
 
-def test_scores_of_people_are_read_with_the_line_that_is_shown(tmp_path):
-    given = annotations("scores", ["w1", "w2", "w3"], share=0.7)
-    file = saved(tmp_path / "a.json", given)
-    with pytest.raises(InputError, match="may be people or judges") as refused:
-        read_judgements(file)
-    trials = read_judgements(file, mapping=pasted(str(refused.value)))
-    assert trials["value"].tolist() == flat(given)["label"].tolist()
-    estimates = audit_humans(trials).set_index("level")
-    assert estimates["n_trials"].tolist() == [len(trials)] * 3
-    assert estimates["estimate"].abs().max() < 0.4  # drawn at random
-
-
-@pytest.mark.parametrize("kind", ["answers", "kinds"])
-def test_names_of_labels_are_read_with_the_line_that_is_shown(tmp_path, kind):
-    given = annotations(kind, ["gpt-4o", "ann"])
-    file = saved(tmp_path / "a.json", given)
-    with pytest.raises(InputError, match="the labels are not numbers") as refused:
-        read_judgements(file)
-    trials = read_judgements(file, mapping=pasted(str(refused.value)))
-    numbers = dict(zip(flat(given)["label"], trials["value"], strict=True))
-    unread = {"n/a: resolved"} if kind == "answers" else set()
-    assert {label for label, number in numbers.items() if pd.isna(number)} == unread
-    assert sorted(number for number in numbers.values() if number == number) == ([0, 1] if unread else [1, 2, 3])
-    assert (trials["value"].isna() == flat(given)["label"].isin(unread)).all()
-
-
-def test_suggested_mapping_reads_verdicts_on_named_candidates(tmp_path):
-    given = annotations("verdicts", ["gpt-4o", "ann"])
-    file = saved(tmp_path / "a.json", given)
-    with pytest.raises(InputError, match="if they name positions as shown") as refused:
-        read_judgements(file)
-    trials = read_judgements(file, mapping=pasted(str(refused.value)))
-    names = ["context_id", "candidate_id", "opponent_id", "configuration"]
-    assert trials[names].apply("__".join, axis=1).tolist() == flat(given)["item"].tolist()
-    values = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
-    assert trials["value"].tolist() == flat(given)["label"].map(values).tolist()
-
-
 def test_people_of_another_file_are_joined_by_item(tmp_path):
     judges, people = annotations("scores", ["gpt-4o"]), annotations("scores", ["w1", "w2", "w3"], seed=1, share=0.5)
     saved(tmp_path / "people.json", people)
@@ -460,18 +363,6 @@ def test_people_of_another_file_are_joined_by_item(tmp_path):
     rated = trials.set_index("context_id")
     assert rated["human"].to_dict() == pytest.approx(means.reindex(rated.index).to_dict(), nan_ok=True)
     assert trials.attrs["malformed"] == len(ITEMS) - len(trials) == len(set(ITEMS) - set(means.index))
-
-
-def test_on_the_command_line_the_mapping_has_a_line_of_its_own(tmp_path, capsys):
-    file = saved(tmp_path / "a.json", annotations("answers", ["gpt-4o", "ann"]))
-    assert main(["doctor", str(file)]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    [line] = [line for line in lines if "--map" in line]
-    assert line.startswith("  as scores of 0 and 1: --map judge=annotator --map context_id=item ")
-    assert lines[-4:] == ["  the first rows:", *lines[-3:]]
-    words = shlex.split(line.partition(": ")[2])
-    assert main(["doctor", str(file), *words]) == 0
-    assert "80 judgements" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
