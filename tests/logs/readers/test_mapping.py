@@ -1,8 +1,6 @@
 """Paths, lists as rows, names for values, a second file, and the mapping file that says all this."""
 
 import json
-import re
-import shlex
 from itertools import product
 
 import pandas as pd
@@ -368,7 +366,6 @@ RATED = {"score": "grade", "scale": "=1-5"}
 @pytest.mark.parametrize(
     ("table", "mapping", "meant"),
     [
-        (PAIRS, {"context_id": "=question", **SIDES, **VERDICTS}, {"context_id": "question"}),
         (PAIRS, {"context_id": "benchmark", **SIDES, **VERDICTS}, {"context_id": "question"}),
         (PAIRS, {"context_id": "=all", **SIDES, **VERDICTS}, {"context_id": "question"}),
         (PAIRS, {"context_id": "question", "candidate_id": "=x", "opponent_id": "=y", **VERDICTS}, SIDES),
