@@ -429,14 +429,15 @@ class _Draft:
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
 
     def _ask_about_third(self, pair: SidePair | None) -> None:
-        third = {"a": "c", "0": "2", "1": "3", "first": "third"}.get(pair.side_words[0]) if pair is not None else None
-        if pair is None or third is None:
+        others = {"a": ("c",), "0": ("2",), "1": ("0", "3"), "first": ("third",)}
+        if pair is None or pair.side_words[0] not in others:
             return
         names = {named.tokens(name): name for name in self.columns}
         words = named.tokens(pair.first)
-        own = tuple(third if word == pair.side_words[0] else word for word in words)
-        if own in names:
-            self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
+        for third in others[pair.side_words[0]]:
+            own = tuple(third if word == pair.side_words[0] else word for word in words)
+            if own in names:
+                self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
 
     def _is_label(self, column: LogColumn, pair: SidePair | None) -> bool:
         if pair is not None and self._names_candidates(column, pair):
