@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, readings, rows, values, wins, worth, written
+from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, answers, readings, rows, values, wins, worth, written
 
 import biaslab as bl
 from biaslab.core.errors import InputError
@@ -131,7 +131,6 @@ def test_verdicts_that_were_not_given_are_no_tie(tmp_path):
 #: Columns beside a pair of which each end may be either's; the values of one of the readings.
 DEGREES = {
     "preference_strength": ({"first": -3, "second": 2, "tie": 0}, worth()),
-    "rating": ({"first": 1, "second": 7, "tie": 4}, worth()),
 }
 
 
