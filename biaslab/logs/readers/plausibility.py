@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.columns import aliases, tokens
+from biaslab.logs.readers.columns import aliases, roles_of, tokens
 from biaslab.logs.readers.expressions import written
 from biaslab.logs.readers.rows import identity_of
 
@@ -63,11 +63,15 @@ def _require_contexts(
     contexts = set(trials["context_id"])
     if len(contexts) > 1 or rows < _MANY:
         return
-    usual = aliases()["role"]["question"]["first"]
-    differing = [name for name in _differing(list(records.values())) if "_".join(tokens(name)) in usual]
+    differing = [name for name in _differing(list(records.values())) if _is_question(name) and name not in used]
     if differing:
         remedy = f"map the field that identifies the question; these differ: {', '.join(differing)}"
         raise InputError("context_id", contexts.pop(), "more than one question", remedy)
+
+
+def _is_question(name: str) -> bool:
+    words = tokens(name)
+    return "_".join(words) in aliases()["role"]["question"]["first"] or roles_of(words)[:1] == ("question",)
 
 
 def _require_judges(trials: pd.DataFrame) -> None:

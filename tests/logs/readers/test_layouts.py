@@ -7,7 +7,7 @@ import random
 
 import pandas as pd
 import pytest
-from biaslab.logs.readers.refusals import map_line
+from biaslab.logs.readers.expressions import map_line
 from made_logs import (
     ASKED,
     FIVE,
