@@ -288,10 +288,6 @@ def test_a_json_object_says_which_list_to_take(tmp_path, indent):
     single = bl.read_judgements(file)
     assert single[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]
     file.write_text(json.dumps({"notes": [{"note": "x"}], "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
-    with pytest.raises(
-        InputError, match=r"lists in notes, items\n.*--map explode=items --map context_id=items.question"
-    ):
-        bl.read_judgements(file)
     columns = {"context_id": "items.question", "candidate_id": "items.A", "opponent_id": "items.B"}
     trials = bl.read_judgements(file, mapping={"explode": "items", **columns, "reply": "items.judgment"})
     assert trials[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]
