@@ -194,7 +194,8 @@ def test_constant_length_gap_per_context_is_not_balanced():
         | {side: texts[n % 2] for side, texts in words.items()}
         for n in range(40)
     ]
-    found = bl.audit(bl.read_judgements(pd.DataFrame(rows)), only=["one_order"])
+    mapping = {"candidate_id": "model_a", "opponent_id": "model_b", "text": "answer_a", "opponent_text": "answer_b"}
+    found = bl.audit(bl.read_judgements(pd.DataFrame(rows), mapping=mapping), only=["one_order"])
     assert "lengths not balanced, in the model (p 0)" in found["method"].item()
 
 

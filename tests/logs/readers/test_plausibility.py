@@ -18,7 +18,7 @@ def test_plausible_reading_is_accepted():
 
 
 def test_single_question_with_differing_fields_is_refused():
-    with pytest.raises(InputError, match="more than one question.*q"):
+    with pytest.raises(InputError, match=r"more than one question.*q"):
         bl.read_judgements(SCORES, mapping=MAPPING | {"context_id": "version"})
 
 
@@ -34,7 +34,7 @@ def test_many_judges_of_few_rows_are_refused():
 
 def test_contradicting_duplicates_name_the_differing_field():
     twice = pd.concat([SCORES.assign(shift="day"), SCORES.assign(shift="night", points=1 + SCORES["points"] % 5)])
-    with pytest.raises(InputError, match="80 of which contradict the first.*shift"):
+    with pytest.raises(InputError, match=r"80 of which contradict the first.*shift"):
         bl.read_judgements(twice, mapping=MAPPING)
     assert len(bl.read_judgements(twice, mapping=MAPPING | {"configuration": "shift"})) == 160
 
