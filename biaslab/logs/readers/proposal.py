@@ -54,6 +54,7 @@ _ASKED = {
     "dialogue",
 }
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
+_READ_FROM_REPLIES = {"parsed", "extracted", "final"}
 _NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
 _UNUSED = {"explanation": "accompanies a verdict", "derived": "derived from other columns", "ignore": "not about verdicts",
            "people": "people's, or a reference", "covariate": "a covariate"}  # fmt: skip
@@ -367,6 +368,7 @@ class _Draft:
         by_name = "verdict" in column.roles or (
             (named.is_model(column.name) or column.roles[:1] == ("judge",)) and column.kind == "word"
         )
+        by_name = by_name or (bool(column.words) and set(column.words) <= _READ_FROM_REPLIES and column.kind == "word")
         if not by_name:
             return False
         return any(named.verdict_readings(column, pair) for pair in (pairs or [None])) or bool(_shares(column))
@@ -444,7 +446,12 @@ class _Draft:
         if labels and self.is_open("preference"):
             options = [self._meaning(column, pair) for column in labels]
             plain = all(not isinstance(option, Mapping) for option in options)
-            if len(labels) == 1 or plain:
+            combined = len(verdicts) > 1 and all(
+                {"majority"} == set(c.words) & named.alias_words("people") for c in labels
+            )
+            if combined:
+                self.ask("preference", f"is {_listed(labels)} people's, or of the judges?", *options, required=False)
+            elif len(labels) == 1 or plain:
                 self.settle("preference", options[0] if len(labels) == 1 else [column.name for column in labels])
             else:
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
@@ -560,7 +567,9 @@ class _Draft:
             self.ask("p_first", f"which end of {column.name} means the first?", *shares)
             return
         options = self._readings(column, pair)
-        if len(options) == 1:
+        if set(column.words) <= {"label", "labels"} and column.kind == "number" and not self._replies():
+            self.ask("winner", f"is {column.name} the judge's verdict, not people's or a reference?", *options)
+        elif len(options) == 1:
             self.settle("winner", options[0])
         else:
             self.ask("winner", f"what do the values of {column.name} mean ({', '.join(column.examples)})?", *options)
@@ -719,9 +728,12 @@ class _Draft:
         ]  # fmt: skip
 
     def _is_score(self, column: LogColumn) -> bool:
-        if column.has("person") and set(column.words) <= alias_and_plain("person"):
+        if _names_person(column):
             return False
-        role = next((role for role in column.roles if role not in ("judge", "people", "person")), "")
+        others = [role for role in column.roles if role not in ("judge", "people", "person")]
+        if column.kind != "name" and {"score", "verdict"} & set(others):
+            others = [role for role in others if role != "system"]  # "is_correct_llm" names no system
+        role = next(iter(others), "")
         if column.kind == "number":
             if role in ("score", "verdict", "reply"):
                 return True
@@ -730,7 +742,8 @@ class _Draft:
                 for other in self.columns.values()
             )
             return role == "" and (named.is_model(column.name) or explained or column.has("people"))
-        whose = role == "" and (column.has("people") or column.roles[:1] == ("judge",))
+        of_model = column.roles[:1] == ("judge",) or named.is_model(column.name)
+        whose = role == "" and (column.has("people") or of_model)
         return (role in ("score", "verdict", "reply") or whose) and named.grade_values(column) is not None
 
     def fill_scores(self) -> None:
@@ -803,6 +816,13 @@ class _Draft:
             return
         if len(replies) == 1 and not numbers and any(sign.isdigit() for text in replies[0].known for sign in text):
             self.settle("reply", replies[0].name)
+        elif people and not numbers and (unclear := self._graded_columns()):
+            why = f"{_listed(unclear)} may be the judge's; delete this line if only people judged"
+            self.ask("score", why, *(_graded(column) for column in unclear), required=False)
+            self.settle("ratings", _listed_labels(people))
+        elif people and not numbers and len({frozenset(_criteria_of(column)) for column in people}) > 1:
+            why = f"{_listed(people)} are people's scores of different criteria; which are of one?"
+            self.ask("ratings", why, *(column.name for column in people))
         elif people and not numbers:
             self.settle("ratings", _listed_labels(people))
         elif texts and texts[0].kind == "word" and len(texts[0].counts) == 2:
@@ -815,6 +835,15 @@ class _Draft:
                 "which column holds the judge's score or verdict?",
                 *(column.name for column in [*numbers, *texts]),
             )
+
+    def _graded_columns(self) -> list[LogColumn]:
+        """Return the unused columns of grades in words that no name gives to people."""
+        return [
+            column
+            for name, column in self.columns.items()
+            if name not in self.used and not column.has("people") and column.kind in ("word", "flag", "name")
+            and named.grade_values(column) is not None and column.roles[:1] not in (("covariate",), ("ignore",), ("derived",))
+        ]  # fmt: skip
 
     def _name_judges_or_criteria(self, scores: Sequence[LogColumn]) -> bool:
         """Return whether all columns of scores are named after judges, or after criteria."""
@@ -1203,6 +1232,18 @@ class _Draft:
 def alias_and_plain(role: str) -> frozenset[str]:
     """Return the words of a role and those that change nothing."""
     return named.alias_words(role) | frozenset(named.aliases()["plain"]["words"]) | {"who", "by", "human"}
+
+
+def _names_person(column: LogColumn) -> bool:
+    """Return whether a column says which person judged, or how many did."""
+    allowed = alias_and_plain("person")
+    words = {word if word in allowed else word.removesuffix("s") for word in column.words}
+    return bool(words & named.alias_words("person")) and words <= allowed
+
+
+def _criteria_of(column: LogColumn) -> set[str]:
+    """Return the words of a name that are criteria."""
+    return set(column.words) & set(named.aliases()["criteria"]["words"])
 
 
 def _why_unused(column: LogColumn) -> str:
