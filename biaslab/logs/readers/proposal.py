@@ -314,6 +314,8 @@ class _Draft:
         if {"score", "scale"} & set(self.given):
             return None
         verdicts = self._verdicts(pairs)
+        if pairs and self._winning_flags() is not None:
+            return pairs, [], None
         if both is not None and (pairs or self._is_verdict(self.columns[both[0]], pairs)):
             return pairs, [self.columns[both[0]]], both
         if verdicts and (pairs or any(self._names_sides(column) for column in verdicts)):
@@ -334,6 +336,8 @@ class _Draft:
             one, two = self.columns[pair.first], self.columns[pair.second]
             if one.is_empty or two.is_empty or one.has("people"):
                 continue
+            if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
+                continue
             speaks = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
             role = (pair.roles[:1] or ("",))[0]
             alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
@@ -344,6 +348,15 @@ class _Draft:
 
     def _says_side(self, column: LogColumn) -> bool:
         return named.verdict_meanings(column, None) is not None
+
+    def _winning_flags(self) -> SidePair | None:
+        """Return the pair of columns that flag which of two candidates won: 1 for one, 0 for the other or both."""
+        for pair in named.side_pairs(self.columns):
+            one, two = self.columns[pair.first], self.columns[pair.second]
+            rows = zip(one.values, two.values, strict=True)
+            if "verdict" in pair.roles and {*one.counts, *two.counts} == {"0", "1"} and ("1", "1") not in rows:
+                return None if {pair.first, pair.second} & self.used or one.has("people") else pair
+        return None
 
     def _is_text(self, pair: SidePair) -> bool:
         return pair.roles[:1] == ("text",) or self.columns[pair.first].kind in ("text", "object")
@@ -530,6 +543,13 @@ class _Draft:
 
     def _fill_verdict(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         verdicts = self._without_repeats(verdicts)
+        if (flags := self._winning_flags()) is not None:
+            self.settle("winner", f"{flags.first} > {flags.second}")
+            ties = (
+                c for c in self.columns.values() if "tie" in c.words and c.has("verdict") and c.name not in self.used
+            )
+            self.aside |= {column.name: "neither of the two won" for column in ties}
+            return
         compared, replies, likely = self._side_scores(), self._replies(), self._probabilities()
         if len(verdicts) == 1:
             self._fill_one_verdict(verdicts[0], pair)
@@ -1297,6 +1317,8 @@ def _observed(column: LogColumn) -> tuple[str, bool]:
         numbers = [float(number) for number in grades.values()]
         return f"={min(numbers, default=0):g}-{max(numbers, default=1):g}", set(numbers) == {0.0, 1.0}
     low, high = min(column.numbers), max(column.numbers)
+    if low < 0:
+        return "=reward", False
     if (low, high) in _SCALES:
         return f"={low:g}-{high:g}", True
     if low % 1 or high % 1:

@@ -61,6 +61,13 @@ def test_labels_of_judge_and_people_are_told_apart(judge, people, good, bad):
 
 SCORED = {"question_id": range(N), "response": ONE}
 READ = {
+    "a flag for each winner": (
+        {"id": range(N), "model_a": SYSTEMS, "model_b": OTHERS}
+        | PAIR
+        | {"winner_model_a": [int(side == "first") for side in SIDES]}
+        | {"winner_model_b": [int(side == "second") for side in SIDES], "winner_tie": [0] * N},
+        {"n": N, "mean": share(SIDES)},
+    ),
     "three judges, their mean": (
         SCORED | {"gpt4_score": FIVE, "claude_score": FIVE_AGAIN, "avg_score": FIVE},
         {"n": 2 * N, "mean": (mean(FIVE) + mean(FIVE_AGAIN)) / 2},
