@@ -76,7 +76,7 @@ _SHOWN = 6  # verdicts shown in a message
 
 #: Columns that must be mapped explicitly, because fields with these names rarely have this meaning.
 _EXPLICIT = (*TEXTS, "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
-_OF_TRIALS = ("answer", "form", "order", "rules", "tokens", "words", "edit", "edited", "person", "status", "annotators")
+_OF_TRIALS = ("answer", "form", "order", "rules", "words", "edit", "edited", "person", "status", "annotators")
 """Columns of trials whose names mean other things elsewhere."""
 _DISTINGUISHING = ("judge", "attribute", "replicate", "template", "configuration")  # what can distinguish columns
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")

@@ -51,12 +51,15 @@ def require_plausible(
         if isinstance(expression, str) and expression.startswith("=") and expression[1:] in fields:
             remedy = f"for the field of that name, omit the first =: {name} = {expression[1:]}"
             raise InputError(f"mapping[{name!r}]", expression, "a field ('=' makes it a constant for all rows)", remedy)
-    _require_contexts(trials, len(with_duplicates), records)
+    used = {name for entry in mapping.values() if isinstance(entry, str) for name in (entry, *entry.split(","))}
+    _require_contexts(trials, len(with_duplicates), records, used)
     _require_judges(trials)
     _require_one_row_each(trials, with_duplicates, records)
 
 
-def _require_contexts(trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]]) -> None:
+def _require_contexts(
+    trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]], used: set[str]
+) -> None:
     contexts = set(trials["context_id"])
     if len(contexts) > 1 or rows < _MANY:
         return

@@ -324,6 +324,8 @@ class _Draft:
         scored = [column for column in self._scores() if compared is None or column.name not in compared[:2]]
         if pairs and (compared is not None or (replies and not scored) or self._probabilities()):
             return pairs, [], None
+        if pairs and len(scored) == 1 and scored[0].kind == "number" and not self.free("system"):
+            return pairs, scored, None  # degrees of preference
         unnamed = any(
             named.verdict_meanings(c, None) for c in self.columns.values() if c.kind == "word" and not c.roles
         )
@@ -402,11 +404,8 @@ class _Draft:
     def _side_scores(self) -> SidePair | None:
         """Return the pair of columns of scores of two candidates."""
         for pair in named.side_pairs(self.columns):
-            if (
-                pair.roles[:1] == ("score",)
-                and self.columns[pair.first].kind == "number"
-                and pair.first not in self.used
-            ):
+            compares = pair.roles[:1] == ("score",) or "rank" in pair.stem
+            if compares and self.columns[pair.first].kind == "number" and pair.first not in self.used:
                 return pair
         return None
 
@@ -470,14 +469,12 @@ class _Draft:
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
 
     def _ask_about_third(self, pair: SidePair | None) -> None:
-        third = {"a": "c", "0": "2", "1": "3", "first": "third"}.get(pair.side_words[0]) if pair is not None else None
-        if pair is None or third is None:
-            return
+        others = {"a": ("c",), "0": ("2",), "1": ("3", "0"), "first": ("third",)}
         names = {named.tokens(name): name for name in self.columns}
-        words = named.tokens(pair.first)
-        own = tuple(third if word == pair.side_words[0] else word for word in words)
-        if own in names:
-            self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
+        for third in others.get(pair.side_words[0], ()) if pair is not None else ():
+            own = tuple(third if word == pair.side_words[0] else word for word in named.tokens(pair.first))
+            if own in names:
+                self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
 
     def _is_label(self, column: LogColumn, pair: SidePair | None) -> bool:
         if pair is not None and self._names_candidates(column, pair):
@@ -567,7 +564,8 @@ class _Draft:
             self.settle("p_first", likely)
         elif compared is not None:
             why = f"{compared.first} and {compared.second} are scores; they make a verdict if the judge saw both texts at once"
-            self.ask("winner", why, f"{compared.first} > {compared.second}")
+            one, two = compared[:2] if "rank" not in compared.stem else (compared.second, compared.first)
+            self.ask("winner", why, f"{one} > {two}")
         elif len(replies) == 1:
             self.settle("reply", replies[0].name)
         else:
@@ -999,7 +997,8 @@ class _Draft:
         if not self.is_open("human_scale"):
             return
         numbers = [number for column in people for number in column.numbers]
-        scale = self.entries.get("scale", _observed(score)[0])
+        asked = next((question.options[0] for question in self.questions if question.entry == "scale"), None)
+        scale = self.entries.get("scale", asked or _observed(score)[0])
         low, high = (
             (float(end) for end in scale.removeprefix("=").rpartition("-")[::2]) if isinstance(scale, str) else (0, 0)
         )
@@ -1321,7 +1320,7 @@ def _observed(column: LogColumn) -> tuple[str, bool]:
         return "=reward", False
     if (low, high) in _SCALES:
         return f"={low:g}-{high:g}", True
-    if low % 1 or high % 1:
+    if low % 1 or high % 1 or high > _MOST_STEPS:
         low, high = next(((a, b) for a, b in _SCALES if a <= low and high <= b), (low, high))
     return f"={low:g}-{high:g}", False
 

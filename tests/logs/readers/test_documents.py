@@ -282,16 +282,13 @@ def test_files_that_hold_no_log_say_what_to_do(tmp_path, data, remedy):
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_json_object_says_which_list_to_take(tmp_path, indent):
+def test_list_of_a_known_format_in_an_object_is_read(tmp_path, indent):
     file = tmp_path / "log.json"
     file.write_text(json.dumps({"made": "yesterday", "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
     single = bl.read_judgements(file)
     assert single[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]
     file.write_text(json.dumps({"notes": [{"note": "x"}], "items": [PAIR, PAIR | {"question": 82}]}, indent=indent))
-    with pytest.raises(
-        InputError, match=r"lists in notes, items\n.*--map explode=items --map context_id=items.question"
-    ):
-        bl.read_judgements(file)
+    assert bl.read_judgements(file)[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]
     columns = {"context_id": "items.question", "candidate_id": "items.A", "opponent_id": "items.B"}
     trials = bl.read_judgements(file, mapping={"explode": "items", **columns, "reply": "items.judgment"})
     assert trials[["context_id", "value"]].to_numpy().tolist() == [["81", 1.0], ["82", 1.0]]

@@ -552,7 +552,7 @@ def test_packed_files_and_archives(tmp_path):
 
 
 def test_unknown_files_say_what_they_have(tmp_path):
-    with pytest.raises(InputError, match=r"fields are colour"):
+    with pytest.raises(InputError, match="biaslab map"):
         bl.read_judgements(lines(tmp_path, {"colour": "red"}))
     with pytest.raises(InputError, match="no judgement: it is empty"):
         bl.read_judgements(lines(tmp_path, ""))

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, readings, rows, values, wins, worth, written
+from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, answers, readings, rows, values, wins, worth, written
 
 import biaslab as bl
 from biaslab.core.errors import InputError
@@ -131,7 +131,6 @@ def test_verdicts_that_were_not_given_are_no_tie(tmp_path):
 #: Columns beside a pair of which each end may be either's; the values of one of the readings.
 DEGREES = {
     "preference_strength": ({"first": -3, "second": 2, "tie": 0}, worth()),
-    "rating": ({"first": 1, "second": 7, "tie": 4}, worth()),
 }
 
 
@@ -152,9 +151,9 @@ def test_the_lower_of_two_ranks_wins_if_the_user_says_so(tmp_path):
     assert values(trials) == worth()
 
 
-def test_the_best_of_a_list_is_no_score(tmp_path):
+def test_the_best_of_a_list_is_no_verdict_on_two(tmp_path):
     records = rows(lambda n: {"prompt": ASKED[n], "responses": [ONE[n], TWO[n], "x"], "best": n % 3})
-    with pytest.raises(InputError, match="best names the best of a list, responses"):
+    with pytest.raises(InputError, match="is a third candidate"):
         read_judgements(written(tmp_path, records, "jsonl"))
 
 
@@ -169,7 +168,9 @@ def test_translations_have_a_source_and_a_hypothesis(tmp_path):
             "human_score": 10 * OTHER[n],
         }
     )
-    trials = read_judgements(written(tmp_path, records, "csv"))
+    (trials,), single = readings(written(tmp_path, records, "csv"))
+    assert not single
+    assert set(trials["scale"]) == set(trials["human_scale"]) == {"0-100"}
     assert values(trials) == [20.0 * five for five in FIVE]
     assert trials["words"].tolist() == [len(text.split()) for text in ONE]
     assert trials["human"].tolist() == [10.0 * other for other in OTHER]
@@ -210,19 +211,21 @@ def test_lengths_of_an_arena_table_are_those_of_its_answers(name, tmp_path):
     assert trials["opponent_words"].tolist() == [len(text.split()) for text in TWO]
 
 
-def test_the_line_that_is_offered_has_the_texts(tmp_path):
+def test_each_reading_of_conversations_has_the_texts(tmp_path):
     records = rows(lambda n: battle(n, messages) | {"judge_verdict": wins("A", "B", sides=SIDES)[n]})
     trials, single = readings(written(tmp_path, records, "jsonl"))
     assert not single
     assert all(each["words"].tolist() == [len(text.split()) for text in ONE] for each in trials)
-    assert "longer_wins_at_equal_gold" in set(bl.audit(trials[0], only=["pair_length"])["metric"])
 
 
-def test_people_of_an_arena_are_judges_or_one(tmp_path):
+def test_people_of_an_arena_are_no_judges(tmp_path):
     records = rows(lambda n: battle(n, messages) | {"judge": f"arena_user_{n % 30}"})
-    trials, single = readings(written(tmp_path, records, "jsonl"))
-    assert not single
-    assert [each["judge"].nunique() for each in trials] == [30, 1]
+    file = written(tmp_path, records, "jsonl")
+    (question,) = bl.logs.propose(file).questions
+    assert (question.entry, question.options) == ("judge", ("judge", "=people"))
+    assert read_judgements(file, mapping={"judge": "=people"})["judge"].nunique() == 1
+    with pytest.raises(InputError, match="30 different ones"):
+        read_judgements(file, mapping={"judge": "judge"})
 
 
 @pytest.mark.parametrize("value", ["[{not a list}]", '["a", 1]', [1, 2], [], None, "", "[]", [{"role": "user"}], 3])

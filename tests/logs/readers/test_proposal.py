@@ -1,0 +1,90 @@
+"""Proposed readings: roles, open questions with their options, and the mapping file that holds both."""
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.core.errors import InputError
+
+PAIRS = pd.DataFrame(
+    {"question": [f"q{n}" for n in range(12)], "model_a": ["x", "y"] * 6, "model_b": ["y", "x"] * 6,
+     "winner": ["A", "B", "tie"] * 4}
+)  # fmt: skip
+SCORES = pd.DataFrame(
+    {"question": [f"q{n // 2}" for n in range(24)], "model": ["x", "y"] * 12, "score": [1, 2, 3, 4] * 6}
+)
+
+
+def roles(proposal):
+    return {name: role for name, _, _, role, _ in proposal.roles()}
+
+
+def test_pairs_leave_no_question():
+    proposal = bl.logs.propose(PAIRS)
+    assert proposal.is_complete
+    assert roles(proposal) == {"question": "question", "model_a": "first", "model_b": "second", "winner": "verdict"}
+    assert proposal.entries["winner"] == {
+        "field": "winner",
+        "values": {"A": "first", "B": "second", "tie": "tie"},
+    }
+
+
+def test_scale_that_is_not_usual_is_asked_with_the_range():
+    proposal = bl.logs.propose(SCORES)
+    assert [(question.entry, question.options) for question in proposal.questions] == [("scale", ("=1-4",))]
+    assert proposal.single_answer == {"scale": "=1-4"}
+
+
+@pytest.mark.parametrize("name", ["human_score", "manual_score", "gold_score", "annotator_score", "expert_rating"])
+def test_columns_of_people_are_never_the_judge(name):
+    log = SCORES.assign(score=[1, 2, 3, 4, 5, 3] * 4).assign(**{name: [1, 2, 3, 5] * 6})
+    proposal = bl.logs.propose(log)
+    assert proposal.entries["score"] == "score"
+    assert proposal.entries["ratings"] == {"fields": [name]}
+
+
+def test_two_meanings_of_numbers_are_two_options():
+    proposal = bl.logs.propose(PAIRS.assign(winner=[0, 1] * 6))
+    ((entry, options),) = [(question.entry, question.options) for question in proposal.questions]
+    assert entry == "winner"
+    assert [option["values"] for option in options] == [
+        {"0": "first", "1": "second"},
+        {"0": "second", "1": "first"},
+    ]
+
+
+def test_third_candidate_is_a_question():
+    proposal = bl.logs.propose(PAIRS.assign(model_c="z"))
+    assert "opponent" in {question.entry for question in proposal.questions}
+
+
+def test_toml_is_read_after_its_question_is_answered(tmp_path):
+    file = tmp_path / "map.toml"
+    text = bl.logs.propose(SCORES).toml()
+    file.write_text(text)
+    with pytest.raises(InputError, match="still open: scale"):
+        bl.read_judgements(SCORES, mapping=file)
+    file.write_text(text.replace('scale = "?"', 'scale = "=1-5"'))
+    trials = bl.read_judgements(SCORES, mapping=file)
+    assert trials["value"].tolist() == SCORES["score"].tolist()
+    assert set(trials["scale"]) == {"1-5"}
+
+
+def test_toml_of_a_complete_proposal_reads_the_same_trials(tmp_path):
+    file = tmp_path / "map.toml"
+    file.write_text(bl.logs.propose(PAIRS).toml())
+    mapped, single = bl.read_judgements(PAIRS, mapping=file), bl.read_judgements(PAIRS)
+    pd.testing.assert_frame_equal(mapped, single)
+
+
+def test_answer_given_in_advance_is_not_asked_again():
+    proposal = bl.logs.propose(SCORES, {"scale": "=1-10"})
+    assert proposal.is_complete
+    assert proposal.entries["scale"] == "=1-10"
+
+
+def test_known_format_has_no_proposal(tmp_path):
+    file = tmp_path / "log.jsonl"
+    file.write_text('{"judge": "j", "question": 1, "A": "x", "B": "y", "judgment": "[[A]]"}\n')
+    with pytest.raises(InputError, match="bracket_pairs"):
+        bl.logs.propose(file)
