@@ -54,6 +54,7 @@ _ASKED = {
     "dialogue",
 }
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
+_READ_FROM_REPLIES = {"parsed", "extracted", "final"}
 _NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
 _UNUSED = {"explanation": "accompanies a verdict", "derived": "derived from other columns", "ignore": "not about verdicts",
            "people": "people's, or a reference", "covariate": "a covariate"}  # fmt: skip
@@ -313,6 +314,8 @@ class _Draft:
         if {"score", "scale"} & set(self.given):
             return None
         verdicts = self._verdicts(pairs)
+        if pairs and self._winning_flags() is not None:
+            return pairs, [], None
         if both is not None and (pairs or self._is_verdict(self.columns[both[0]], pairs)):
             return pairs, [self.columns[both[0]]], both
         if verdicts and (pairs or any(self._names_sides(column) for column in verdicts)):
@@ -335,6 +338,8 @@ class _Draft:
             one, two = self.columns[pair.first], self.columns[pair.second]
             if one.is_empty or two.is_empty or one.has("people"):
                 continue
+            if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
+                continue
             speaks = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
             role = (pair.roles[:1] or ("",))[0]
             alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
@@ -345,6 +350,15 @@ class _Draft:
 
     def _says_side(self, column: LogColumn) -> bool:
         return named.verdict_meanings(column, None) is not None
+
+    def _winning_flags(self) -> SidePair | None:
+        """Return the pair of columns that flag which of two candidates won: 1 for one, 0 for the other or both."""
+        for pair in named.side_pairs(self.columns):
+            one, two = self.columns[pair.first], self.columns[pair.second]
+            rows = zip(one.values, two.values, strict=True)
+            if "verdict" in pair.roles and {*one.counts, *two.counts} == {"0", "1"} and ("1", "1") not in rows:
+                return None if {pair.first, pair.second} & self.used or one.has("people") else pair
+        return None
 
     def _is_text(self, pair: SidePair) -> bool:
         return pair.roles[:1] == ("text",) or self.columns[pair.first].kind in ("text", "object")
@@ -369,6 +383,7 @@ class _Draft:
         by_name = "verdict" in column.roles or (
             (named.is_model(column.name) or column.roles[:1] == ("judge",)) and column.kind == "word"
         )
+        by_name = by_name or (bool(column.words) and set(column.words) <= _READ_FROM_REPLIES and column.kind == "word")
         if not by_name:
             return False
         return any(named.verdict_readings(column, pair) for pair in (pairs or [None])) or bool(_shares(column))
@@ -443,7 +458,12 @@ class _Draft:
         if labels and self.is_open("preference"):
             options = [self._meaning(column, pair) for column in labels]
             plain = all(not isinstance(option, Mapping) for option in options)
-            if len(labels) == 1 or plain:
+            combined = len(verdicts) > 1 and all(
+                {"majority"} == set(c.words) & named.alias_words("people") for c in labels
+            )
+            if combined:
+                self.ask("preference", f"is {_listed(labels)} people's, or of the judges?", *options, required=False)
+            elif len(labels) == 1 or plain:
                 self.settle("preference", options[0] if len(labels) == 1 else [column.name for column in labels])
             else:
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
@@ -520,6 +540,13 @@ class _Draft:
 
     def _fill_verdict(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         verdicts = self._without_repeats(verdicts)
+        if (flags := self._winning_flags()) is not None:
+            self.settle("winner", f"{flags.first} > {flags.second}")
+            ties = (
+                c for c in self.columns.values() if "tie" in c.words and c.has("verdict") and c.name not in self.used
+            )
+            self.aside |= {column.name: "neither of the two won" for column in ties}
+            return
         compared, replies, likely = self._side_scores(), self._replies(), self._probabilities()
         if len(verdicts) == 1:
             self._fill_one_verdict(verdicts[0], pair)
@@ -558,7 +585,9 @@ class _Draft:
             self.ask("p_first", f"which end of {column.name} means the first?", *shares)
             return
         options = self._readings(column, pair)
-        if len(options) == 1:
+        if set(column.words) <= {"label", "labels"} and column.kind == "number" and not self._replies():
+            self.ask("winner", f"is {column.name} the judge's verdict, not people's or a reference?", *options)
+        elif len(options) == 1:
             self.settle("winner", options[0])
         else:
             self.ask("winner", f"what do the values of {column.name} mean ({', '.join(column.examples)})?", *options)
@@ -717,9 +746,12 @@ class _Draft:
         ]  # fmt: skip
 
     def _is_score(self, column: LogColumn) -> bool:
-        if column.has("person") and set(column.words) <= alias_and_plain("person"):
+        if _names_person(column):
             return False
-        role = next((role for role in column.roles if role not in ("judge", "people", "person")), "")
+        others = [role for role in column.roles if role not in ("judge", "people", "person")]
+        if column.kind != "name" and {"score", "verdict"} & set(others):
+            others = [role for role in others if role != "system"]  # "is_correct_llm" names no system
+        role = next(iter(others), "")
         if column.kind == "number":
             if role in ("score", "verdict", "reply"):
                 return True
@@ -728,7 +760,8 @@ class _Draft:
                 for other in self.columns.values()
             )
             return role == "" and (named.is_model(column.name) or explained or column.has("people"))
-        whose = role == "" and (column.has("people") or column.roles[:1] == ("judge",))
+        of_model = column.roles[:1] == ("judge",) or named.is_model(column.name)
+        whose = role == "" and (column.has("people") or of_model)
         return (role in ("score", "verdict", "reply") or whose) and named.grade_values(column) is not None
 
     def fill_scores(self) -> None:
@@ -801,6 +834,13 @@ class _Draft:
             return
         if len(replies) == 1 and not numbers and any(sign.isdigit() for text in replies[0].known for sign in text):
             self.settle("reply", replies[0].name)
+        elif people and not numbers and (unclear := self._graded_columns()):
+            why = f"{_listed(unclear)} may be the judge's; delete this line if only people judged"
+            self.ask("score", why, *(_graded(column) for column in unclear), required=False)
+            self.settle("ratings", _listed_labels(people))
+        elif people and not numbers and len({frozenset(_criteria_of(column)) for column in people}) > 1:
+            why = f"{_listed(people)} are people's scores of different criteria; which are of one?"
+            self.ask("ratings", why, *(column.name for column in people))
         elif people and not numbers:
             self.settle("ratings", _listed_labels(people))
         elif texts and texts[0].kind == "word" and len(texts[0].counts) == 2:
@@ -813,6 +853,15 @@ class _Draft:
                 "which column holds the judge's score or verdict?",
                 *(column.name for column in [*numbers, *texts]),
             )
+
+    def _graded_columns(self) -> list[LogColumn]:
+        """Return the unused columns of grades in words that no name gives to people."""
+        return [
+            column
+            for name, column in self.columns.items()
+            if name not in self.used and not column.has("people") and column.kind in ("word", "flag", "name")
+            and named.grade_values(column) is not None and column.roles[:1] not in (("covariate",), ("ignore",), ("derived",))
+        ]  # fmt: skip
 
     def _name_judges_or_criteria(self, scores: Sequence[LogColumn]) -> bool:
         """Return whether all columns of scores are named after judges, or after criteria."""
@@ -1204,6 +1253,18 @@ def alias_and_plain(role: str) -> frozenset[str]:
     return named.alias_words(role) | frozenset(named.aliases()["plain"]["words"]) | {"who", "by", "human"}
 
 
+def _names_person(column: LogColumn) -> bool:
+    """Return whether a column says which person judged, or how many did."""
+    allowed = alias_and_plain("person")
+    words = {word if word in allowed else word.removesuffix("s") for word in column.words}
+    return bool(words & named.alias_words("person")) and words <= allowed
+
+
+def _criteria_of(column: LogColumn) -> set[str]:
+    """Return the words of a name that are criteria."""
+    return set(column.words) & set(named.aliases()["criteria"]["words"])
+
+
 def _why_unused(column: LogColumn) -> str:
     if column.kind == "empty":
         return "empty"
@@ -1255,6 +1316,8 @@ def _observed(column: LogColumn) -> tuple[str, bool]:
         numbers = [float(number) for number in grades.values()]
         return f"={min(numbers, default=0):g}-{max(numbers, default=1):g}", set(numbers) == {0.0, 1.0}
     low, high = min(column.numbers), max(column.numbers)
+    if low < 0:
+        return "=reward", False
     if (low, high) in _SCALES:
         return f"={low:g}-{high:g}", True
     if low % 1 or high % 1 or high > _MOST_STEPS:
