@@ -37,6 +37,8 @@ _FEW = 6
 #: Columns of trials that a table may have under their own names.
 _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
+_CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
+_WINNERS = {"winner", "chosen", "preferred", "preference", "wins", "beats", "best"}  # of a comparison, never a grade
 _DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
 _ASKED = {
@@ -556,6 +558,15 @@ class _Draft:
             and all(len(self._readings(c, pair)) == 1 for c in verdicts)
         ):
             self._settle_several("winner", verdicts, [self._meaning(column, pair) for column in verdicts])
+        elif len(verdicts) == 2 and _differ_in_number(verdicts):
+            self.settle("winner", self._meaning(verdicts[0], pair))
+            there = self._meaning(verdicts[1], pair)
+            options = [there]
+            if isinstance(there, Mapping) and "values" in there:
+                columns = {"first": "candidate", "second": "opponent"}
+                options.append(there | {"values": {v: columns.get(side, side) for v, side in there["values"].items()}})
+            why = f"is {verdicts[1].name} the verdict in the other order (of places as shown, or of columns)?"
+            self.ask("winner_swapped", why, *options)
         elif verdicts:
             self.ask(
                 "winner", f"{_listed(verdicts)} are all verdicts", *(self._meaning(column, pair) for column in verdicts)
@@ -932,6 +943,8 @@ class _Draft:
                 self.ask(
                     entry, "on which scale does the judge score?", *(f"={low}-{high}" for low, high in _SCALES[:3])
                 )
+            elif entry == "scale":
+                self._fill_scale_of_options()
             return
         found = {column.name: _observed(column) for column in scores}
         if len(scores) == 1 and entry == "scale" and (by_value := self._ranges_by_criterion(scores[0])):
@@ -951,6 +964,23 @@ class _Draft:
             self.settle(entry, option)
         else:
             self.ask(entry, "the values have this range; what is the scale?", option)
+
+    def _fill_scale_of_options(self) -> None:
+        """Fill or ask for the scale of a score that is asked about, in the same round."""
+        asked = next((question for question in self.questions if question.entry == "score"), None)
+        found: dict[str, bool] = {}
+        for option in asked.options if asked is not None else ():
+            grades = option.get("values") if isinstance(option, Mapping) else None
+            if grades is not None:
+                numbers = [float(number) for number in grades.values()]
+                found[f"={min(numbers):g}-{max(numbers):g}"] = set(numbers) == {0.0, 1.0}
+                continue
+            columns = [self.columns[name] for name in columns_in(option, self.columns)]
+            found |= dict(_observed(column) for column in columns if column.numbers)
+        if len(found) == 1 and all(found.values()):
+            self.settle("scale", next(iter(found)))
+        elif found:
+            self.ask("scale", "the scale of that score", *found)
 
     def _criterion(self) -> str | None:
         found = [c for c in self.free("criterion") if c.kind in ("word", "name") and not c.is_constant]
@@ -1124,6 +1154,9 @@ class _Draft:
             unique = len(other.counts) == len(other.known)
             if finer and not unique and other.kind in ("text", "id", "name"):
                 best = other
+        if (both := self._instruction_and_input()) is not None and best.name in both:
+            self.settle("context_id", ", ".join(both))
+            return
         unclear = [column for column in columns if column is not best and column in repeated and column.kind != "word"
                    and not named.functional(best, column) and not named.functional(column, best)]  # fmt: skip
         if unclear:
@@ -1138,6 +1171,12 @@ class _Draft:
                        if column is not best and named.functional(best, column)}  # fmt: skip
         self.aside |= {column.name: "different in each row" for column in columns
                        if column is not best and column.name not in self.aside and len(column.counts) == len(column.known)}  # fmt: skip
+
+    def _instruction_and_input(self) -> tuple[str, str] | None:
+        """Return the columns of an instruction and its input, which are one question together."""
+        named_so = {column.words: name for name, column in self.columns.items() if not column.is_empty}
+        pair = named_so.get(("instruction",)), named_so.get(("input",))
+        return pair if pair[0] is not None and pair[1] is not None else None  # type: ignore[return-value]
 
     def _ask_question(self, found: Sequence[LogColumn]) -> None:
         ids = [column for column in self.columns.values() if column.name not in self.used and "id" in column.words
@@ -1195,7 +1234,8 @@ class _Draft:
                 self.ask("candidate_id", f"which of {_listed(texts)} was judged?", *(column.name for column in texts))
             else:
                 self.settle("candidate_id", texts[0].name if texts else inner[0].name if inner else "=answer")
-        lengthy = [column for column in texts if column.kind in ("text", "id", "object") and not column.is_constant]
+        lengthy = [column for column in texts if column.kind in ("text", "id", "object") and not column.is_constant
+                   and (column.kind != "object" or set(column.words) & _CONVERSATIONS)]  # fmt: skip
         if len(lengthy) == 1 and self.is_open("text"):
             self.settle("text", lengthy[0].name)
         elif len(lengthy) > 1 and self.is_open("candidate_id") is False and self.is_open("text"):
@@ -1338,6 +1378,12 @@ def _without(column: LogColumn, shared: set[str]) -> str:
     parts = _split_name(last if named.tokens(last) else column.name)
     kept = [part for part in parts if not set(named.tokens(part)) <= generic | shared]
     return last if kept == parts else "_".join(kept) or last
+
+
+def _differ_in_number(two: Sequence[LogColumn]) -> bool:
+    """Return whether the names of two columns differ in a number alone, such as that of a game or an order."""
+    one, other = (re.sub(r"\d+", "#", column.name) for column in two)
+    return one == other and two[0].name != two[1].name
 
 
 def _is_numbered(name: str) -> bool:

@@ -411,7 +411,6 @@ def test_scores_on_another_scale_than_the_tools_are_unread(tmp_path):
     assert given["value"].tolist() == [float(1 + n % 5) for n in range(20)]
 
 
-@pytest.mark.xfail(strict=True, reason="conversations of an export within an object are not read")
 def test_runs_of_deepeval_within_an_object_and_conversations(tmp_path):
     metric = {"name": "Role", "score": 0.4, "evaluationModel": "gpt-4o"}
     cases = [{"input": f"q{n}", "actualOutput": "x", "metricsData": [metric]} for n in range(3)]
@@ -469,5 +468,5 @@ def test_objects_of_scores_are_attributes(tmp_path):
     records = [{"question_id": n, "target_txt": "r", "text": f"t{n}",
                 "score": {"logical robustness": 1 + n % 5, "depth": 5 - n % 5}} for n in range(20)]  # fmt: skip
     trials = read_judgements(written(tmp_path, records, lines=True))
-    assert trials[trials["attribute"] == "logical_robustness"]["value"].tolist() == [1.0 + n % 5 for n in range(20)]
-    assert set(trials["attribute"]) == {"logical_robustness", "depth"}
+    assert trials[trials["attribute"] == "logical robustness"]["value"].tolist() == [1.0 + n % 5 for n in range(20)]
+    assert set(trials["attribute"]) == {"logical robustness", "depth"}

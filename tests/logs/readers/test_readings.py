@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, answers, readings, rows, values, wins, worth, written
+from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, readings, rows, values, wins, worth, written
 
 import biaslab as bl
 from biaslab.core.errors import InputError
