@@ -36,8 +36,8 @@ def read_judgements(
     format : str, optional
         One of `biaslab.logs.readers.available`; default: detected from the fields of the records, never from a name.
     mapping : mapping of str to str, path, or callable, optional
-        Column of the trials → ``"field"`` or path in the file (``"meta.judge"``, ``"turns[0]"``; ``"runs[].score"`` makes
-        a row of each item), ``"=constant"``, ``"field~regular expression"`` (its first group), or ``"field | 0 -> tie,
+        Column of the trials → ``"field"`` or path in the file (``"meta.judge"``, ``"turns[0]"``; with
+        ``"runs[].score"`` each item is a row), ``"=constant"``, ``"field~regular expression"`` (its first group), or ``"field | 0 -> tie,
         1 -> a"`` (the meaning of its values). It completes what the columns of a table leave open, and overrides what a
         format's reader finds, as in ``{"judge": "=GPT-4"}`` (see `biaslab.logs.readers.mapping`); `propose` writes one.
         ``explode`` turns a list into rows too, ``join`` adds the fields of a second file, ``ignore`` names columns
@@ -145,7 +145,7 @@ def propose(
     Returns
     -------
     Proposal
-        Its ``entries`` are a mapping for `read_judgements`, once its ``questions`` are answered; ``toml()`` writes both.
+        Its ``entries`` are a mapping for `read_judgements` once its ``questions`` are answered; ``toml()`` writes both.
 
     Raises
     ------
@@ -155,7 +155,8 @@ def propose(
     Examples
     --------
     >>> import pandas as pd
-    >>> table = pd.DataFrame({"question": ["q1", "q2"], "a": ["Rome", "Oslo"], "b": ["Oslo", "Rome"], "winner": ["A", "B"]})
+    >>> answers = {"a": ["Rome", "Oslo"], "b": ["Oslo", "Rome"]}
+    >>> table = pd.DataFrame({"question": ["q1", "q2"], **answers, "winner": ["A", "B"]})
     >>> propose(table).entries
     {'candidate_id': 'a', 'opponent_id': 'b', 'winner': {'field': 'winner', 'values': {'A': 'first', 'B': 'second'}}, \
 'context_id': 'question'}

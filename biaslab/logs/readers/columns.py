@@ -308,7 +308,7 @@ Meanings = dict[str, str]
 
 
 def verdict_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings]:
-    """Return each possible meaning of the values of a column as verdicts on two candidates; none if it is no such column.
+    """Return each possible meaning of a column's values as verdicts on two candidates; none if it is no such column.
 
     Examples
     --------

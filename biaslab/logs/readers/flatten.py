@@ -1,9 +1,9 @@
 """Flatten records of any shape by one rule: objects become dotted columns, lists that hold verdicts become rows.
 
-``queries[].retrieved[].judge_score`` names a value in a list within a list: each item is a row, with everything above it
-repeated. ``*`` is the key of an object whose values are lists of objects of one shape, and ``*[].grade`` a value in
-them. Lists of single values become ``name[0]``, ``name[1]``; lists of equal length next to each other become rows, as in
-``answers[]`` and ``ratings[]``, if one of them holds verdicts or scores. Other lists of objects stay in one column.
+``queries[].retrieved[].judge_score`` names a value in a list within a list: each item is a row, with everything above
+it repeated. ``*`` is the key of an object whose values are lists of objects of one shape, and ``*[].grade`` a value in
+them. Lists of single values become ``name[0]``, ``name[1]``; lists of equal length next to each other become rows, as
+in ``answers[]`` and ``ratings[]``, if one of them holds verdicts or scores. Other lists of objects stay in one column.
 """
 
 from __future__ import annotations

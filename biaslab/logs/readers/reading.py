@@ -37,9 +37,10 @@ from biaslab.logs.readers.flatten import (
 from biaslab.logs.readers.mapping import by_column, completed, read_entries
 from biaslab.logs.readers.mapping_files import LogMapping, Shape, shaped
 from biaslab.logs.readers.plausibility import require_plausible
-from biaslab.logs.readers.proposal import SAMPLED, Proposal, propose_rows
+from biaslab.logs.readers.proposal import SAMPLED, Proposal
 from biaslab.logs.readers.roles import FileLayout, ReadingNotes
 from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
+from biaslab.logs.readers.shared_roles import propose_rows
 
 TABLE = "table"
 """Name of a data frame in messages."""
@@ -384,6 +385,7 @@ def open_questions(source: str, proposal: Proposal) -> str:
     lines = [
         f"{source} is in no known format, and its columns leave {count(len(asked), 'question')} open:",
         *asked,
-        f"{single}write them down with `biaslab map {source} --write map.toml`, fill in each ?, and add --mapping map.toml",
+        f"{single}write them down with `biaslab map {source} --write map.toml`,",
+        "fill in each ?, and add --mapping map.toml",
     ]
     return "\n".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)

@@ -152,8 +152,10 @@ def by_two_scores(text: str) -> ParsedScore:
 
     Examples
     --------
-    >>> by_two_scores("Both help.\n\nScore of Assistant 1: 8\nScore of Assistant 2: 7.5"), by_two_scores("7 9\nThe second.")
-    ((1.0, 'ok'), (0.0, 'ok'))
+    >>> by_two_scores("Both help.\n\nScore of Assistant 1: 8\nScore of Assistant 2: 7.5")
+    (1.0, 'ok')
+    >>> by_two_scores("7 9\nThe second.")
+    (0.0, 'ok')
     """
     match = next(reversed([*_NAMED_SCORES.finditer(text)]), None) or _TWO_NUMBERS.match(text)
     if match is None:

@@ -219,7 +219,7 @@ def test_a_function_of_the_table_is_a_mapping(tmp_path):
     assert bl.read_judgements(table, mapping=mapping)["value"].tolist() == [4.0, 5.0, 3.0]
     with pytest.raises(InputError, match=r"not a pandas\.DataFrame"):
         bl.read_judgements(table, mapping=lambda _: None)
-    with pytest.raises(InputError, match="context_id = ?"):
+    with pytest.raises(InputError, match=r"context_id = \?"):
         bl.read_judgements(table, mapping=lambda table: table.tail(1))
 
 

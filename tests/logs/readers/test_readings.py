@@ -223,7 +223,7 @@ def test_people_of_an_arena_are_no_judges(tmp_path):
     file = written(tmp_path, records, "jsonl")
     (question,) = bl.logs.propose(file).questions
     assert (question.entry, question.options) == ("judge", ("judge", "=people"))
-    assert read_judgements(file, mapping={"judge": "=people"})["judge"].nunique() == 1
+    assert read_judgements(file, mapping={"judge": "=people"})["judge"].unique().tolist() == ["people"]
     with pytest.raises(InputError, match="30 different ones"):
         read_judgements(file, mapping={"judge": "judge"})
 

@@ -1,0 +1,383 @@
+"""Propose the roles of a log of pairs: the two candidates, the verdict, the order shown, people's verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from biaslab.logs.readers import columns as named
+from biaslab.logs.readers.columns import LogColumn, SidePair
+from biaslab.logs.readers.draft import Draft, listed, shares
+
+
+class PairRoles(Draft):
+    """The roles of a log of pairs."""
+
+    def pair_verdicts(self) -> tuple[list[SidePair], list[LogColumn], tuple[str, str] | None] | None:
+        """Return the columns of candidates and those of verdicts on two candidates; None if the log has no pairs."""
+        pairs = self._candidates()
+        words = [c for c in self.columns.values() if c.kind not in ("text", "object", "empty") and not c.has("people")]
+        both = named.both_orders(column.name for column in words)
+        if {"opponent_id", "winner", "p_first"} & set(self.given):
+            return pairs, self._verdicts(pairs), both if "winner" not in self.given else None
+        if {"score", "scale"} & set(self.given):
+            return None
+        verdicts = self._verdicts(pairs)
+        if pairs and self._winning_flags() is not None:
+            return pairs, [], None
+        if both is not None and (pairs or self._is_verdict(self.columns[both[0]], pairs)):
+            return pairs, [self.columns[both[0]]], both
+        if verdicts and (pairs or any(self._names_sides(column) for column in verdicts)):
+            return pairs, verdicts, None
+        replies, compared = self._replies(), self._side_scores()
+        scored = [column for column in self._scores() if compared is None or column.name not in compared[:2]]
+        if pairs and (compared is not None or (replies and not scored) or self._probabilities()):
+            return pairs, [], None
+        if pairs and len(scored) == 1 and scored[0].kind == "number" and not self.free("system"):
+            return pairs, scored, None  # degrees of preference
+        unnamed = any(
+            named.verdict_meanings(c, None) for c in self.columns.values() if c.kind == "word" and not c.roles
+        )
+        return (pairs, [], None) if pairs and unnamed and not scored else None
+
+    def _candidates(self) -> list[SidePair]:
+        """Return the pairs of columns that hold two candidates: systems before texts."""
+        pairs = []
+        for pair in named.side_pairs(self.columns):
+            one, two = self.columns[pair.first], self.columns[pair.second]
+            if one.is_empty or two.is_empty or one.has("people"):
+                continue
+            if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
+                continue
+            speaks = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
+            role = (pair.roles[:1] or ("",))[0]
+            alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
+            unnamed = not pair.stem and one.kind in ("word", "name", "id", "text") and not self._says_side(one)
+            if role in ("system", "text") or unnamed or alike or set(pair.stem) & speaks:
+                pairs.append(pair)
+        return sorted(pairs, key=lambda pair: (self._is_text(pair), (pair.roles[:1] or ("system",))[0] != "system"))
+
+    def _says_side(self, column: LogColumn) -> bool:
+        return named.verdict_meanings(column, None) is not None
+
+    def _winning_flags(self) -> SidePair | None:
+        """Return the pair of columns that flag which of two candidates won: 1 for one, 0 for the other or both."""
+        for pair in named.side_pairs(self.columns):
+            one, two = self.columns[pair.first], self.columns[pair.second]
+            rows = zip(one.values, two.values, strict=True)
+            if "verdict" in pair.roles and {*one.counts, *two.counts} == {"0", "1"} and ("1", "1") not in rows:
+                return None if {pair.first, pair.second} & self.used or one.has("people") else pair
+        return None
+
+    def _is_text(self, pair: SidePair) -> bool:
+        return pair.roles[:1] == ("text",) or self.columns[pair.first].kind in ("text", "object")
+
+    def _names_sides(self, column: LogColumn) -> bool:
+        """Return whether the words of a column name both sides, so that it is a verdict even without candidates."""
+        meanings = named.verdict_meanings(column, None) or {}
+        named_so = column.roles[:1] == ("verdict",) or named.is_model(column.name)
+        return {"first", "second"} <= set(meanings.values()) and column.kind != "number" and named_so
+
+    def _side_scores(self) -> SidePair | None:
+        """Return the pair of columns of scores of two candidates."""
+        for pair in named.side_pairs(self.columns):
+            compares = pair.roles[:1] == ("score",) or "rank" in pair.stem
+            if compares and self.columns[pair.first].kind == "number" and pair.first not in self.used:
+                return pair
+        return None
+
+    def _probabilities(self) -> Any:
+        """Return the expression of the probability that the candidate shown first wins, or None."""
+        for column in self.free("probability", first=False):
+            if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
+                places = {
+                    place for one, two in named.sides() for place, word in enumerate((one, two)) if word in column.words
+                }
+                if len(places) == 1:
+                    return column.name if places == {0} else {"field": column.name, "values": {"0": "1", "1": "0"}}
+        return None
+
+    def fill_pairs(
+        self, pairs: Sequence[SidePair], verdicts: Sequence[LogColumn], both: tuple[str, str] | None
+    ) -> None:
+        """Fill the entries of a log of pairs."""
+        pair = self._choose_candidates(pairs, verdicts)
+        if both is not None:
+            self._fill_both_orders(pair, both)
+        elif self.is_open("winner") and not {"p_first", "reply"} & set(self.given):
+            self._fill_verdict(pair, verdicts)
+        if both is None:
+            self._fill_order(pair)
+        self._ask_about_third(pair)
+        for column in [
+            column for column in self.free("system") if not column.is_constant and column.kind in ("word", "name")
+        ]:
+            if self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
+                self.ask("judge", f"is {column.name} the judge?", column.name, required=False)
+        labels = [
+            column for column in self.free("people", first=False) if column.kind not in ("text", "object", "empty")
+        ]
+        labels = [c for c in labels if self._is_label(c, pair)]
+        if labels and self.is_open("preference"):
+            options = [self._meaning(column, pair) for column in labels]
+            plain = all(not isinstance(option, Mapping) for option in options)
+            combined = len(verdicts) > 1 and all(
+                {"majority"} == set(c.words) & named.alias_words("people") for c in labels
+            )
+            if combined:
+                self.ask("preference", f"is {listed(labels)} people's, or of the judges?", *options, required=False)
+            elif len(labels) == 1 or plain:
+                self.settle("preference", options[0] if len(labels) == 1 else [column.name for column in labels])
+            else:
+                self.ask("preference", "which column holds people's verdicts?", *options, required=False)
+
+    def _ask_about_third(self, pair: SidePair | None) -> None:
+        others = {"a": ("c",), "0": ("2",), "1": ("3", "0"), "first": ("third",)}
+        names = {named.tokens(name): name for name in self.columns}
+        for third in others.get(pair.side_words[0], ()) if pair is not None else ():
+            own = tuple(third if word == pair.side_words[0] else word for word in named.tokens(pair.first))
+            if own in names:
+                self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
+
+    def _is_label(self, column: LogColumn, pair: SidePair | None) -> bool:
+        if pair is not None and self._names_candidates(column, pair):
+            return True
+        return named.verdict_meanings(column, pair) is not None and "derived" not in column.roles
+
+    def _choose_candidates(self, pairs: Sequence[SidePair], verdicts: Sequence[LogColumn]) -> SidePair | None:
+        systems = [pair for pair in pairs if not self._is_text(pair)]
+        texts = [pair for pair in pairs if self._is_text(pair)]
+        words = {word for column in verdicts for value in column.counts for word in named.tokens(value)}
+        if len(systems) > 1 and verdicts:
+            fitting = [pair for pair in systems if any(self._names_candidates(column, pair) for column in verdicts)]
+            worded = [pair for pair in systems if set(pair.side_words) & words]
+            systems = fitting or worded or systems
+        pair = next(iter([*systems, *texts]), None)
+        if {"candidate_id", "opponent_id"} <= set(self.given):
+            return pair
+        if pair is None:
+            self.settle("candidate_id", "=A")
+            self.settle("opponent_id", "=B")
+        elif len(systems) > 1 and not self._agree(systems):
+            self.ask("candidate_id", "which columns name the candidates?", *(one.first for one in systems))
+            self.ask("opponent_id", "which columns name the candidates?", *(one.second for one in systems))
+        else:
+            self.settle("candidate_id", pair.first)
+            self.settle("opponent_id", pair.second)
+            for other in systems[1:]:
+                self.aside |= dict.fromkeys(other[:2], f"goes with {pair.first}, {pair.second}")
+        if texts and self.columns[texts[0].first].is_wordy(named_apart=bool(systems)):
+            self.settle("text", texts[0].first)
+            self.settle("opponent_text", texts[0].second)
+        if pair is not None and pair.side_words == ("chosen", "rejected"):
+            self.settle("preference", "=first")
+            self.settle("order_known", "=false")
+        return pair
+
+    def _agree(self, pairs: Sequence[SidePair]) -> bool:
+        """Return whether pairs of columns name the same candidates, as identifiers and names do."""
+        head = pairs[0]
+        return all(
+            named.functional(self.columns[head[side]], self.columns[pair[side]])
+            and named.functional(self.columns[pair[side]], self.columns[head[side]])
+            for pair in pairs[1:]
+            for side in (0, 1)
+        )
+
+    def _readings(self, column: LogColumn, pair: SidePair | None) -> list[Any]:
+        """Return the possible expressions of a column of verdicts."""
+        words = named.verdict_readings(column, pair)
+        options: list[Any] = [{"field": column.name, "values": meanings} for meanings in words]
+        if pair is None or not self._names_candidates(column, pair):
+            return options or [column.name]
+        ties = {v: "tie" for v in column.counts if named.side_of(v) == "tie" and v.strip().lower() != "tie"}
+        by_name: Any = (
+            {"field": column.name, "values": {value: ties.get(value, value) for value in column.counts}}
+            if ties
+            else column.name
+        )
+        both = any({"first", "second"} <= set(meanings.values()) for meanings in words)
+        return [by_name, *options] if both else [by_name]
+
+    def _meaning(self, column: LogColumn, pair: SidePair | None) -> Any:
+        return self._readings(column, pair)[0]
+
+    def _fill_verdict(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
+        verdicts = self._without_repeats(verdicts)
+        if (flags := self._winning_flags()) is not None:
+            self.settle("winner", f"{flags.first} > {flags.second}")
+            ties = (
+                c for c in self.columns.values() if "tie" in c.words and c.has("verdict") and c.name not in self.used
+            )
+            self.aside |= {column.name: "neither of the two won" for column in ties}
+            return
+        compared, replies, likely = self._side_scores(), self._replies(), self._probabilities()
+        if verdicts:
+            self._fill_verdicts(pair, verdicts)
+            if compared is not None:
+                self.aside |= dict.fromkeys(compared[:2], "scores of each candidate; the verdict is another column")
+            if len(replies) == 1 and self.is_open("reply"):
+                self.aside[replies[0].name] = "the judge's words; the verdict is another column"
+        elif likely:
+            self.settle("p_first", likely)
+        elif compared is not None:
+            why = (
+                f"{compared.first} and {compared.second} are scores; a verdict only if the judge saw both texts at once"
+            )
+            one, two = compared[:2] if "rank" not in compared.stem else (compared.second, compared.first)
+            self.ask("winner", why, f"{one} > {two}")
+        elif len(replies) == 1:
+            self.settle("reply", replies[0].name)
+        else:
+            unnamed = [
+                c
+                for c in self.columns.values()
+                if c.name not in self.used
+                and c.kind == "word"
+                and not c.roles
+                and len(named.verdict_readings(c, None)) == 1
+            ]
+            options = [self._meaning(column, pair) for column in unnamed]
+            why = "which column holds the judge's verdict?"
+            self.ask("winner", why, *options, *(column.name for column in replies))
+
+    def _fill_verdicts(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
+        """Fill the verdict from one column, or several that differ by judge, criterion or order; ask otherwise."""
+        several = self._differ_in_name(verdicts) and all(len(self._readings(c, pair)) == 1 for c in verdicts)
+        if len(verdicts) == 1:
+            self._fill_one_verdict(verdicts[0], pair)
+        elif several:
+            self._settle_several("winner", verdicts, [self._meaning(column, pair) for column in verdicts])
+        elif len(verdicts) == 2 and _differ_in_number(verdicts):
+            self.settle("winner", self._meaning(verdicts[0], pair))
+            there = self._meaning(verdicts[1], pair)
+            options = [there]
+            if isinstance(there, Mapping) and "values" in there:
+                columns = {"first": "candidate", "second": "opponent"}
+                options.append(there | {"values": {v: columns.get(side, side) for v, side in there["values"].items()}})
+            why = f"is {verdicts[1].name} the verdict in the other order (of places as shown, or of columns)?"
+            self.ask("winner_swapped", why, *options)
+        else:
+            options = [self._meaning(column, pair) for column in verdicts]
+            self.ask("winner", f"{listed(verdicts)} are all verdicts", *options)
+
+    def _fill_one_verdict(self, column: LogColumn, pair: SidePair | None) -> None:
+        if ends := shares(column):
+            self.ask("p_first", f"which end of {column.name} means the first?", *ends)
+            return
+        options = self._readings(column, pair)
+        if set(column.words) <= {"label", "labels"} and column.kind == "number" and not self._replies():
+            self.ask("winner", f"is {column.name} the judge's verdict, not people's or a reference?", *options)
+        elif len(options) == 1:
+            self.settle("winner", options[0])
+        else:
+            self.ask("winner", f"what do the values of {column.name} mean ({', '.join(column.examples)})?", *options)
+
+    def _fill_both_orders(self, pair: SidePair | None, both: tuple[str, str]) -> None:
+        own, swapped = (self.columns[name] for name in both)
+        here, there = self._meaning(own, pair), self._meaning(swapped, pair)
+        self.settle("winner", here)
+        if not isinstance(there, Mapping) or "shown" in swapped.words:
+            self.settle("winner_swapped", there)
+            return
+        as_columns = {"first": "candidate", "second": "opponent"}
+        by_column = there | {"values": {value: as_columns.get(side, side) for value, side in there["values"].items()}}
+        sides = there["values"] | (here["values"] if isinstance(here, Mapping) else {})
+        decided = self._decided(pair, own, swapped, sides)
+        if decided is None:
+            self.ask(
+                "winner_swapped",
+                f"does {swapped.name} name the place as shown in that order, or the column?",
+                there,
+                by_column,
+            )
+        else:
+            self.settle("winner_swapped", there if decided else by_column)
+
+    def _decided(
+        self, pair: SidePair | None, own: LogColumn, swapped: LogColumn, meanings: Mapping[str, str]
+    ) -> bool | None:
+        """Return whether a combined verdict shows that the other order names places as shown; None if none shows it."""
+        if pair is None:
+            return None
+        first, second = self.columns[pair.first], self.columns[pair.second]
+        for column in self.columns.values():
+            if (
+                column in (own, swapped)
+                or not self._names_candidates(column, pair, constant=True)
+                or column.name in pair[:2]
+            ):
+                continue
+            fits = {True: 0, False: 0}
+            rows = list(zip(column.values, own.values, swapped.values, first.values, second.values, strict=True))
+            for value, here, there, one, two in rows:
+                for shown in (True, False):
+                    names = (two, one) if shown else (one, two)
+                    side, other = meanings.get(here or ""), meanings.get(there or "")
+                    a = {"first": one, "second": two}.get(side or "")
+                    b = {"first": names[0], "second": names[1]}.get(other or "")
+                    fits[shown] += (a == b == value) if value in (one, two) else a != b or a is None
+            if max(fits.values()) >= 0.95 * len(rows) and fits[True] != fits[False]:
+                self.aside[column.name] = f"combines {own.name} and {swapped.name}"
+                return fits[True] > fits[False]
+        return None
+
+    def _fill_order(self, pair: SidePair | None) -> None:
+        """Fill or ask about columns that give the order shown."""
+        for column in self.free("shown", "system", first=False):
+            if column.kind in ("empty", "text", "object") or {"swapped", "shown_first"} & set(self.entries):
+                continue
+            if "shown" not in column.roles and not (
+                set(column.words) & {"first", "shown"} and pair is not None and self._names_candidates(column, pair)
+            ):
+                continue
+            if column.is_constant and column.known[0].lower() in ("false", "0"):
+                self.aside[column.name] = "always the same order"
+                continue
+            if "verdict" in column.roles:
+                continue
+            values = {"".join(filter(str.isalnum, value.lower())) for value in column.counts}
+            if pair is not None and self._names_candidates(column, pair):
+                self.settle("shown_first", column.name)
+            elif values <= {"ab", "ba"} or values <= {"original", "swapped"}:
+                meaning = {
+                    value: "false" if value.lower().startswith(("a", "original")) else "true" for value in column.counts
+                }
+                self._ask_places({"field": column.name, "values": meaning})
+            elif (values <= {"true", "false"} or values <= {"0", "1"}) and {
+                "swap",
+                "swapped",
+                "flipped",
+                "flip",
+                "reversed",
+                "exchanged",
+            } & set(column.words):
+                meaning = {value: "true" if value.lower() in ("true", "1") else "false" for value in column.counts}
+                self._ask_places(
+                    column.name if values <= {"true", "false"} else {"field": column.name, "values": meaning}
+                )
+            else:
+                self.ask(
+                    "swapped", f"does {column.name} say in which order the two were shown?", column.name, required=False
+                )
+
+    def _ask_places(self, swapped: Any) -> None:
+        """Fill the order shown; ask whether verdicts name places or columns, if they do not name candidates."""
+        winner = self.entries.get("winner")
+        self.settle("swapped", swapped)
+        if "winner" in self.given or not isinstance(winner, Mapping) or "values" not in winner:
+            return
+        if not {"first", "second"} & set(winner["values"].values()):
+            return
+        as_columns = {"first": "candidate", "second": "opponent"}
+        by_column = dict(winner) | {"values": {v: as_columns.get(side, side) for v, side in winner["values"].items()}}
+        self.aside[winner["field"]] = "open"
+        del self.entries["winner"]
+        self.ask("winner", f"does {winner['field']} name the place as shown, or the column?", winner, by_column)
+
+
+def _differ_in_number(two: Sequence[LogColumn]) -> bool:
+    """Return whether the names of two columns differ in a number alone, such as that of a game or an order."""
+    one, other = (re.sub(r"\d+", "#", column.name) for column in two)
+    return one == other and two[0].name != two[1].name

@@ -1,0 +1,371 @@
+"""Propose the roles that pairs and scores share: question, judge, criterion, replicate, prompt; name what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from biaslab.logs.readers import columns as named
+from biaslab.logs.readers.columns import LogColumn
+from biaslab.logs.readers.draft import alias_and_plain, listed, without
+from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
+from biaslab.logs.readers.rows import Rows
+from biaslab.logs.readers.score_roles import ScoreRoles
+
+_MOST_JUDGES, _FEWEST_OF_A_JUDGE = 20, 5
+_CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
+_DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
+_ASKED = {
+    "question",
+    "questions",
+    "q",
+    "qid",
+    "prompt",
+    "query",
+    "instruction",
+    "input",
+    "item",
+    "conversation",
+    "dialog",
+    "dialogue",
+}
+_UNUSED = {
+    "explanation": "accompanies a verdict",
+    "derived": "derived from other columns",
+    "ignore": "not about verdicts",
+    "people": "people's, or a reference",
+    "covariate": "a covariate",
+}
+
+
+class SharedRoles(ScoreRoles):
+    """The roles that pairs and scores share, after those of either."""
+
+    def fill_common(self) -> None:
+        """Fill question, judge, criterion, replicate, prompt, data set, and for scores the candidate."""
+        self._fill_judge()
+        self._fill_question()
+        if not self._is_pair:
+            self._fill_candidate()
+        for entry, role, kinds in (
+            ("attribute", "criterion", ("word", "name")),
+            ("replicate", "replicate", ("number",)),
+            ("template", "prompt", ("word", "name")),
+            ("dataset", "dataset", ("word", "name")),
+        ):
+            found = [column for column in self.free(role) if column.kind in kinds and not column.is_constant]
+            if entry == "attribute":
+                found += [
+                    column
+                    for column in self.columns.values()
+                    if column.kind in kinds
+                    and not column.is_constant
+                    and column.name not in self.used
+                    and column.name.endswith(("[].name", "[].key", "[].metric_name"))
+                ]
+            if entry == "replicate":
+                found = [column for column in found if all(number % 1 == 0 for number in column.numbers)]
+            if len(found) > 1 and all(named.functional(found[0], column) for column in found[1:]):
+                self.aside |= {column.name: f"goes with {found[0].name}" for column in found[1:]}
+                found = found[:1]
+            if len(found) == 1:
+                self.settle(entry, found[0].name)
+            elif found:
+                self.ask(entry, f"{listed(found)} could all be it", *(column.name for column in found), required=False)
+        keys = [column for name, column in self.columns.items() if name.endswith("*") and name not in self.used]
+        question = self.columns.get(str(self.entries.get("context_id")))
+        repeats = question is not None and len(keys) == 1 and not named.functional(question, keys[0])
+        if repeats and len(keys[0].counts) <= _MOST_JUDGES:
+            why = f"do the keys ({', '.join(keys[0].examples)}) name judges? If systems, map candidate_id instead"
+            self.ask("judge", why, keys[0].name, required=False)
+        groups = [
+            c for c in self.free("covariate") if c.kind == "word" and {"subset", "category", "domain"} & set(c.words)
+        ]
+        if len(groups) == 1:
+            self.settle("subset", groups[0].name)
+
+    def _fill_judge(self) -> None:
+        judges = [column for column in self.columns.values() if column.name not in self.used and self._is_judge(column)]
+        if not judges or "judge" in self.entries or "person" in self.entries:
+            named_after = [name for name in columns_in(self.entries.get("score"), self.columns) if named.is_model(name)]
+            if len(named_after) == 1 and self.is_open("judge") and "person" not in self.entries:
+                self.settle("judge", f"={without(self.columns[named_after[0]], set())}")
+            return
+        first, *rest = judges
+        if any(not named.functional(first, other) for other in rest):
+            self.ask("judge", f"{listed(judges)} could all be it", *(column.name for column in judges))
+            return
+        self.aside |= {column.name: f"goes with {first.name}" for column in rest}
+        people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
+        if sum(bool(set(named.tokens(value)) & people) for value in first.counts) >= 0.5 * len(first.counts):
+            self.ask(
+                "judge",
+                f"the values of {first.name} look like people ({', '.join(first.examples)})",
+                first.name,
+                "=people",
+            )
+            return
+        rows_of_each = len(first.known) / max(1, len(first.counts))
+        if len(first.counts) > _MOST_JUDGES and rows_of_each < _FEWEST_OF_A_JUDGE:
+            self.ask(
+                "judge",
+                f"{first.name} has {len(first.counts)} values of few rows each, too many for judges",
+                first.name,
+                required=False,
+            )
+        else:
+            self.settle("judge", first.name)
+
+    def _fill_question(self) -> None:
+        """Fill the question: the finest column that identifies what was asked, but for numbers of rows."""
+        if not self.is_open("context_id"):
+            return
+        found = self._questions()
+        columns = [column for column in found if not column.is_constant and not self._holds_answers(column)]
+        columns = [column for column in columns if "text" not in column.roles[:1]] or columns
+        if not self._is_pair:  # a document that was judged is what answers
+            columns = [column for column in columns if not set(column.words) & _DOCUMENTS] or columns
+        if not columns:
+            self._ask_question(found)
+            return
+        repeated = [c for c in columns if len(c.counts) < len(c.known) and set(c.words) & _ASKED]
+        best = self._finest(columns, repeated)
+        if (both := self._instruction_and_input()) is not None and best.name in both:
+            self.settle("context_id", ", ".join(both))
+            return
+        unclear = [
+            column
+            for column in columns
+            if column is not best
+            and column in repeated
+            and column.kind != "word"
+            and not named.functional(best, column)
+            and not named.functional(column, best)
+        ]
+        if unclear:
+            names = [column.name for column in (best, *unclear)]
+            self.ask("context_id", f"{listed([best, *unclear])} could all identify the question", *names)
+            return
+        self.settle("context_id", ", ".join([best.name, *(column.name for column in self._turns())]))
+        others = [column for column in columns if column is not best]
+        goes = f"goes with the question, {best.name}"
+        self.aside |= {column.name: goes for column in others if named.functional(best, column)}
+        unique = [column for column in others if len(column.counts) == len(column.known)]
+        self.aside |= {column.name: "different in each row" for column in unique if column.name not in self.aside}
+
+    def _questions(self) -> list[LogColumn]:
+        """Return the columns that may identify the question, by their names, the likeliest first."""
+        first = named.aliases()["role"]["question"]["first"]
+        found: list[tuple[int, LogColumn]] = []
+        for column in self.columns.values():
+            if column.name in self.used or column.kind == "empty" or column.name.endswith("#"):
+                continue
+            plain = "_".join(named.tokens(named.last_part(column.name)))
+            asked = column.roles[:1] == ("question",)
+            if asked or (plain in first and column.roles[:1] in ((), ("text",))):
+                found.append((first.index(plain) if plain in first else len(first), column))
+        return [column for _, column in sorted(found, key=lambda each: each[0])]
+
+    def _finest(self, columns: Sequence[LogColumn], repeated: Sequence[LogColumn]) -> LogColumn:
+        """Return the column that tells most questions apart, but for numbers of rows."""
+        best = columns[0]
+        if repeated and len(repeated) < len(columns) and best not in repeated:
+            best = repeated[0] if not set(best.words) & {"question", "prompt", "query"} or self._is_pair else best
+        for other in columns:
+            finer = named.functional(other, best) and not named.functional(best, other)
+            if finer and len(other.counts) < len(other.known) and other.kind in ("text", "id", "name"):
+                best = other
+        return best
+
+    def _turns(self) -> list[LogColumn]:
+        """Return the columns that number parts of one question, such as turns."""
+        parts, plain = set(named.aliases()["parts"]["words"]), set(named.aliases()["plain"]["words"])
+        return [
+            column
+            for name, column in self.columns.items()
+            if name not in self.used
+            and not column.is_constant
+            and set(column.words) & parts
+            and set(named.tokens(named.last_part(name))) <= parts | plain
+        ]
+
+    def _instruction_and_input(self) -> tuple[str, str] | None:
+        """Return the columns of an instruction and its input, which are one question together."""
+        named_so = {column.words: name for name, column in self.columns.items() if not column.is_empty}
+        pair = named_so.get(("instruction",)), named_so.get(("input",))
+        return pair if pair[0] is not None and pair[1] is not None else None  # type: ignore[return-value]
+
+    def _ask_question(self, found: Sequence[LogColumn]) -> None:
+        ids = [
+            column
+            for column in self.columns.values()
+            if column.name not in self.used
+            and "id" in column.words
+            and column.roles[:1] in ((), ("text",))
+            and not column.is_constant
+        ]
+        texts = [
+            c
+            for c in self.columns.values()
+            if c.name not in self.used
+            and c.kind in ("text", "id", "name")
+            and not c.is_constant
+            and not c.has("people")
+            and c.roles[:1] in ((), ("question",), ("covariate",))
+        ]
+        numbers = [
+            c
+            for c in self.columns.values()
+            if c.name not in self.used and not c.roles and c.kind == "number" and len(c.counts) == len(c.known)
+        ]
+        options = dict.fromkeys(column.name for column in [*ids, *found, *texts, *numbers] if not column.is_constant)
+        self.ask("context_id", "which column identifies the question?", *options)
+
+    def _holds_answers(self, column: LogColumn) -> bool:
+        """Return whether a column contains both candidates' texts, as a judge's prompt does."""
+        texts = [self.columns.get(str(self.entries.get(name))) for name in ("text", "opponent_text")]
+        if column.kind != "text" or not all(texts):
+            return column.kind == "text" and "judge" in column.roles
+        rows = list(zip(column.values, *(text.values for text in texts if text), strict=True))
+        held = [one in value and two in value for value, one, two in rows if value and one and two]
+        return bool(held) and sum(held) >= 0.5 * len(held)
+
+    def _fill_candidate(self) -> None:
+        systems = [column for column in self.free("system") if column.kind in ("word", "name", "id", "number")]
+        texts = [
+            column
+            for column in self.free("text")
+            if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")
+        ]
+        inner = [
+            column
+            for column in self.columns.values()
+            if "[]." in column.name
+            and column.name not in self.used
+            and column.words[-1:] == ("id",)
+            and column.roles[:1] in ((), ("text",), ("question",))
+        ]
+        texts = [column for column in texts if column.words[-1:] != ("id",)] or texts
+        inner += [
+            column
+            for column in self.free("question", first=False)
+            if set(column.words) & _DOCUMENTS
+            and not column.is_constant
+            and column.name not in map(str, self.entries.values())
+        ]
+        if self.is_open("candidate_id"):
+            if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
+                self.ask(
+                    "candidate_id", f"{listed(systems)} could all be the system", *(column.name for column in systems)
+                )
+            elif (
+                systems and len(texts) == 1 and self.is_open("judge") and self._answers_are_shared(texts[0], systems[0])
+            ):
+                self.settle("candidate_id", texts[0].name)
+                self.ask(
+                    "judge",
+                    f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?",
+                    systems[0].name,
+                    required=False,
+                )
+            elif systems:
+                self.settle("candidate_id", systems[0].name)
+                self.aside |= {column.name: f"goes with {systems[0].name}" for column in systems[1:]}
+            elif len(texts) > 1:
+                self.ask("candidate_id", f"which of {listed(texts)} was judged?", *(column.name for column in texts))
+            else:
+                self.settle("candidate_id", texts[0].name if texts else inner[0].name if inner else "=answer")
+        lengthy = [
+            column
+            for column in texts
+            if column.kind in ("text", "id", "object")
+            and not column.is_constant
+            and (column.kind != "object" or set(column.words) & _CONVERSATIONS)
+        ]
+        if len(lengthy) == 1 and self.is_open("text"):
+            self.settle("text", lengthy[0].name)
+        elif len(lengthy) > 1 and self.is_open("candidate_id") is False and self.is_open("text"):
+            self.ask(
+                "text", f"which of {listed(lengthy)} was judged?", *(column.name for column in lengthy), required=False
+            )
+
+    def _answers_are_shared(self, text: LogColumn, system: LogColumn) -> bool:
+        """Return whether each question has a single answer under several names of models."""
+        question = self.columns.get(str(self.entries.get("context_id")))
+        return (
+            question is not None
+            and not text.is_constant
+            and named.functional(question, text)
+            and not named.functional(question, system)
+            and len(question.counts) > 1
+        )
+
+    def ask_about_others(self) -> None:
+        """Ask about unused columns that look like a verdict, an order or a person."""
+        asked = {
+            name
+            for question in self.questions
+            for option in question.options
+            for name in columns_in(option, self.columns)
+        }
+        for column in self.columns.values():
+            if column.name in self.used or column.name in asked or column.kind in ("empty", "object", "text"):
+                continue
+            if self._is_pair and _says_correct(column):
+                self.aside[column.name] = "says whether a verdict was right"
+            elif (
+                column.has("people")
+                and not column.is_constant
+                and column.kind != "id"
+                and "derived" not in column.roles
+            ):
+                if column.has("person") and set(column.words) <= alias_and_plain("person"):
+                    self.ask("person", f"{column.name} may say which person judged", column.name, required=False)
+                elif self._is_score(column) or named.verdict_meanings(column, None):
+                    entry = "preference" if self._is_pair else "ratings"
+                    self.ask(entry, f"{column.name} may be people's", column.name, required=False)
+
+    def reasons(self) -> dict[str, str]:
+        """Return the columns without a role, and why."""
+        used = {name for entry in self.entries.values() for name in columns_in(entry, self.columns)}
+        asked = {
+            name
+            for question in self.questions
+            for option in question.options
+            for name in columns_in(option, self.columns)
+        }
+        rest = (column for name, column in self.columns.items() if name not in used | asked)
+        return {column.name: self.aside.get(column.name) or _why_unused(column) for column in rest}
+
+
+def _why_unused(column: LogColumn) -> str:
+    if column.kind == "empty":
+        return "empty"
+    return next((_UNUSED[role] for role in column.roles if role in _UNUSED), "not used")
+
+
+def _says_correct(column: LogColumn) -> bool:
+    return column.kind in ("flag", "number") and bool({"correct", "incorrect", "right", "match"} & set(column.words))
+
+
+def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
+    """Propose a mapping of flat rows; entries that the user gave stand.
+
+    Parameters
+    ----------
+    rows : Rows
+        The first rows, flat.
+    given : mapping
+        The user's entries.
+    source : str
+        Name of the file.
+    """
+    draft = SharedRoles(named.columns_of_rows(rows, SAMPLED), dict(given))
+    verdicts = draft.pair_verdicts()
+    if verdicts is not None:
+        draft.fill_pairs(*verdicts)
+    else:
+        draft.fill_scores()
+    draft.fill_common()
+    draft.ask_about_others()
+    return Proposal(source, draft.columns, draft.entries, tuple(draft.questions), draft.reasons())
