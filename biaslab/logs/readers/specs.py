@@ -164,6 +164,7 @@ class FormatSpec:
 
     def _scores(self, rows: Rows, source: LogSource) -> pd.DataFrame:
         human, is_by_people = self._human_scores(rows.records), _condition(self._people)
+        because = str((self._people or {}).get("reason"))
         columns = [(_FIELDS.get(name, name), get) for name, get in self.columns.items() if name != "dataset"]
 
         def scores(record: Row) -> Iterator[JudgedScore | str]:
@@ -174,7 +175,7 @@ class FormatSpec:
             for row in made:
                 reason = next((reason for reason, applies in self._left_out if applies(row)), None)
                 if reason is None and is_by_people(row):
-                    reason = str(self._people["reason"])
+                    reason = because
                 if reason is None:
                     values = {name: found for name, get in columns if (found := get(row)) is not WRONG}
                     yield JudgedScore(**values, human=human(row))
@@ -243,7 +244,8 @@ class FormatSpec:
         if self._refusals:
             declined = trials["status"].eq("unparsable") & trials["reply"].map(is_refusal, na_action="ignore").eq(True)
             trials = trials.assign(status=trials["status"].mask(declined, "refused"))
-        return trials.astype({"tokens": "int64"}).set_axis(np.array(places)[trials.index.to_numpy()])
+        whole_tokens: pd.DataFrame = trials.astype({"tokens": "int64"})
+        return whole_tokens.set_axis(np.array(places)[trials.index.to_numpy()])
 
 
 def _named_as(column: str, entry: Any) -> str:
@@ -257,8 +259,8 @@ def value(entry: Any) -> Value:
 
     Examples
     --------
-    >>> value(["answer.text", "=none"])({"answer": {"text": ""}}), value("={a} {b}")({"a": "x"})
-    ('none', 'x')
+    >>> value(["answer.text", "=none"])({"answer": {"text": ""}}), value("={a} {b|y}")({"a": "x"})
+    ('none', 'x y')
     """
     if not isinstance(entry, list):
         return _single(entry)
@@ -323,9 +325,10 @@ def _template(text: str) -> Value:
         found = [get(row) for get in getters]
         values = [default if value is WRONG or value is None else written(value)
                   for value, default in zip(found, defaults, strict=True)]  # fmt: skip
-        if None in values:
+        given = [str(value) for value in values if value is not None]
+        if len(given) < len(values):
             return WRONG
-        return "".join(chain.from_iterable(zip(texts[::2], [*values, ""], strict=True)))
+        return "".join(chain.from_iterable(zip(texts[::2], [*given, ""], strict=True)))
 
     return fill
 
