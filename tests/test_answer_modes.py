@@ -90,16 +90,25 @@ def test_the_declared_mode_is_never_refused(kind, metric):
     assert not (found["quantity"] == "refused").any()
 
 
-@pytest.mark.parametrize("probe", DRAWN)
-@pytest.mark.parametrize("name", GENERATORS)
-def test_every_generator_yields_estimates_of_its_probes(name, probe):
-    kind = find_probe(probe)
-    for metric in kind.metrics:
-        if metric.calibration and applies(kind, metric, "exact", name):
-            found = calibrated(kind, [metric.name], ["exact"], studies=1, population=48, generators=[name])
-            quantities = set(found["quantity"])
-            assert quantities >= {"type_i_error", "power", "coverage"} or "refused" in quantities
-            assert found.loc[found["quantity"] != "refused", "truth"].notna().all()
+def generated():
+    """Each generator with each metric that it suits; quick are the first of each generator and of each probe."""
+    seen = set()
+    for name in GENERATORS:
+        for probe in DRAWN:
+            kind = find_probe(probe)
+            for metric in kind.metrics:
+                if metric.calibration and applies(kind, metric, "exact", name):
+                    marks = [pytest.mark.slow] if {name, probe} <= seen else []
+                    seen |= {name, probe}
+                    yield pytest.param(name, kind, metric.name, marks=marks, id=f"{name}-{probe}-{metric.name}")
+
+
+@pytest.mark.parametrize(("name", "kind", "metric"), list(generated()))
+def test_every_generator_yields_estimates_of_its_probes(name, kind, metric):
+    found = calibrated(kind, [metric], ["exact"], studies=1, population=48, generators=[name])
+    quantities = set(found["quantity"])
+    assert quantities >= {"type_i_error", "power", "coverage"} or "refused" in quantities
+    assert found.loc[found["quantity"] != "refused", "truth"].notna().all()
 
 
 def test_unsuited_generator_is_refused_with_suited_ones():

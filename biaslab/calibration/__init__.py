@@ -5,7 +5,7 @@ Examples
 >>> from biaslab.calibration import validate
 >>> from biaslab.probes import find_probe
 >>> kinds, metrics = [find_probe("position")], ["first_position_rate"]
->>> found = validate(kinds, metrics, studies=20, contexts=[8], population=200)
+>>> found = validate(kinds, metrics, studies=5, contexts=[8], population=40)
 >>> found["quantity"].tolist()
 ['type_i_error', 'coverage', 'type_i_error', 'coverage', 'power', 'coverage', 'power', 'coverage']
 """

@@ -112,7 +112,7 @@ def render(table: pd.DataFrame, command: str, day: date) -> str:
     --------
     >>> import biaslab as bl
     >>> kinds, metrics = [bl.probes.Position], ["first_position_rate"]
-    >>> found = bl.validate(kinds, metrics, studies=20, contexts=[8], population=60)
+    >>> found = bl.validate(kinds, metrics, studies=5, contexts=[8], population=40)
     >>> page = render(found, "biaslab validate", date(2026, 1, 31))
     >>> page.count("| position | first_position_rate | exact |")
     1

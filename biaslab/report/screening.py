@@ -163,7 +163,7 @@ def screen(
     Examples
     --------
     >>> import biaslab as bl
-    >>> data = bl.load_dataset("graded")
+    >>> data = bl.load_dataset("graded", limit=20)
     >>> found = bl.screen(bl.SimulatedJudge(data, position=2.0, noise=1.0), data, progress=False)
     >>> found.card.biases.set_index("probe").loc["position", "status"]
     'bias'

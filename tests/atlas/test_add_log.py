@@ -83,6 +83,7 @@ def test_the_same_judgements_are_added_once(folder, tmp_path):
     assert json.loads((own / "my_pairs.json").read_text(encoding="utf-8"))["log"]["contexts"] == 24
 
 
+@pytest.mark.slow
 def test_a_log_of_the_atlas_is_not_new(tmp_path):
     rows = bl.atlas.trials("mt_bench", "gpt-4-0613").query("dataset == 'mt_bench'")
     with pytest.raises(InputError, match="gpt-4-0613 from mt_bench"):
@@ -165,6 +166,7 @@ def test_a_trend_dates_the_judges_of_a_folder(folder):
         bl.atlas.trend(rates, folder=folder / "missing")
 
 
+@pytest.mark.slow
 def test_the_explorer_shows_a_folder(folder):
     page = bl.atlas.explorer(folder=folder).to_html()
     assert '"name":"my-judge","reasons":"yes","family":"Mine","released":"2026-01"' in page

@@ -213,6 +213,7 @@ def test_mean_of_the_other_experts_stands_beside_each():
     assert wide["human"]["expert-2"].tolist() == pytest.approx(others.tolist())
 
 
+@pytest.mark.slow
 def test_nine_judges_repeat_themselves():
     rows = bl.atlas.trials("mt_bench").query("dataset == 'mt_bench_repetition'")
     floor = audit(rows, "position").query("metric == 'resampling_consistency'")

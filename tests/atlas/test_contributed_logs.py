@@ -58,6 +58,7 @@ def test_contributions_of_the_repository_reproduce():
     assert {file.stem for file in FOLDER.iterdir()} == {*found["source"], "README"}
 
 
+@pytest.mark.slow
 def test_estimates_of_licensed_judgements_reproduce(folder):
     assert sorted(file.name for file in folder.glob("*.parquet")) == ["my_pairs.parquet"]
     told, why = outcomes(folder)
@@ -131,6 +132,7 @@ def test_one_file_under_two_names_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_estimates_without_a_test_are_read_again(tmp_path):
     """Scores alone have no q-value, and the next contribution reads the folder."""
     scores = pd.DataFrame({"context_id": [f"c{n}" for n in range(30)], "score": [1 + n % 5 for n in range(30)]})

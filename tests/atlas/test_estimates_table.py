@@ -230,6 +230,7 @@ def made(trials, perplexities=None):
     return estimating.estimate_source(trials, find_source("llmbar"), perplexities, QUICK)
 
 
+@pytest.mark.slow
 def test_each_subset_has_its_own_rows():
     whole = pd.concat([pairs(10, "easy", won="x"), pairs(30, "hard")], ignore_index=True)
     found = made(whole).query("probe == 'position' and human_gap.isna()")

@@ -57,6 +57,7 @@ def test_findings_are_those_of_reports():
     assert {one: ours.count(one) > 50 for one in (*sides, "open", "")} == dict.fromkeys((*sides, "open", ""), True)
 
 
+@pytest.mark.slow
 def test_trend_sentence_only_for_primary_metrics_with_a_null():
     """Of each judge and source one row counts; of few judges, and of what has no fair value, nothing is told."""
     rows = bl.atlas.estimates(breakdowns=False)

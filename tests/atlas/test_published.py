@@ -83,6 +83,7 @@ def test_each_printed_row_stands_in_the_paper(paper, papers):
         assert f" {line} " in numbers, f"table {table}, {row}: {line}"
 
 
+@pytest.mark.slow
 def test_statistics_of_llmbar_are_the_authors_to_the_last_digit(shared_data):
     printed = bl.published.load("zeng2024").set_index(["page_or_section", "row", "column"])["printed"].to_dict()
     found = {}

@@ -46,6 +46,7 @@ def test_without_covariates_it_is_a_random_effects_mean():
     assert ours._result.bse[0] == pytest.approx(theirs.sd_eff_w_re_hksj, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_planted_trend_is_found_and_its_interval_covers():
     found = [bl.atlas.trend(made(seed=seed)).set_index("term").loc["a year"] for seed in range(60)]
     covers = [row["ci_low"] <= -0.05 <= row["ci_high"] for row in found]

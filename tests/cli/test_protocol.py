@@ -88,6 +88,7 @@ scale = [1, 10]
 """
 
 
+@pytest.mark.slow
 def test_a_card_asks_each_probe_with_the_protocol_of_its_form(mine, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "score.toml").write_text(RUBRIC)

@@ -119,6 +119,7 @@ def test_page_of_saved_trials_is_self_contained(study, tmp_path, capsys):
     assert page.count("<script>") == 1
 
 
+@pytest.mark.slow
 def test_a_page_of_a_store_shows_what_no_probe_knows(study, tmp_path, capsys):
     folder, _ = study
     out = tmp_path / "page.html"

@@ -200,6 +200,7 @@ def test_a_saved_figure_says_whether_two_judges_differ(data, tmp_path, position,
     assert reported == f"new {verb} from old in P(A): {value} over 12 contexts"
 
 
+@pytest.mark.slow
 def test_saved_figure_names_the_largest_difference(data, tmp_path):
     places = {"fair": 0.0, "first": 1.5, "second": -3.0}
     trials = [judged(data, position=size, noise=0.5).assign(judge=name) for name, size in places.items()]

@@ -55,6 +55,7 @@ def test_summeval_means_file_is_the_mean_of_the_experts(experts):
     pd.testing.assert_frame_equal(common, experts.human_means, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(
     ("attribute", "published", "documents"), [("coherence", 0.4574, 98), ("consistency", 0.6083, 77)]
@@ -165,6 +166,7 @@ def test_topicalchat_never_mixes_scales():
 RATINGS = DATA / "webnlg2020" / "en.tar.xz"
 
 
+@pytest.mark.slow
 @needs_data
 def test_webnlg_ratings_have_the_official_means(tmp_path):
     ratings = webnlg.read_ratings(RATINGS)

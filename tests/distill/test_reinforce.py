@@ -133,6 +133,7 @@ def test_reinforce_raises_the_exact_expected_reward(make_policy, baseline):
     assert trained["loss"].to_numpy() == pytest.approx(trained["risk"])
 
 
+@pytest.mark.slow
 def test_reinforce_differs_from_mrt_and_ignores_smoothness(make_policy, tmp_path):
     def trained(**options):
         policy = make_policy(**SIZES)

@@ -106,6 +106,7 @@ def test_a_permanent_error_ends_the_run_at_once_with_one_message(judge_of, fault
         assert sum(server.asked.values()) == 1  # the first request goes out alone
 
 
+@pytest.mark.slow
 def test_a_permanent_error_later_hands_on_what_is_paid_for(judge_of):
     with FaultServer(lambda text, attempt: "404" if text == "prompt 77" else "", latency=0.05) as server:
         answers = judge_of(server, max_concurrency=8).ask([*prompts(100, "other"), Completion("prompt 77")])
@@ -154,6 +155,7 @@ def test_server_that_answered_before_is_retried_for_minutes(judge_of):
     assert time.monotonic() - began > 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="what a full queue does to a connection is the system's choice")
 def test_connection_without_handshake_times_out_after_reach(judge_of):
     """The queue of the listening socket is full, so that the third handshake gets no answer."""
@@ -585,11 +587,13 @@ def test_a_forked_child_has_connections_of_its_own(judge_of, tmp_path):
         assert done.stdout.strip() == "1"
 
 
+@pytest.mark.slow
 def test_importing_the_judge_does_not_import_the_sdk():
     code = "import sys, biaslab.judges.api; sys.exit('openai' in sys.modules or 'aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_caller_that_is_slow_to_stop_loses_nothing():
     """A reply may arrive between any two lines of `stop`: this thread waits at one of them each time."""
     loop, paid, taken = Loop(), [], set()

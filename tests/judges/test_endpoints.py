@@ -186,6 +186,7 @@ def test_permanent_error_of_one_endpoint_ends_the_run(judge_of):
         list(judge_of(other, good).ask(prompts(50)))
 
 
+@pytest.mark.slow
 def test_rate_limit_of_one_endpoint_does_not_pause_others(judge_of):
     with FaultServer(latency=0.01) as free, FaultServer("429 long", latency=0.01) as limited:
         assert len(list(judge_of(free, limited, max_concurrency=4).ask(prompts(80)))) == 80

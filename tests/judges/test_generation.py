@@ -63,6 +63,7 @@ def test_samples_do_not_depend_on_the_batch(make_model, config, options):
     assert len(set(texts)) > len(texts) * 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_the_first_token_is_an_exact_sample(make_model, temperature):
     model = make_model(vocab_size=16, seed=2)

@@ -89,6 +89,7 @@ def test_large_files_are_sampled_all_over(tmp_path, monkeypatch):
     assert len(seen) == 4
 
 
+@pytest.mark.slow
 def test_the_embedded_file_by_its_path(embedded):
     judge = LocalJudge(str(loading._embedded_file()))
     assert judge.id.split("@")[1] == embedded.id.split("@")[1]

@@ -437,6 +437,7 @@ class Interrupted(BaseException):
     """What a signal raises."""
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_writes_no_stored_thought_again(judge_of, model, tmp_path):
     """Thoughts that were answered are kept, the others are written; each reply is what an undisturbed run gives."""
     judge, path, passes, limit = judge_of(3), tmp_path / "replies.sqlite", [], 0
@@ -485,6 +486,7 @@ def test_a_request_with_a_budget_is_asked_at_it(judge_of, model):
     assert mean.thinks
 
 
+@pytest.mark.slow
 def test_a_model_without_tags_of_a_thought_takes_no_budget():
     judge = bl.LocalJudge()
     with pytest.raises(JudgeError, match="has thinking tags"):

@@ -91,7 +91,9 @@ def test_a_spread_model_answers_as_one_in_one_place(save, name):
     assert bool(aside) == is_spread(spread._loaded[0]) == ("aside" in name)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("qwen2", "t5") else pytest.mark.slow) for name in FAMILIES]
+)
 def test_every_family_can_be_put_aside(save, name):
     config, options, parts = FAMILIES[name]
     folder = save(config, **options)

@@ -127,7 +127,7 @@ def test_every_family_agrees_with_one_prompt_at_a_time(family, name):
     model = family(name)
     assert isinstance(choose_scorer(model), TreeScorer)
 
-    @settings(max_examples=12, deadline=None, derandomize=True)
+    @settings(max_examples=4, deadline=None, derandomize=True)
     @given(sequences=trees(), size=st.sampled_from([1, 3, 16, 64]))
     def agree(sequences, size):
         wanted = [by_hand(model, s) for s in sequences]

@@ -132,6 +132,7 @@ def test_shared_prefix_is_computed_once(models, tokenizer):
     assert judge._scorer.computed < 1.5 * one
 
 
+@pytest.mark.slow
 def test_position_has_no_bias_by_construction(models, tokenizer, graded):
     probe = bl.probes.Position(["coherence"])
     trials = bl.collect(probe, _judge("llama", models, tokenizer), graded, progress=False)

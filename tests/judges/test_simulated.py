@@ -639,7 +639,7 @@ def test_labels_are_as_often_as_expected(graded, name, temperature):
         trial = Trial(Choice([("user", prompt), prefix], scale.labels, about), "news-1", "fluency", "c2")
     else:
         trial = Trial(Completion(prompt, temperature, about=about), "news-1", "relevance", "c2")
-    draws = np.array([_shares(bl.SimulatedJudge(graded, seed=seed, **planted), trial, scale) for seed in range(600)])
+    draws = np.array([_shares(bl.SimulatedJudge(graded, seed=seed, **planted), trial, scale) for seed in range(300)])
     judge = bl.SimulatedJudge(graded, **planted)
     [expected], [mean] = expected_distributions(judge, [trial]), expected_scores(judge, [trial])
     assert expected.sum() == pytest.approx(1)

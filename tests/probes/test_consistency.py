@@ -47,6 +47,7 @@ def test_one_question_serves_all_samples(graded):
     assert joint[0].request.messages[-1].content == "fluency:"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 1.0])
 def test_samples_follow_the_tempered_distribution(graded, temperature):
     probe = Consistency(**ONE, joint=False, replicates=2000, n_candidates=1, temperature=temperature)

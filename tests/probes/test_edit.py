@@ -152,6 +152,7 @@ def test_pairs_computed_by_hand():
     assert binned["p_value"].isna().all()
 
 
+@pytest.mark.slow
 def test_logits_of_texts_are_mantel_and_haenszels(graded):
     judge = bl.SimulatedJudge(graded, quality=0.5, edits={"authority": 1.5})
     probe = Edit(**ONE, forms=["pair"], n_pairs=None, answer="text", replicates=3)

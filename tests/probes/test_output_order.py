@@ -114,6 +114,7 @@ def test_planted_shift_comes_back(dialogues, planted):
     assert (found["p_value"] < 0.05) == (planted != 0)
 
 
+@pytest.mark.slow
 def test_noise_floor_equals_the_difference_of_neutral_orders(dialogues):
     """Without a bias and without noise of prompts, samples of two orders are as far apart as those of one request."""
     judge = bl.SimulatedJudge(dialogues, quality=0.5, sharpness=4.0)

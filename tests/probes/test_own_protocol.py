@@ -287,6 +287,7 @@ def test_a_panel_reads_its_members_with_the_protocol(graded):
     assert set(bl.collect(probe, tied, graded, progress=False)["status"]) == {"tie"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["pair", "score"])
 def test_plan_mitigation_show_and_batch_accept_a_protocol(graded, tmp_path, form):
     own = _protocol("graded") if form == "pair" else bl.Protocol.from_template(RUBRIC, "score", **SCORED["json"])

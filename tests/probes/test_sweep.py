@@ -76,6 +76,7 @@ def test_alpha_of_texts_is_that_of_the_agreement_module(graded):
     assert found["estimate"] == pytest.approx(estimate_alpha(scores, probe.resampling).estimate)
 
 
+@pytest.mark.slow
 def test_samples_agree_less_and_their_mean_more_as_planned(many):
     judge = bl.SimulatedJudge(many, sharpness=4.0)
     probe = Sweep(temperatures=[0.0, 0.5, 1.0, 2.0], cot=[False], samples=8)

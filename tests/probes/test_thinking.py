@@ -69,6 +69,7 @@ def test_a_planted_bias_falls_as_a_power_of_the_budget(budget, tokens):
     assert abs(spent.mean() - 0.375 * tokens) < 4 * tokens / 4 / math.sqrt(12 * len(spent))
 
 
+@pytest.mark.slow
 def test_shift_equals_compare_of_the_two_budgets(text):
     """`biaslab.compare` pairs any two sets of trials; here those at either budget, of the other probe."""
     _, trials, estimates = text

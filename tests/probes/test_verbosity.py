@@ -167,6 +167,7 @@ def test_an_evaluator_is_asked_for_numbers(graded):
     assert slope["estimate"] == pytest.approx(0.9 / trials["value"].std())
 
 
+@pytest.mark.slow
 def test_samples_are_averaged(population):
     data = population.head(40)
     judge = bl.SimulatedJudge(data, verbosity=0.8, sharpness=4.0)

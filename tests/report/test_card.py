@@ -81,6 +81,7 @@ def test_other_smallest_effects_change_the_verdict(estimates):
         report.card(estimates, matters={"tie_rate": 0.1})
 
 
+@pytest.mark.slow
 def test_measured_remedies_of_ranking_are_read():
     data = bl.load_dataset("graded", limit=8)
     probe = bl.probes.Position(["coherence"], [1])
@@ -120,6 +121,7 @@ def test_the_figure_shows_every_cell_in_units_of_what_matters(estimates):
     assert {"●", "○"} <= {text.get_text().strip() for text in ax.texts}
 
 
+@pytest.mark.slow
 def test_no_text_of_the_figure_lies_on_another(make_row):
     """Three judges with long names, and metrics with long labels, as rows of one to five cells."""
     metrics = {"position": "first_position_rate", "one_order": "first_position_log_odds", "source": "agreement_loss"}

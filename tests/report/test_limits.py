@@ -151,6 +151,7 @@ class Flaky:
         self.kinds, self.check, self.ask = judge.kinds, judge.check, judge.ask
 
 
+@pytest.mark.slow
 def test_one_outlying_run_of_three_keeps_the_verdict(tmp_path, monkeypatch):
     seeds = iter(range(3))
 

@@ -62,6 +62,7 @@ def words(candidate):
     return min(5.0, 1 + len(candidate.split()) / 40)
 
 
+@pytest.mark.slow
 def test_announced_requests_are_each_asked_once(judge, graded, told):
     planned = bl.plan_screen(judge, graded)
     assert judge.asked == []
@@ -201,6 +202,7 @@ def test_a_store_is_kept_and_asked_nothing_again(judge, graded, tmp_path):
         assert screen(judge, graded, store=store).planned is None
 
 
+@pytest.mark.slow
 def test_own_texts_are_among_those_that_are_drawn(judge, graded):
     trials = screen(judge, graded, own="clean", candidates=2).trials
     scored = trials[(trials["probe"] == "self_preference") & (trials["opponent_id"].fillna("") == "")]

@@ -302,7 +302,7 @@ def side(row, null):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_words_agree_with_numbers(make_row, kind, data):
     agree(data, make_row, *data.draw(st.sampled_from([each for each in METRICS if kind_of(each[1]) == kind])))
 

@@ -99,6 +99,7 @@ def test_whipple_is_the_fraction(counts, multiple):
     assert np.isnan(found) if down == 0 else found == pytest.approx(float(up / down), rel=1e-12)
 
 
+@pytest.mark.slow
 @given(COUNTS)
 def test_myers_is_the_count_from_ten_starting_points(counts):
     blended = [Fraction(0)] * 10

@@ -157,6 +157,7 @@ def card_of(contexts, others=13):
     return corrected(frame, np.ones(len(frame), bool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contexts", [12, 24, 60])
 def test_card_detectable_effect_has_80_percent_power(contexts):
     """By scipy's t test at the level that the card leaves; before, a growth as of normal differences found .3 to .5."""

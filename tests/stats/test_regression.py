@@ -394,6 +394,7 @@ def test_without_names_the_place_in_the_list_is_the_annotator():
     assert unnamed.error == pytest.approx(rating_error(frame).error)
 
 
+@pytest.mark.slow
 def test_single_ratings_take_the_error_of_repeated_ones():
     """A third of the items has three ratings, the others their first only: slopes still hold."""
     rng, found = np.random.default_rng(8), []

@@ -533,6 +533,7 @@ def test_fewer_contexts_stay_as_they_are():
     assert grouped_codes(few.astype(int)).tolist() == few.tolist()
 
 
+@pytest.mark.slow
 def test_ratio_interval_of_many_contexts_is_normal():
     rng = np.random.default_rng(2)
     size = rng.integers(1, 4, MANY)
@@ -590,6 +591,7 @@ def test_linear_errors_are_those_of_the_cluster_sandwich(verdicts):
     assert found.n_contexts == MANY
 
 
+@pytest.mark.slow
 def test_heaps_of_many_contexts_need_little_memory():
     levels = range(1, 101)
     scores = np.random.default_rng(5).integers(1, 101, 60_000)

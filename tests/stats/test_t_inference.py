@@ -8,7 +8,7 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from scipy import optimize, stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
@@ -280,6 +280,7 @@ def by_regression(frame):
 
 @pytest.mark.parametrize("estimate", [by_ratio, by_difference, by_correlations, by_jackknife, by_regression])
 @given(seed=st.integers(0, 10_000), contexts=st.integers(6, 30), shift=st.sampled_from([0.0, 0.3, 1.0]))
+@settings(max_examples=15)
 def test_t_test_rejects_exactly_if_interval_excludes_null(estimate, seed, contexts, shift):
     frame = candidates(seed, contexts)
     frame["one"] = frame["one"] + shift * (1 + frame["human"])

@@ -53,7 +53,7 @@ def test_exact_is_brute_force_with_eight_candidates():
 
 
 @pytest.mark.parametrize("hard", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_exact_at_16_is_never_below_greedy_search_or_highs(seed, hard):
     comparisons = draw(16, seed, noise=3, hard=hard, budget=120)
     exact, greedy, search, milp = (

@@ -125,6 +125,7 @@ def test_both_places_are_shared_out_evenly():
     assert np.abs(balance).max() <= 3
 
 
+@pytest.mark.slow
 def test_ten_thousand_candidates_are_selected_in_seconds():
     n, scores = 10_000, np.random.default_rng(0).normal(size=10_000)
     started = time.process_time()

@@ -66,6 +66,7 @@ def gpt4(shared_data):
     return replies.rename(columns=names).assign(scorer="reasons, then score", dataset="summeval")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "attribute", "rho", "contexts"),
     [

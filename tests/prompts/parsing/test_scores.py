@@ -309,6 +309,7 @@ def standing(text):
     return [NUMBER_WORDS[n] if n in NUMBER_WORDS else float(n) for n in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SUMMEVAL, ids="/".join)
 def test_summeval_replies(summeval_replies, key):
     """Every score is found; it is the last number of a reply that ends with its score, the first with stars."""
@@ -351,6 +352,7 @@ def test_topical_chat_replies(shared_data, name):
             assert value == float(plain[1]) if status == "ok" else text.count("Rating:") > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shift", "cut", "published"), [("coh", 0.36045, 0.36073, 0.3608), ("eng", 0.18125, 0.18265, 0.1827)]
 )

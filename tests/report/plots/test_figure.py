@@ -29,6 +29,7 @@ def head(ax):
     return ax.get_title(loc="left").split("\n")[0]
 
 
+@pytest.mark.slow
 def test_a_panel_for_each_value_of_col_and_row(estimates):
     for side in ("col", "row"):
         axes = bl.plots.draw(estimates, "first_position_rate", by="attribute", **{side: "template"}).axes
@@ -215,6 +216,7 @@ def test_promises_have_a_panel_for_each_quantity_with_its_band(tmp_path):
     assert told == "2 of 4 shares keep their band, within the error of the simulation"
 
 
+@pytest.mark.slow
 def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
     rows = [
         {"probe": "output_order", "metric": metric, "order": order, "form": "ex", "rules": True, "score": score}

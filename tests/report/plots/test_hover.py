@@ -29,6 +29,7 @@ def test_each_mark_names_condition_estimate_interval_and_n(estimates, tmp_path):
         assert "P(A)" in one
 
 
+@pytest.mark.slow
 def test_hover_leaves_the_figure_unchanged_and_is_deterministic(biased):
     ax = bl.plots.intervals(biased, "tie_rate", by="attribute", hue="template")
     before = len(ax.lines), len(ax.figure.artists), ax.get_xlim(), ax.get_ylim()

@@ -261,6 +261,7 @@ def test_title_fits_the_figure_and_breaks_between_facts(estimates, look):
     assert "·" not in {line[end] for line in lines for end in (0, -1)}  # a line's end separates facts by itself
 
 
+@pytest.mark.slow
 def test_font_is_bundled_and_has_a_fallback_for_missing_glyphs(tmp_path):
     frame = pd.DataFrame([row(0.5, 0.4, 0.6, judge="A → ✓ αρ ≥ ½")])
     ax = bl.plots.intervals(frame, by="judge", title="a title")

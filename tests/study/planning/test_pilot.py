@@ -127,6 +127,7 @@ def test_texts_need_more_contexts_than_distributions(data):
     assert text.contexts > exact.contexts
 
 
+@pytest.mark.slow
 def test_tokens_of_a_plan_include_all_samples(data):
     judge, data = bl.SimulatedJudge(data), data.head(8)
     once, thrice = (plan(PROBE, judge, data, contexts=8, answer=answer) for answer in ("text", "sampled:3"))
@@ -246,6 +247,7 @@ def test_mean_power_over_pilots_of_a_normal_metric(size):
     assert 0.77 <= np.mean(powers) <= 0.87
 
 
+@pytest.mark.slow
 def test_a_small_pilot_promises_less():
     known, large, small = (Spread(0.2, 1.0, "", pilot=size) for size in (0, 100, 8))
     assert known.detectable(40) < large.detectable(40) < 1.02 * known.detectable(40) < small.detectable(40)

@@ -183,6 +183,7 @@ def test_more_contexts_than_the_data_set_has(data):
     assert double.read == pytest.approx(2 * plan(PROBE, Silent(), data, contexts=12).read, abs=1)
 
 
+@pytest.mark.slow
 def test_plan_by_effect_and_by_contexts_agree(data):
     there = plan(PROBE, Silent(), data, effect=0.08, power=0.9)
     back = plan(PROBE, Silent(), data, contexts=there.contexts, power=0.9)
@@ -247,6 +248,7 @@ def test_uninformative_pilots_are_refused(data):
         plan(PROBE, Silent(), data, effect=0.1, pilot=one_sided.drop(columns="value"))
 
 
+@pytest.mark.slow
 def test_constant_pilot_plans_by_the_bound_of_equal_contexts(data):
     """0 of G contexts differ: at most a share of 1 − (α/2)^(1/G) does, each by ½ at most."""
     pilot = bl.collect(PROBE, bl.SimulatedJudge(data), data, progress=False)
@@ -382,6 +384,7 @@ def test_rounds_that_the_store_holds_are_free(data, tmp_path):
         assert len(kept) == 168  # what was foreseen is not written
 
 
+@pytest.mark.slow
 def test_unpredictable_rounds_are_named_as_not_counted(data):
     trials = bl.collect(ADAPTIVE, bl.SimulatedJudge(data, noise=1), data, progress=False)
     unrated = bl.Dataset(data.name, data.candidates, data.human.head(0), data.attributes)
