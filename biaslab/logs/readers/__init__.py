@@ -37,9 +37,9 @@ def read_judgements(
         One of `biaslab.logs.readers.available`; default: detected from the fields of the records, never from a name.
     mapping : mapping of str to str, path, or callable, optional
         Column of the trials → ``"field"`` or path in the file (``"meta.judge"``, ``"turns[0]"``; with
-        ``"runs[].score"`` each item is a row), ``"=constant"``, ``"field~regular expression"`` (its first group), or ``"field | 0 -> tie,
-        1 -> a"`` (the meaning of its values). It completes what the columns of a table leave open, and overrides what a
-        format's reader finds, as in ``{"judge": "=GPT-4"}`` (see `biaslab.logs.readers.mapping`); `propose` writes one.
+        ``"runs[].score"`` each item is a row), ``"=constant"``, ``"field~regular expression"`` (its first group), or
+        ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values). It completes what the columns of a
+        table leave open, and overrides what a format's reader finds, as in ``{"judge": "=GPT-4"}`` (see `biaslab.logs.readers.mapping`); `propose` writes one.
         ``explode`` turns a list into rows too, ``join`` adds the fields of a second file, ``ignore`` names columns
         without a role (`biaslab.logs.readers.mapping_files`), and ``score_pattern`` is a regular expression that
         extracts scores from texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this. A

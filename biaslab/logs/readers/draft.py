@@ -8,7 +8,7 @@ from typing import Any
 
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.proposal import Question, columns_in
+from biaslab.logs.readers.proposal import OpenQuestion, columns_in
 
 _FEW = 6
 #: Columns of trials that a table may have under their own names.
@@ -21,13 +21,13 @@ _WINNERS = {"winner", "chosen", "preferred", "preference", "wins", "beats", "bes
 
 
 @dataclass
-class Draft:
+class RoleDraft:
     """A proposal in the making."""
 
     columns: dict[str, LogColumn]
     given: dict[str, Any]
     entries: dict[str, Any] = field(default_factory=dict)
-    questions: list[Question] = field(default_factory=list)
+    questions: list[OpenQuestion] = field(default_factory=list)
     aside: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Draft:
     def ask(self, entry: str, why: str, *options: Any, required: bool = True) -> None:
         """Ask about an entry, unless the user has filled it."""
         if entry not in self.entries and all(question.entry != entry for question in self.questions):
-            self.questions.append(Question(entry, why, tuple(options[:_FEW]), required))
+            self.questions.append(OpenQuestion(entry, why, tuple(options[:_FEW]), required))
 
     def is_open(self, entry: str) -> bool:
         """Return whether an entry is neither filled nor asked about."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.draft import Draft, listed, shares
+from biaslab.logs.readers.draft import RoleDraft, listed, shares
 
 
-class PairRoles(Draft):
+class PairRoles(RoleDraft):
     """The roles of a log of pairs."""
 
     def pair_verdicts(self) -> tuple[list[SidePair], list[LogColumn], tuple[str, str] | None] | None:

@@ -31,7 +31,7 @@ ROLES = {
 
 
 @dataclass(frozen=True)
-class Question:
+class OpenQuestion:
     """An entry of a mapping that only the user can fill.
 
     Parameters
@@ -64,7 +64,7 @@ class Proposal:
         The columns of the flattened table.
     entries : mapping
         Entry → expression, in the mapping language.
-    questions : tuple of Question
+    questions : tuple of OpenQuestion
         What is open.
     set_aside : mapping of str to str
         Column without a role → the reason.
@@ -81,7 +81,7 @@ class Proposal:
     source: str
     columns: Mapping[str, LogColumn]
     entries: Mapping[str, Any]
-    questions: tuple[Question, ...]
+    questions: tuple[OpenQuestion, ...]
     set_aside: Mapping[str, str]
 
     @property

@@ -70,7 +70,7 @@ from biaslab.logs.readers.rows import WRONG, LogSource, Rows, items_in, value_at
 from biaslab.prompts.parsing.replies import is_refusal
 
 Row = Mapping[str, Any]
-Value = Callable[[Row], Any]
+RowValue = Callable[[Row], Any]
 _SPACE = re.compile(r"\{([^}]+)\}")
 _NAME = re.compile(r"\[?/(?P<name>.+)/\]?")
 _DIFFERENCE = re.compile(r"(\w+) - (\w+)")
@@ -254,7 +254,7 @@ def _named_as(column: str, entry: Any) -> str:
     return entry if plain else column
 
 
-def value(entry: Any) -> Value:
+def value(entry: Any) -> RowValue:
     """Return the function that gives an entry's value for a row, or `WRONG` if it has none.
 
     Examples
@@ -278,7 +278,7 @@ def value(entry: Any) -> Value:
     return first
 
 
-def _single(entry: Any) -> Value:
+def _single(entry: Any) -> RowValue:
     if isinstance(entry, str) and entry[:1] in _TEXTS:
         convert, get = _TEXTS[entry[0]], _single(entry[1:])
         return lambda row: found if (found := get(row)) is WRONG else convert(found)
@@ -312,7 +312,7 @@ def _difference(one: Any, two: Any) -> Any:
     return WRONG if any(value is WRONG or value is None for value in (one, two)) else one
 
 
-def _template(text: str) -> Value:
+def _template(text: str) -> RowValue:
     """Return the function that fills the spaces of a text; `WRONG` if a value without a default is missing."""
     texts = _SPACE.split(text)
     if len(texts) == 1:
@@ -333,7 +333,7 @@ def _template(text: str) -> Value:
     return fill
 
 
-def _path(path: str) -> Value:
+def _path(path: str) -> RowValue:
     if (regex := _NAME.fullmatch(path)) is not None:
         name, several = re.compile(regex["name"]), path.startswith("[")
         return lambda row: _named(row, name, several)

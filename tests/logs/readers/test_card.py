@@ -161,7 +161,7 @@ def test_candidates_in_a_stated_order_are_not_called_first():
     assert (first["candidate_id"], first["opponent_id"], first["value"], first["raw"]) == ("y", "x", 0.0, "L")
 
 
-def test_unknown_order_is_said():
+def test_card_marks_unknown_order():
     reading = reading_of(pairs(), PAIRS | {"winner": WON, "order_known": "=false"})
     assert roles_of(reading)["shown"]["holds"] == {"unknown": 12}
     assert not any(row["order_known"] for row in reading["rows"])

@@ -52,7 +52,7 @@ LABELS = [
 
 
 @pytest.mark.parametrize(("judge", "people", "good", "bad"), LABELS, ids=[names[0] for names in LABELS])
-def test_labels_of_judge_and_people_are_told_apart(judge, people, good, bad):
+def test_labels_of_judge_and_people_are_distinguished(judge, people, good, bad):
     own = {judge: [good if one else bad for one in PASSED], people: [good if one else bad for one in LABELED]}
     trials = bl.read_judgements(pd.DataFrame(ANSWERED | own))
     assert trials["value"].mean() == pytest.approx(mean(PASSED))
