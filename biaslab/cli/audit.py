@@ -199,7 +199,7 @@ def _show(estimates: pd.DataFrame, everything: bool) -> None:
 
 @command(logs_app, "map")
 def propose_mapping(file: Path, /, *, log: LogOptions, write: Path | None = None) -> None:
-    """Propose how to read a table: the role of each column, and what only you can say.
+    """Propose how to read a table: the role of each column.
 
     Every column with the kind of its values, three of them, its role, and the roles it could have; then the open
     questions. --write saves the proposal as a mapping file: fill in each ?, or delete the line, and

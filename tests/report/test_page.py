@@ -65,7 +65,7 @@ def test_undefined_metrics_are_listed_once_with_reason(audited):
 
 
 def test_page_begins_with_the_counts_of_the_file(log):
-    first = page(bl.audit(log, only=["position"])).splitlines()[0]
+    first = page(bl.audit(log, only=["position"]), width=WIDE).splitlines()[0]
     assert first == f"{log}: 160 judgements (mapping), 160 of them readable"
 
 

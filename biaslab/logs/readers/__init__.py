@@ -38,8 +38,8 @@ def read_judgements(
     mapping : mapping of str to str, path, or callable, optional
         Column of the trials → ``"field"`` or path in the file (``"meta.judge"``, ``"turns[0]"``; with
         ``"runs[].score"`` each item is a row), ``"=constant"``, ``"field~regular expression"`` (its first group), or
-        ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values). It completes what the columns of a
-        table leave open, and overrides what a format's reader finds, as in ``{"judge": "=GPT-4"}`` (see `biaslab.logs.readers.mapping`); `propose` writes one.
+        ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values), as in `biaslab.logs.readers.mapping`. It completes
+        what the columns of a table leave open, and overrides what a format's reader finds; `propose` writes one.
         ``explode`` turns a list into rows too, ``join`` adds the fields of a second file, ``ignore`` names columns
         without a role (`biaslab.logs.readers.mapping_files`), and ``score_pattern`` is a regular expression that
         extracts scores from texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this. A

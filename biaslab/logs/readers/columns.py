@@ -434,7 +434,7 @@ def is_mean(column: LogColumn, others: Sequence[LogColumn]) -> bool:
             if all(value is not None and NUMERAL.fullmatch(value) for value in values)]  # fmt: skip
     if len(rows) < 2:
         return False
-    gaps = (abs(float(own) - sum(map(float, rest)) / len(rest)) for own, *rest in rows)  # type: ignore[arg-type]
+    gaps = (abs(float(own) - sum(map(float, rest)) / len(rest)) for own, *rest in rows)
     return all(gap < 0.006 for gap in gaps)
 
 

@@ -108,7 +108,8 @@ class RoleDraft:
         by_name = by_name or (bool(column.words) and set(column.words) <= _READ_FROM_REPLIES and column.kind == "word")
         if not by_name:
             return False
-        return any(named.verdict_readings(column, pair) for pair in (pairs or [None])) or bool(shares(column))
+        sides: Sequence[SidePair | None] = pairs or [None]
+        return any(named.verdict_readings(column, pair) for pair in sides) or bool(shares(column))
 
     def _verdicts(self, pairs: Sequence[SidePair]) -> list[LogColumn]:
         """Return the judge's columns of verdicts on two candidates."""

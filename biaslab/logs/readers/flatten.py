@@ -312,7 +312,7 @@ def are_annotations(records: Sequence[Mapping[str, Any]]) -> bool:
     return len(items) >= _LEAST and shared
 
 
-def annotations(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def annotated_records(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a record per annotation: annotator, item and label."""
     return [
         {ANNOTATOR: annotator, ANNOTATED: item, LABEL: label}

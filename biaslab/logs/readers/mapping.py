@@ -159,7 +159,7 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
     outcome = next((name for name in OUTCOMES if name in mapping), None)
     entry = mapping.get(outcome) if outcome is not None else None
     fields = entry.get("fields") if isinstance(entry, Mapping) else None
-    if outcome is None or not isinstance(fields, list) or len(fields) < 2:
+    if outcome is None or not isinstance(entry, Mapping) or not isinstance(fields, list) or len(fields) < 2:
         return [dict(mapping)]
     parts = []
     for field in fields:

@@ -133,9 +133,11 @@ class PairRoles(RoleDraft):
                 self.ask("preference", "which column holds people's verdicts?", *options, required=False)
 
     def _ask_about_third(self, pair: SidePair | None) -> None:
+        if pair is None:
+            return
         others = {"a": ("c",), "0": ("2",), "1": ("3", "0"), "first": ("third",)}
         names = {named.tokens(name): name for name in self.columns}
-        for third in others.get(pair.side_words[0], ()) if pair is not None else ():
+        for third in others.get(pair.side_words[0], ()):
             own = tuple(third if word == pair.side_words[0] else word for word in named.tokens(pair.first))
             if own in names:
                 self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
@@ -178,12 +180,9 @@ class PairRoles(RoleDraft):
     def _agree(self, pairs: Sequence[SidePair]) -> bool:
         """Return whether pairs of columns name the same candidates, as identifiers and names do."""
         head = pairs[0]
-        return all(
-            named.functional(self.columns[head[side]], self.columns[pair[side]])
-            and named.functional(self.columns[pair[side]], self.columns[head[side]])
-            for pair in pairs[1:]
-            for side in (0, 1)
-        )
+        twins = [(one, other) for pair in pairs[1:] for one, other in zip(head[:2], pair[:2], strict=True)]
+        columns = [(self.columns[str(one)], self.columns[str(other)]) for one, other in twins]
+        return all(named.functional(one, other) and named.functional(other, one) for one, other in columns)
 
     def _readings(self, column: LogColumn, pair: SidePair | None) -> list[Any]:
         """Return the possible expressions of a column of verdicts."""
@@ -255,7 +254,9 @@ class PairRoles(RoleDraft):
             options = [there]
             if isinstance(there, Mapping) and "values" in there:
                 columns = {"first": "candidate", "second": "opponent"}
-                options.append(there | {"values": {v: columns.get(side, side) for v, side in there["values"].items()}})
+                options.append(
+                    dict(there) | {"values": {v: columns.get(side, side) for v, side in there["values"].items()}}
+                )
             why = f"is {verdicts[1].name} the verdict in the other order (of places as shown, or of columns)?"
             self.ask("winner_swapped", why, *options)
         else:
@@ -282,7 +283,9 @@ class PairRoles(RoleDraft):
             self.settle("winner_swapped", there)
             return
         as_columns = {"first": "candidate", "second": "opponent"}
-        by_column = there | {"values": {value: as_columns.get(side, side) for value, side in there["values"].items()}}
+        by_column = dict(there) | {
+            "values": {value: as_columns.get(side, side) for value, side in there["values"].items()}
+        }
         sides = there["values"] | (here["values"] if isinstance(here, Mapping) else {})
         decided = self._decided(pair, own, swapped, sides)
         if decided is None:

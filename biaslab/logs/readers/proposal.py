@@ -113,7 +113,7 @@ class Proposal:
         for question in self.questions:
             for name in dict.fromkeys(name for option in question.options for name in columns_in(option, self.columns)):
                 others[name].append(f"{words.get(question.entry, question.entry)} {OPEN}")
-        rows = []
+        rows: list[tuple[str, str, str, str, str]] = []
         for name, column in self.columns.items():
             role = ", ".join(of[name]) or (OPEN if others[name] else f"— ({self.set_aside.get(name, 'not used')})")
             values = "nested" if column.nested else " · ".join(_short(value) for value in column.examples) or "empty"

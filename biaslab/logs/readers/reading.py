@@ -26,7 +26,7 @@ from biaslab.logs.readers.flatten import (
     ANNOTATED,
     ANNOTATOR,
     LABEL,
-    annotations,
+    annotated_records,
     are_annotations,
     flattened,
     keyed_records,
@@ -270,7 +270,7 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
     if rows is not None and any(roles_of(tokens(str(name))) for name in rows[0]):
         return rows
     if are_annotations([record]):
-        return annotations(record)
+        return annotated_records(record)
     for name, items in record.items():
         if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
             about = {key: value for key, value in record.items() if key != name and not isinstance(value, list)}
