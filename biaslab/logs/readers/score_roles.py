@@ -295,9 +295,10 @@ class ScoreRoles(PairRoles):
         numbers = [number for column in people for number in column.numbers]
         asked = next((question.options[0] for question in self.questions if question.entry == "scale"), None)
         scale = self.entries.get("scale", asked or _observed(score)[0])
-        low, high = (
-            (float(end) for end in scale.removeprefix("=").rpartition("-")[::2]) if isinstance(scale, str) else (0, 0)
-        )
+        ends = re.fullmatch(r"=(-?[\d.]+)-(-?[\d.]+)", scale) if isinstance(scale, str) else None
+        if ends is None:
+            return
+        low, high = float(ends[1]), float(ends[2])
         theirs, is_usual = _observed(LogColumn("people", tuple(map(str, numbers)))) if numbers else (scale, False)
         inside = bool(numbers) and low <= min(numbers) and max(numbers) <= high
         if theirs != scale and (is_usual or not inside) and numbers:
