@@ -195,6 +195,7 @@ def test_every_public_part_has_a_reference():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_type_checker_accepts_the_readme(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed: pip install '.[check]'")
     code = "\n".join(block.code for block in blocks(README) if block.language == "python")
@@ -260,6 +261,7 @@ def test_every_picture_has_alternative_text(page):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install '.[docs]'")
     pytest.importorskip("material")

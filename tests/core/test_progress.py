@@ -49,6 +49,7 @@ def test_a_notebook_keeps_how_a_bar_ended_and_no_widget(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.thorough
 def test_unpacking_the_embedded_judge_says_nothing_in_a_notebook(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HOME", str(tmp_path / "empty"))
     assert kept(tmp_path, LOADING) == [[]]

@@ -86,6 +86,7 @@ def test_missing_probabilities_raise_unsupported_request_error(judge):
         list(judge.ask([bl.Likelihood("a text", "given")]))
 
 
+@pytest.mark.thorough
 def test_replies_are_the_local_judges_greedy_ones(served, judge):
     data = bl.load_dataset("graded", limit=1)
     probe = bl.probes.Position(["coherence"], [1, 2], n_pairs=1, answer="text", temperature=0.0)
@@ -102,6 +103,7 @@ def test_replies_are_the_local_judges_greedy_ones(served, judge):
         assert remote[request].usage.prompt_tokens == local[request].usage.prompt_tokens
 
 
+@pytest.mark.thorough
 def test_position_end_to_end(judge, tmp_path):
     data = bl.load_dataset("graded", limit=2)
     probe = bl.probes.Position(["coherence"], [1], n_pairs=2, answer="text", temperature=0.0)

@@ -312,6 +312,7 @@ def test_a_failed_load_leaves_nothing(cache):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_embedded_judge_unpacked_is_the_one_in_the_file(cache, capsys):
     import torch
 
@@ -442,6 +443,7 @@ def test_make_hands_the_judge_on():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_make_figures_with_the_name_of_a_hub_model(hub_cache, tmp_path):
     """From a name through loading and the prefix tree to a notebook's figures; left out next, then from the store."""
     _, *options = figures_command("--judge", HUB_NAME, "--only", "position", "--contexts", "1")

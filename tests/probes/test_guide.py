@@ -103,6 +103,7 @@ def test_guide_probe_has_a_verdict_a_card_and_an_axis(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_place")
+@pytest.mark.thorough
 def test_guide_probe_keeps_error_coverage_and_power():
     found = bl.validate([find_probe("own_texts")], studies=400, contexts=[24, 100], population=3000)
     left = calibration.outside(found)

@@ -423,6 +423,7 @@ def test_a_remedy_that_turns_a_bias_round_does_not_help(make_row):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_power_for_a_halving_remedy_is_90_percent_of_one_test(make_row):
     bias = 0.13  # of which half is found by a single paired test in about .8 of studies of 24 contexts
     rng, alone = np.random.default_rng(5), []
