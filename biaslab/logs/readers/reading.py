@@ -42,8 +42,8 @@ from biaslab.logs.readers.roles import FileLayout, ReadingNotes
 from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
 from biaslab.logs.readers.shared_roles import propose_rows
 
-TABLE = "table"
-"""Name of a data frame in messages."""
+TABLE, FRAME = "table", "a table"
+"""Names of a data frame in keys and in messages."""
 
 _SMALL = 10_000  # rows of a file below which texts of all files are put together
 _FIELDS = 20  # maximum fields named in a message
@@ -355,7 +355,7 @@ def explain(reading: LogReading, path: object) -> NoReturn:
     InputError
         Always.
     """
-    source = str(path) if isinstance(path, str | Path) else "a table"
+    source = str(path) if isinstance(path, str | Path) else FRAME
     if reading.files:
         problem = next(filter(None, map(first_problem, reading.logs)), None)
         reasons = "; ".join({reason: None for log in reading.logs for reason in log.left_out})
@@ -379,13 +379,15 @@ def explain(reading: LogReading, path: object) -> NoReturn:
 
 def open_questions(source: str, proposal: Proposal) -> str:
     """Return what is open in the reading of a table, and how to answer it."""
-    asked = [f"  {question.entry} = ?  {question.why}" for question in proposal.questions]
+    asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
     answer = proposal.single_answer
     single = f"if so: {map_line(answer)}; else " if answer is not None else ""
+    write = f"write them down with `biaslab map {source} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    if source == FRAME:
+        write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
     lines = [
         f"{source} is in no known format, and its columns leave {count(len(asked), 'question')} open:",
         *asked,
-        f"{single}write them down with `biaslab map {source} --write map.toml`,",
-        "fill in each ?, and add --mapping map.toml",
+        f"{single}{write}",
     ]
-    return "\n".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
+    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
