@@ -86,11 +86,14 @@ class LogColumn:
         The values as text; None where one is missing.
     nested : bool
         Whether a value is a list or an object.
+    rare : tuple of str
+        Values that only later rows have: all of them if they are few, else the least and the greatest number.
     """
 
     name: str
     values: tuple[str | None, ...]
     nested: bool = False
+    rare: tuple[str, ...] = ()
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -129,7 +132,7 @@ class LogColumn:
     @cached_property
     def numbers(self) -> list[float]:
         """The values that are numbers."""
-        return [float(value) for value in self.known if NUMERAL.fullmatch(value)]
+        return [float(value) for value in (*self.known, *self.rare) if NUMERAL.fullmatch(value)]
 
     def is_wordy(self, *, named_apart: bool = False) -> bool:
         """Return whether the values are texts, the length of which means something.
@@ -211,8 +214,21 @@ def columns_of_rows(rows: Rows, most: int) -> dict[str, LogColumn]:
     for name in names:
         values = [record.get(name) for record in records]
         nested = any(isinstance(value, list | dict) and value for value in values)
-        columns[name] = LogColumn(name, tuple(written(keyed(value)) for value in values), nested)
+        texts = tuple(written(keyed(value)) for value in values)
+        columns[name] = LogColumn(name, texts, nested, () if nested else _rare(rows, name, most, set(texts)))
     return columns
+
+
+def _rare(rows: Rows, name: str, most: int, seen: set[str | None]) -> tuple[str, ...]:
+    """Return the values that only rows after the first ones have."""
+    try:
+        later = {record.get(name) for record in rows.records[most:]}
+    except TypeError:  # lists or objects
+        return ()
+    unseen = {text for value in later if (text := written(value)) and text not in seen}
+    known = [value for value in unseen if not is_no_value(value)] if len(unseen) <= _FEW else []
+    numbers = sorted((value for value in unseen if NUMERAL.fullmatch(value)), key=float)
+    return tuple(sorted(known) or dict.fromkeys(numbers[:1] + numbers[-1:]))
 
 
 class SidePair(NamedTuple):
@@ -319,7 +335,7 @@ def verdict_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings]
     >>> verdict_readings(LogColumn("grade", ("pass", "fail")), None)
     []
     """
-    counts = column.counts
+    counts = column.counts + Counter(map(whole, column.rare))
     if not counts or len(counts) > _FEW:
         return []
     meanings = {value: side for value in sorted(counts) if (side := side_of(value)) is not None}
@@ -338,7 +354,8 @@ def verdict_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings]
 
 def _numeric_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings]:
     """Return the possible meanings of numbers: places counted from 1 or 0, or degrees around a tie."""
-    values = sorted({whole(value) for value in column.counts if NUMERAL.fullmatch(value)}, key=float)
+    seen = {*column.counts, *map(whole, column.rare)}
+    values = sorted((value for value in seen if NUMERAL.fullmatch(value)), key=float)
     numbers = [float(value) for value in values]
     if any(number % 1 for number in numbers):
         return []
@@ -381,7 +398,7 @@ def grade_values(column: LogColumn) -> dict[str, str] | None:
     >>> grade_values(LogColumn("grade", ("Good", "Poor", "Excellent")))
     {'Poor': '1', 'Good': '2', 'Excellent': '3'}
     """
-    values = list(column.counts)
+    values = list({**column.counts, **dict.fromkeys(column.rare)})
     if len(values) < 2 or len(values) > _FEW:
         return None
     ladders = [

@@ -14,10 +14,8 @@ _FEW = 6
 #: Columns of trials that a table may have under their own names.
 _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
 _READ_FROM_REPLIES = {"parsed", "extracted", "final"}
-_NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
-
-
 _WINNERS = {"winner", "chosen", "preferred", "preference", "wins", "beats", "best"}  # of a comparison, never a grade
+_NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
 
 
 @dataclass

@@ -18,16 +18,18 @@ from biaslab.logs.readers.expressions import OPEN
 SAMPLED = 2000
 """Records from which roles are proposed."""
 
-#: Entry of a mapping → the role of READING in words.
+#: Entry of a mapping → role, in the order of the card.
 ROLES = {
-    "context_id": "question", "candidate_id": "system", "opponent_id": "second system", "text": "text",
-    "opponent_text": "second text", "winner": "verdict", "winner_swapped": "verdict in the other order",
-    "p_first": "probability of the first", "score": "score", "reply": "reply of the judge", "scale": "scale",
-    "judge": "judge", "person": "person", "attribute": "criterion", "replicate": "replicate", "template": "prompt",
-    "configuration": "prompt", "dataset": "data set", "subset": "subset", "ratings": "people's scores",
-    "human_scale": "people's scale", "preference": "people's verdict", "swapped": "order shown",
-    "shown_first": "shown first", "order_known": "whether the order is known", "ignore": "ignored",
+    "context_id": "question", "candidate_id": "first", "text": "text of first", "opponent_id": "second",
+    "opponent_text": "text of second", "order_known": "shown", "shown_first": "shown", "swapped": "shown",
+    "winner": "verdict", "winner_swapped": "verdict in the other order", "p_first": "probability", "score": "score",
+    "reply": "reply", "judge": "judge", "person": "person", "dataset": "data set", "attribute": "criterion",
+    "scale": "scale", "template": "prompt", "configuration": "prompt", "replicate": "replicate", "subset": "subset",
+    "preference": "people", "human_gap": "people", "human": "people", "ratings": "people", "annotators": "person",
+    "human_scale": "scale of people", "ignore": "ignored",
 }  # fmt: skip
+OF_ONE = {"first": "system", "text of first": "text"}
+"""Roles of a single candidate, by those of the first of two."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,8 @@ class Proposal:
 
     def roles(self) -> list[tuple[str, str, str, str, str]]:
         """Return each column's name, kind, values, role and other possible roles."""
-        words = ROLES | (
-            {"candidate_id": "first", "opponent_id": "second", "text": "first text"}
-            if "opponent_id" in self.entries
-            else {}
-        )
+        pairs = "opponent_id" in self.entries
+        words = ROLES if pairs else {entry: OF_ONE.get(role, role) for entry, role in ROLES.items()}
         of = {name: [] for name in self.columns}  # type: dict[str, list[str]]
         others = {name: [] for name in self.columns}  # type: dict[str, list[str]]
         for entry, expression in self.entries.items():

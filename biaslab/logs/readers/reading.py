@@ -290,10 +290,20 @@ def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> It
     paths = [path for own in by_column(mapping) for entry in own.values() for path in _paths(entry)]
     steps = steps_of_paths(paths)
     if not steps and not is_complete(mapping):
-        steps = unnesting(first.records, _is_outcome).steps
+        steps = _single_list(first)
     if steps or any("[" in path for path in paths) or not is_complete(mapping):
         return (rows for rows in (flattened(rows, steps) for rows in chunks) if rows.records)
     return chunks
+
+
+def _single_list(first: Rows) -> tuple[str, ...]:
+    """Return the lists that become rows; refuse a file with verdicts or scores in several."""
+    found = unnesting(first.records, _is_outcome)
+    if found.others:
+        lists = ", ".join(steps[-1] for steps in (found.steps, *found.others))
+        why = f"{first.log.file} has verdicts or scores in several lists ({lists})"
+        raise InputError.plain(f"{why}: map the values of one of them, such as --map 'score=LIST[].COLUMN'")
+    return found.steps
 
 
 def _paths(entry: Any) -> Iterator[str]:

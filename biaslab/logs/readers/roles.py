@@ -13,40 +13,17 @@ import pandas as pd
 
 from biaslab.logs.readers.detection import available
 from biaslab.logs.readers.expressions import parse_expression, written
+from biaslab.logs.readers.proposal import ROLES
 from biaslab.logs.readers.readings import OUTCOMES
 from biaslab.logs.readers.rows import SCHEMA, Rows, at, identity_of
 from biaslab.logs.readers.summary import shortened
 
-#: Entry of a mapping → role, and the column of trials that holds its values; in the order of the card.
-_ROLES = {
-    "context_id": ("question", "context_id"),
-    "candidate_id": ("first", "candidate_id"),
-    "text": ("text of first", "words"),
-    "opponent_id": ("second", "opponent_id"),
-    "opponent_text": ("text of second", "opponent_words"),
-    "order_known": ("shown", "order_known"),
-    "shown_first": ("shown", "order_known"),
-    "swapped": ("shown", "order_known"),
-    "winner": ("verdict", "value"),
-    "winner_swapped": ("verdict in the other order", ""),
-    "p_first": ("probability", "value"),
-    "score": ("score", "value"),
-    "reply": ("reply", ""),
-    "judge": ("judge", "judge"),
-    "person": ("person", "judge"),
-    "dataset": ("data set", "dataset"),
-    "attribute": ("criterion", "attribute"),
-    "scale": ("scale", "scale"),
-    "template": ("prompt", "template"),
-    "configuration": ("prompt", "configuration"),
-    "replicate": ("replicate", "replicate"),
-    "preference": ("people", "human_gap"),
-    "human_gap": ("people", "human_gap"),
-    "human": ("people", "human"),
-    "ratings": ("people", "human"),
-    "annotators": ("person", ""),
-    "human_scale": ("scale of people", ""),
-}
+#: Entry of a mapping → the column of trials that holds its values, where that has another name, or none.
+_HELD_IN = {
+    "text": "words", "opponent_text": "opponent_words", "shown_first": "order_known", "swapped": "order_known",
+    "winner": "value", "winner_swapped": "", "p_first": "value", "score": "value", "reply": "", "person": "judge",
+    "preference": "human_gap", "ratings": "human", "annotators": "", "human_scale": "", "ignore": "",
+}  # fmt: skip
 _MOVED = ("order_known", "shown_first", "swapped")  # entries by which the first column is not always shown first
 _COUNTED = ("words", "opponent_words", "human", "human_gap")  # columns of which only the filled rows are counted
 _READABLE = ("ok", "tie")
@@ -117,8 +94,9 @@ class FileLayout:
         moved = not trials["order_known"].any() or any(name in self.sources for name in _MOVED)
         assumed = pairs and bool(self.entries) and not moved and "winner_swapped" not in self.sources
         roles: dict[str, dict[str, Any]] = {}
-        for entry in dict.fromkeys([*_ROLES, *self.sources]):
-            role, column = _ROLES.get(entry, (f"covariate {entry}", ""))
+        for entry in dict.fromkeys([*ROLES, *self.sources]):
+            role = ROLES.get(entry, f"covariate {entry}")
+            column = _HELD_IN.get(entry, entry) if entry in ROLES else ""
             if entry == "reply" and self.entries and not {"winner", "p_first", "score"} & set(self.sources):
                 column = "value"
             filled = not self.entries and _is_filled(trials, entry, column)
@@ -136,7 +114,7 @@ class FileLayout:
     def _named(self, role: str, pairs: bool, moved: bool) -> str:
         """Return the name of a role: that of a single candidate, or of two that are not in the order shown."""
         if not pairs:
-            return {"first": "text" if self.of_texts else "system", "text of first": "text"}.get(role, role)
+            return "text" if role == "first" and self.of_texts else OF_ONE.get(role, role)
         return role.replace("first", "candidate").replace("second", "opponent") if moved else role
 
 
