@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab.logs.readers.detection import available
 from biaslab.logs.readers.expressions import parse_expression, written
-from biaslab.logs.readers.proposal import ROLES
+from biaslab.logs.readers.proposal import OF_ONE, ROLES
 from biaslab.logs.readers.readings import OUTCOMES
 from biaslab.logs.readers.rows import SCHEMA, Rows, at, identity_of
 from biaslab.logs.readers.summary import shortened
