@@ -120,7 +120,7 @@ def _read(
             again = LogReading(chosen, log_mapping, strict)
             parts = _of_files(again, path, alone=True)
             reading = again if parts else reading
-    if not parts:
+    if not parts or reading.is_unclear:
         explain(reading, path)
     trials = reading.trials(parts)
     source = str(path) if isinstance(path, str | Path) else "the table"

@@ -175,7 +175,23 @@ class LogColumn:
 
     def has(self, role: str) -> bool:
         """Return whether the name has a word of a role."""
+        if role == "people":
+            return names_people(self.words)
         return bool(set(self.words) & alias_words(role))
+
+
+def names_people(words: Sequence[str]) -> bool:
+    """Return whether the words of a name are those of people's columns; what a model is, is none of theirs.
+
+    Examples
+    --------
+    >>> names_people(("user", "rating")), names_people(("user", "prompt")), names_people(("reviewer", "model"))
+    (True, False, False)
+    """
+    if words[-1:] in (("model",), ("llm",)):
+        return False
+    of_user = "user" in words and bool(set(words) & (alias_words("score") | alias_words("verdict")))
+    return of_user or bool(set(words) & alias_words("people"))
 
 
 def roles_of(words: Sequence[str]) -> tuple[str, ...]:
@@ -192,9 +208,13 @@ def roles_of(words: Sequence[str]) -> tuple[str, ...]:
     role_words = {role: alias_words(role) for role in aliases()["role"]}
     role_words["score"] |= frozenset(aliases()["criteria"]["words"])
     found: dict[str, None] = {}
-    for role in ("derived", "people"):
-        if any(_among(word, role_words[role]) for word in words):
-            found.setdefault(role)
+    if any(_among(word, role_words["derived"]) for word in words):
+        found.setdefault("derived")
+    of_model = words[-1:] in (("model",), ("llm",))
+    if of_model and set(words) & role_words["person"]:
+        found.setdefault("judge")
+    elif not of_model and (names_people(words) or any(_among(word, role_words["people"]) for word in words)):
+        found.setdefault("people")
     for word in reversed(words):
         for role, known in role_words.items():
             if word not in plain - known and _among(word, known):
@@ -349,6 +369,8 @@ def verdict_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings]
     if third is not None and "tie" not in meanings.values():
         meanings[third] = "tie"
     known = sum(counts[value] for value in meanings)
+    if len(counts) > len(meanings) and not {"first", "second"} <= set(meanings.values()):
+        return []  # "right" beside "wrong" is no side
     return [meanings] if known >= _NEARLY * counts.total() else []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
 from biaslab.logs.readers.proposal import OpenQuestion, columns_in
+from biaslab.logs.readers.rows import NUMERAL
 
 _FEW = 6
 #: Columns of trials that a table may have under their own names.
@@ -29,7 +30,7 @@ class RoleDraft:
     aside: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Start with what the user gave, without columns that hold nothing or that repeat another."""
+        """Start with what the user gave, and with columns that are named like those of trials."""
         self.entries |= self.given
         for name in _OWN_NAMES:
             if name in self.columns and not self.columns[name].is_empty:
@@ -40,7 +41,8 @@ class RoleDraft:
     @property
     def used(self) -> set[str]:
         """The columns that have a role."""
-        return {name for entry in self.entries.values() for name in columns_in(entry, self.columns)} | set(self.aside)
+        named_in = (entry for name, entry in self.entries.items() if name != "ignore")
+        return {name for entry in named_in for name in columns_in(entry, self.columns)} | set(self.aside)
 
     def free(self, *roles: str, first: bool = True) -> list[LogColumn]:
         """Return the unused columns whose name suggests one of some roles, as its first role or as any."""
@@ -74,7 +76,7 @@ class RoleDraft:
         ]
 
     def _is_score(self, column: LogColumn) -> bool:
-        if _names_person(column) or set(column.words) & _WINNERS:
+        if _names_person(column) or set(column.words) & _WINNERS or column.words[-1:] == ("id",):
             return False
         others = [role for role in column.roles if role not in ("judge", "people", "person")]
         if column.kind != "name" and {"score", "verdict"} & set(others):
@@ -156,7 +158,11 @@ class RoleDraft:
         kept: list[LogColumn] = []
         for column in sorted(found, key=lambda column: len(column.words)):
             twin = next(
-                (other for other in kept if other.values == column.values and set(other.words) < set(column.words)),
+                (
+                    o
+                    for o in kept
+                    if o.values == column.values and set(o.words) < set(column.words) and not _numbered(o, column)
+                ),
                 None,
             )
             if twin is None:
@@ -196,7 +202,13 @@ class RoleDraft:
             )
             return
         if len(models) == len(several) and self.is_open("judge"):
-            self.settle("judge", {column.name: f"={_model_of(column, shared)}" for column in several})
+            judges = {column.name: f"={_model_of(column, shared)}" for column in several}
+            if self.free("system", "text") or entry == "winner":
+                self.settle("judge", judges)
+            else:
+                self.ask(
+                    "judge", f"are {listed(several)} of several judges, not one judge's of several systems?", judges
+                )
         elif self.is_open("attribute"):
             self.settle("attribute", {column.name: f"={without(column, shared)}" for column in several})
 
@@ -220,15 +232,15 @@ def _names_person(column: LogColumn) -> bool:
     """Return whether a column says which person judged, or how many did."""
     allowed = alias_and_plain("person")
     words = {word if word in allowed else word.removesuffix("s") for word in column.words}
+    if column.kind in ("word", "flag") and named.grade_values(column) is not None:
+        return False  # grades, by whom the name says
     return bool(words & named.alias_words("person")) and words <= allowed
 
 
 def shares(column: LogColumn) -> list[dict[str, Any]]:
     """Return the possible meanings of a column of shares between two candidates: which end is the first."""
     numbers = [
-        float(v.strip().removesuffix("%"))
-        for v in column.known
-        if v.strip().removesuffix("%").replace(".", "", 1).lstrip("-").isdigit()
+        float(v.strip().removesuffix("%")) for v in column.known if NUMERAL.fullmatch(v.strip().removesuffix("%"))
     ]
     if len(numbers) < 0.9 * len(column.known) or not any(number % 1 for number in numbers):
         return []
@@ -265,6 +277,11 @@ def _model_of(column: LogColumn, shared: set[str]) -> str:
     own = next((part for part in reversed(named.parts_of(column.name)) if named.is_model(part)), column.name)
     short = without(LogColumn(own, ()), shared)
     return short if named.is_model(short) else without(LogColumn(own, ()), set())
+
+
+def _numbered(column: LogColumn, other: LogColumn) -> bool:
+    """Return whether a name is another one with a number: a repetition, even if it agrees everywhere."""
+    return any(word.isdecimal() for word in set(other.words) - set(column.words))
 
 
 def _split_name(name: str) -> list[str]:

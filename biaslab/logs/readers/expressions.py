@@ -55,6 +55,7 @@ LISTS = ("ratings", "preference")  # columns that are made of several fields, or
 TOGETHER = ("context_id", "candidate_id", "opponent_id", "judge", "dataset", "attribute", "template", "configuration")
 _COMPARED = ("winner", "winner_swapped", "preference")
 _GREATER = re.compile(r"(?P<one>[^>|~]*[^>|~\s-])\s+>\s+(?P<two>[^>|~]*[^>|~\s])")
+_SEEN = 3  # values shown in a message
 _POINT = re.compile(r"([-+]?\d+)\.0+")
 _PARTS = {"field", "fields", "pattern", "values", "constant"}
 _SPECIAL = set(" |<>&;()$`\"'*?[]#~\\!")  # characters special to a shell
@@ -300,13 +301,29 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
     if "replicate" in columns:
         rows.refuse(columns["replicate"].isna() | (columns["replicate"] % 1 != 0), "replicate is not a whole number")
     if "ratings" in lists:
-        columns = human_ratings(lists["ratings"]) | columns
+        rated = human_ratings(lists["ratings"])
+        _note_unread_ratings(rows, lists["ratings"], rated["human"])
+        columns = rated | columns
     if "preference" in lists:
         columns["preference"] = pd.Series(lists["preference"], dtype=object)
     for name, column in TEXTS.items():
         if name in columns:
             columns.setdefault(column, word_counts(columns.pop(name)))
     return MappedColumns(columns, lost)
+
+
+def _note_unread_ratings(rows: Rows, lists: list[list[str]], means: pd.Series) -> None:
+    """Count people's scores that are no numbers."""
+    unread = [text for texts, mean in zip(lists, means, strict=True) for text in texts if text.strip() and mean != mean]
+    if unread:
+        shown = ", ".join(dict.fromkeys(unread[:_SEEN]))
+        rows.log.unmatched[f"ratings are no numbers; give their meaning ({shown})"] += len(unread)
+
+
+def require_fields(rows: Rows, mapping: Mapping[str, Any]) -> None:
+    """Raise `InputError` if an entry names a field that no record has."""
+    for name, entry in mapping.items():
+        _require_fields(rows, name, _split_fields(rows, name, parse_expression(name, entry)))
 
 
 def _require_fields(rows: Rows, name: str, expression: Expression) -> None:

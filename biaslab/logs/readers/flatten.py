@@ -62,8 +62,10 @@ def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Un
         for steps in _steps_to_outcomes(record, "", (), is_outcome):
             found.setdefault(steps)
     deepest = max((len(steps) for steps in found), default=0)
-    first, *others = [steps for steps in found if len(steps) == deepest] or [()]
-    return Unnesting(first, tuple(others) if deepest else ())
+    alike = sorted((steps for steps in found if len(steps) == deepest), key=lambda steps: steps[-1:][0].count("+"))
+    first, *others = alike or [()]
+    own = set("+".join(first).split("+"))  # lists that happen to be as long in some records are the same lists
+    return Unnesting(first, tuple(steps for steps in others if not own & set("+".join(steps).split("+"))))
 
 
 def _steps_to_outcomes(

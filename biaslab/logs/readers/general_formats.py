@@ -207,7 +207,8 @@ def read_openai_batch(rows: Rows, source: LogSource, mapping: Mapping[str, str])
     inner = Rows(flat, [rows.lines[place] for place in places], rows.log, textual=False)
     if not flat:
         return pd.DataFrame()
-    trials = read_mapped(inner, source, {"judge": "judge", "replicate": "replicate", "reply": "reply"} | dict(mapping))
+    own = {name: name for name in ("judge", "replicate", "reply", "tokens")}
+    trials = read_mapped(inner, source, own | dict(mapping))
     declined = np.array([entry["declined"] for entry in flat], bool)
     trials.loc[declined, "value"], trials.loc[declined, "status"] = np.nan, "refused"
     cut = np.array([entry["cut"] for entry in flat], bool) & (trials["status"] == "unparsable")

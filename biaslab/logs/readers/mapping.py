@@ -75,14 +75,10 @@ from biaslab.logs.readers.rows import COLUMNS, SCHEMA, LogSource, Rows, field_na
 _SHOWN = 6  # verdicts shown in a message
 
 #: Columns that must be mapped explicitly, because fields with these names rarely have this meaning.
-_EXPLICIT = (*TEXTS, "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
-_OF_TRIALS = ("answer", "form", "order", "rules", "words", "edit", "edited", "person", "status", "annotators")
-"""Columns of trials whose names mean other things elsewhere."""
+_EXPLICIT = (*TEXTS, "person", "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
 _DISTINGUISHING = ("judge", "attribute", "replicate", "template", "configuration")  # what can distinguish columns
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
-NAMES = tuple(
-    dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT, "person"))
-)
+NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
 
 
 def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = None) -> dict[str, pd.Series]:
@@ -180,9 +176,10 @@ def _of_column(entry: Any, field: str, fields: Sequence[str]) -> Any:
 
 
 def completed(rows: Rows, mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping with the fields that map themselves."""
-    is_like_trials = rows.has("context_id") and rows.has("candidate_id")
-    names = [name for name in NAMES if name not in _EXPLICIT and (is_like_trials or name not in _OF_TRIALS)]
+    """Return a mapping with the fields that map themselves, in a table with the columns of trials."""
+    if not (rows.has("context_id") and rows.has("candidate_id")):
+        return dict(mapping)
+    names = [name for name in NAMES if name not in _EXPLICIT]
     return {name: name for name in names if _maps_itself(rows, name, mapping)} | dict(mapping)
 
 

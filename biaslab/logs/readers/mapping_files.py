@@ -120,6 +120,11 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
     }
     if unknown := [key for key in columns if key not in NAMES]:
         raise InputError(name, unknown, f"some of {', '.join((*OPTIONS, *NAMES))}")
+    if {"judge", "person"} <= set(columns):
+        raise InputError(
+            f"{name}: person", columns["person"], "no person where a judge is mapped", "map one of the two"
+        )
+    _require_columns(columns, name)
     for own in by_column(columns):
         for key, value in own.items():
             parse_expression(key, value)
@@ -131,6 +136,21 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
         compiled(pattern, "score_pattern")
     shape = make_shape(entries.get("explode"), entries.get("join"))
     return LogMapping(columns, entries.get("format"), pattern, shape, _ignored(entries.get("ignore"), name))
+
+
+def _require_columns(columns: Mapping[str, Any], name: str) -> None:
+    """Raise `InputError` unless lists of columns are texts, and tables by column have a value for each."""
+    outcome = next((each for each in OUTCOMES if each in columns), "")
+    entry = columns.get(outcome)
+    fields = entry.get("fields", []) if isinstance(entry, Mapping) else []
+    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
+        raise InputError(f"{name}: {outcome}", fields, "names of columns")
+    if len(fields) > 1 and "winner_swapped" in columns:
+        raise InputError(f"{name}: winner_swapped", columns["winner_swapped"], "used with a single column of winner")
+    for key, value in columns.items():
+        several = isinstance(value, Mapping) and len(fields) > 1 and bool(set(value) & set(fields))
+        if several and key not in LISTS and set(value) != set(fields):
+            raise InputError(f"{name}: {key}", dict(value), f"a value for each of {', '.join(fields)}")
 
 
 def _is_open(value: Any) -> bool:

@@ -10,6 +10,8 @@ from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
 from biaslab.logs.readers.draft import RoleDraft, listed, shares
 
+_PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
+
 
 class PairRoles(RoleDraft):
     """The roles of a log of pairs."""
@@ -90,6 +92,10 @@ class PairRoles(RoleDraft):
     def _probabilities(self) -> Any:
         """Return the expression of the probability that the candidate shown first wins, or None."""
         for column in self.free("probability", first=False):
+            if column.has("people") or not set(column.words) <= _PROBABILITY | {
+                w for pair in named.sides() for w in pair
+            }:
+                continue
             if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
                 places = {
                     place for one, two in named.sides() for place, word in enumerate((one, two)) if word in column.words
@@ -109,6 +115,7 @@ class PairRoles(RoleDraft):
             self._fill_verdict(pair, verdicts)
         if both is None:
             self._fill_order(pair)
+            self._ask_places()
         self._ask_about_third(pair)
         for column in [
             column for column in self.free("system") if not column.is_constant and column.kind in ("word", "name")
@@ -169,7 +176,8 @@ class PairRoles(RoleDraft):
             self.settle("opponent_id", pair.second)
             for other in systems[1:]:
                 self.aside |= dict.fromkeys(other[:2], f"goes with {pair.first}, {pair.second}")
-        if texts and self.columns[texts[0].first].is_wordy(named_apart=bool(systems)):
+        given_text = {"text", "opponent_text"} & set(self.given)
+        if texts and not given_text and self.columns[texts[0].first].is_wordy(named_apart=bool(systems)):
             self.settle("text", texts[0].first)
             self.settle("opponent_text", texts[0].second)
         if pair is not None and pair.side_words == ("chosen", "rejected"):
@@ -198,6 +206,15 @@ class PairRoles(RoleDraft):
         )
         both = any({"first", "second"} <= set(meanings.values()) for meanings in words)
         return [by_name, *options] if both else [by_name]
+
+    def _exchanged(self, options: Sequence[Any], pair: SidePair | None) -> list[Any]:
+        """Add the other meaning of places if the user named the candidates in another order than their columns."""
+        given = self.given.get("candidate_id")
+        if pair is None or given in (None, pair.first) or len(options) != 1 or not isinstance(options[0], Mapping):
+            return list(options)
+        swap = {"first": "second", "second": "first"}
+        values = {value: swap.get(side, side) for value, side in options[0]["values"].items()}
+        return [options[0], dict(options[0]) | {"values": values}]
 
     def _meaning(self, column: LogColumn, pair: SidePair | None) -> Any:
         return self._readings(column, pair)[0]
@@ -267,9 +284,13 @@ class PairRoles(RoleDraft):
         if ends := shares(column):
             self.ask("p_first", f"which end of {column.name} means the first?", *ends)
             return
-        options = self._readings(column, pair)
-        if set(column.words) <= {"label", "labels"} and column.kind == "number" and not self._replies():
-            self.ask("winner", f"is {column.name} the judge's verdict, not people's or a reference?", *options)
+        options = self._exchanged(self._readings(column, pair), pair)
+        replies = [reply for reply in self._replies() if reply is not column]
+        if set(column.words) <= {"label", "labels"} and (column.kind == "number" or replies):
+            other = f"; if it is, map reply to {listed(replies)} instead" if replies else ""
+            self.ask("winner", f"is {column.name} the judge's verdict, or people's or a reference{other}?", *options)
+        elif "verdict" not in column.roles and column.kind == "number":
+            self.ask("winner", f"is {column.name} a verdict on the two?", *options)
         elif len(options) == 1:
             self.settle("winner", options[0])
         else:
@@ -347,7 +368,7 @@ class PairRoles(RoleDraft):
                 meaning = {
                     value: "false" if value.lower().startswith(("a", "original")) else "true" for value in column.counts
                 }
-                self._ask_places({"field": column.name, "values": meaning})
+                self.settle("swapped", {"field": column.name, "values": meaning})
             elif (values <= {"true", "false"} or values <= {"0", "1"}) and {
                 "swap",
                 "swapped",
@@ -357,19 +378,22 @@ class PairRoles(RoleDraft):
                 "exchanged",
             } & set(column.words):
                 meaning = {value: "true" if value.lower() in ("true", "1") else "false" for value in column.counts}
-                self._ask_places(
-                    column.name if values <= {"true", "false"} else {"field": column.name, "values": meaning}
-                )
+                plain = values <= {"true", "false"}
+                self.settle("swapped", column.name if plain else {"field": column.name, "values": meaning})
             else:
                 self.ask(
                     "swapped", f"does {column.name} say in which order the two were shown?", column.name, required=False
                 )
 
-    def _ask_places(self, swapped: Any) -> None:
-        """Fill the order shown; ask whether verdicts name places or columns, if they do not name candidates."""
+    def _ask_places(self) -> None:
+        """Ask whether verdicts name places as shown or columns, if a column gives the order shown."""
         winner = self.entries.get("winner")
-        self.settle("swapped", swapped)
-        if "winner" in self.given or not isinstance(winner, Mapping) or "values" not in winner:
+        if (
+            not {"swapped", "shown_first"} & set(self.entries)
+            or "winner" in self.given
+            or not isinstance(winner, Mapping)
+            or "values" not in winner
+        ):
             return
         if not {"first", "second"} & set(winner["values"].values()):
             return

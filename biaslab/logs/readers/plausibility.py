@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from biaslab.logs.readers.expressions import written
 from biaslab.logs.readers.rows import identity_of
 
 _SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated number and share of contradictions
+_SHARE_AGREEING = 0.1  # share of agreeing duplicates above which no column may tell them apart
 _MANY = 10  # minimum judgements for a single context to be implausible
 _MOST_JUDGES, _FEWEST = 20, 5  # judges of whom each has fewer rows than this are no judges
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
@@ -87,17 +88,30 @@ def _require_one_row_each(
     trials: pd.DataFrame, with_duplicates: pd.DataFrame, records: Mapping[str, Mapping[str, Any]]
 ) -> None:
     twice, contradictory = trials.attrs["duplicates"], trials.attrs["contradictions"]
-    if contradictory <= max(_SOME_TWICE, _SHARE_TWICE * len(with_duplicates)):
+    few = contradictory <= max(_SOME_TWICE, _SHARE_TWICE * len(with_duplicates))
+    if few and twice <= _SHARE_AGREEING * len(with_duplicates):
         return
     keys = identity_of(with_duplicates)
     seen = with_duplicates[with_duplicates["key"].isin(list(records))]
     groups = seen[seen.duplicated(keys, keep=False)].groupby(keys, sort=False, dropna=False)["key"]
     examples = [[records[key] for key in group] for _, group in list(groups)[:_MANY]]
     differing = list(dict.fromkeys(name for each in examples for name in _differing(each)))[:_FIELDS]
+    if few and not _tells_apart(examples, differing):
+        return
     problem = f"{twice:,} duplicate judgements, {contradictory:,} of which contradict the first"
     where = f"they differ in {', '.join(differing)}; " if differing else ""
     remedy = f"{where}map what tells them apart, or number repetitions without a field: --map replicate==#"
     raise InputError("mapping", problem, "one row per judgement", remedy)
+
+
+def _tells_apart(groups: Sequence[Sequence[Mapping[str, Any]]], fields: Sequence[str]) -> bool:
+    """Return whether a field with few values, unlike a number of rows, differs within each group of duplicates."""
+    for name in fields:
+        values = [[written(record.get(name)) for record in group] for group in groups]
+        distinct = {value for group in values for value in group}
+        if all(len(set(group)) == len(group) for group in values) and len(distinct) <= _FIELDS:
+            return True
+    return False
 
 
 def _differing(records: list[Mapping[str, Any]]) -> list[str]:

@@ -118,6 +118,12 @@ class LogReading:
                 self.notes.see(part, trials, rows)
                 yield trials
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether some table of a log leaves a question, or tables of one log have been given different scales."""
+        scales = {str(proposal.entries.get("scale")) for proposal in self.proposals.values() if proposal.is_complete}
+        return len(scales) > 1 or not all(proposal.is_complete for proposal in self.proposals.values())
+
     def proposal_of(self, document: LogDocument) -> Proposal | None:
         """Return the proposed reading of a file; None if it has no record."""
         log = Log(document.name)
@@ -307,8 +313,9 @@ def _single_list(first: Rows) -> tuple[str, ...]:
 
 
 def _paths(entry: Any) -> Iterator[str]:
-    if isinstance(entry, str):
-        yield from (part.strip() for part in entry.partition("|")[0].partition("~")[0].split(","))
+    if isinstance(entry, str) and not entry.startswith("="):
+        fields = entry.partition("|")[0].partition("~")[0].replace(" > ", ",")
+        yield from (part.strip() for part in fields.split(","))
     elif isinstance(entry, Mapping):
         for value in (entry.get("field"), entry.get("fields")) if {"field", "fields"} & set(entry) else entry.values():
             yield from _paths(value)
@@ -366,13 +373,24 @@ def explain(reading: LogReading, path: object) -> NoReturn:
         Always.
     """
     source = str(path) if isinstance(path, str | Path) else FRAME
+    if reading.is_unclear:
+        unclear = next((each for each in reading.proposals.values() if not each.is_complete), None)
+        if unclear is None:
+            ranges = {
+                f"{name}: {each.entries['scale']}"
+                for name, each in reading.proposals.items()
+                if "scale" in each.entries
+            }
+            raise InputError.plain(
+                f"the files of {source} have different ranges ({', '.join(sorted(ranges))}): map scale"
+            )
+        where = source if len(reading.proposals) == 1 else f"{source} ({unclear.source})"
+        raise InputError.plain(open_questions(where, unclear))
     if reading.files:
         problem = next(filter(None, map(first_problem, reading.logs)), None)
         reasons = "; ".join({reason: None for log in reading.logs for reason in log.left_out})
         left_out = f"every record was left out{reasons and ': '}{reasons}"
         raise InputError.plain(f"{source} has no judgement: {problem or left_out}")
-    if reading.proposals:
-        raise InputError.plain(open_questions(source, next(iter(reading.proposals.values()))))
     if reading.fields:
         known = "`biaslab.logs.readers.available` lists the known ones"
         fields = f"its fields are {', '.join(reading.fields[:_FIELDS])}"

@@ -155,7 +155,9 @@ class ReadingNotes:
         readable = trials["status"].isin(_READABLE).to_numpy()
         side = np.sign(trials["value"] - 0.5)  # of pairs, in which each probability would be another verdict
         kind = side.where(trials["opponent_id"].notna(), trials["value"])
-        again = trials["replicate"].to_numpy() > 0
+        again = trials["replicate"].to_numpy() > 0  # or the other order
+        if "winner_swapped" in self._layout.sources:
+            again |= places >= len(rows.records)
         new = readable & ~again & ~kind.duplicated().to_numpy()
         for noted, which in ((self._rows, new), (self._again, readable & again), (self._unreadable, ~readable)):
             for row in np.flatnonzero(which)[: max(_ROWS - len(noted), 0)].tolist():

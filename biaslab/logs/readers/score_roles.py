@@ -9,6 +9,7 @@ from typing import Any
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.draft import alias_and_plain, listed
+from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
 from biaslab.logs.readers.proposal import columns_in
 
@@ -28,7 +29,7 @@ class ScoreRoles(PairRoles):
         scores = [column for column in everything if column not in derived]
         for column in [*derived, *scores]:
             others = [other for other in scores if other is not column and other.kind == "number"]
-            shown = column in derived or set(column.words) <= _GENERAL
+            shown = column in derived or set(named.tokens(named.last_part(column.name))) <= _GENERAL
             if column.kind == "number" and len(others) >= 2 and shown and named.is_mean(column, others):
                 self.aside[column.name] = f"the mean of {listed(others)}"
                 scores = [other for other in scores if other is not column]
@@ -190,9 +191,9 @@ class ScoreRoles(PairRoles):
         if not persons or "person" in self.given:
             return
         models = [column for column in persons if sum(map(named.is_model, column.counts)) >= 0.5 * len(column.counts)]
-        if not judged and len(models) == len(persons) == 1 and scores:
+        if not judged and len(models) == len(persons) == 1 and all(map(named.is_model, models[0].counts)) and scores:
             self.settle("judge", models[0].name)
-        elif not judged and len(persons) == 1 and scores:
+        elif not judged and not models and len(persons) == 1 and scores:
             self.settle("person", persons[0].name)
         else:
             self.ask(
@@ -212,6 +213,11 @@ class ScoreRoles(PairRoles):
             elif entry == "scale":
                 self._fill_scale_of_options()
             return
+        if "score" in self.given and (meanings := parse_expression("score", self.given["score"]).values):
+            scores = [LogColumn("score", tuple(meanings.values()))]
+        scores = [column for column in scores if column.numbers or named.grade_values(column) is not None]
+        if not scores and entry == "scale" and "score" in self.entries:
+            self.ask(entry, "on which scale are the scores?")
         found = {column.name: _observed(column) for column in scores}
         if len(scores) == 1 and entry == "scale" and (by_value := self._ranges_by_criterion(scores[0])):
             found = by_value
@@ -281,7 +287,9 @@ class ScoreRoles(PairRoles):
             if matched == {column.name for column in people}:
                 self.settle("ratings", {name: {"fields": own} for name, own in by_score.items() if own})
             else:
-                self.ask("ratings", f"which people's scores belong to which of {listed(scores)}?", required=False)
+                options = [{one.name: {"fields": [person.name]}} for person in people for one in scores]
+                why = f"which people's scores belong to which of {listed(scores)}?"
+                self.ask("ratings", why, *options, required=False)
                 self.aside |= {column.name: "open" for column in people}
                 return
         else:

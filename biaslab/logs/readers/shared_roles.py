@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.draft import alias_and_plain, listed, without
+from biaslab.logs.readers.expressions import require_fields
+from biaslab.logs.readers.mapping import by_column
 from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
@@ -53,7 +56,8 @@ class SharedRoles(ScoreRoles):
             ("template", "prompt", ("word", "name")),
             ("dataset", "dataset", ("word", "name")),
         ):
-            found = [column for column in self.free(role) if column.kind in kinds and not column.is_constant]
+            found = [column for column in self.free(role) if column.kind in kinds]
+            found = [column for column in found if entry == "attribute" or not column.is_constant]
             if entry == "attribute":
                 found += [
                     column
@@ -97,10 +101,10 @@ class SharedRoles(ScoreRoles):
             return
         self.aside |= {column.name: f"goes with {first.name}" for column in rest}
         people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
-        if sum(bool(set(named.tokens(value)) & people) for value in first.counts) >= 0.5 * len(first.counts):
+        if any(set(named.tokens(value)) & people for value in first.counts):
             self.ask(
                 "judge",
-                f"the values of {first.name} look like people ({', '.join(first.examples)})",
+                f"some values of {first.name} look like people ({', '.join(first.examples)})",
                 first.name,
                 "=people",
             )
@@ -327,7 +331,8 @@ class SharedRoles(ScoreRoles):
 
     def reasons(self) -> dict[str, str]:
         """Return the columns without a role, and why."""
-        used = {name for entry in self.entries.values() for name in columns_in(entry, self.columns)}
+        named_in = (entry for name, entry in self.entries.items() if name != "ignore")
+        used = {name for entry in named_in for name in columns_in(entry, self.columns)}
         asked = {
             name
             for question in self.questions
@@ -360,7 +365,12 @@ def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
     source : str
         Name of the file.
     """
-    draft = SharedRoles(named.columns_of_rows(rows, SAMPLED), dict(given))
+    columns = named.columns_of_rows(rows, SAMPLED)
+    if absent := [name for name in given.get("ignore", ()) if name not in columns]:
+        raise InputError("ignore", absent, f"columns of {source}: {', '.join(columns)}")
+    for own in by_column({name: entry for name, entry in given.items() if name != "ignore"}):
+        require_fields(rows, own)
+    draft = SharedRoles(columns, dict(given))
     verdicts = draft.pair_verdicts()
     if verdicts is not None:
         draft.fill_pairs(*verdicts)
