@@ -235,16 +235,20 @@ def columns_of_rows(rows: Rows, most: int) -> dict[str, LogColumn]:
         values = [record.get(name) for record in records]
         nested = any(isinstance(value, list | dict) and value for value in values)
         texts = tuple(written(keyed(value)) for value in values)
-        columns[name] = LogColumn(name, texts, nested, () if nested else _rare(rows, name, most, set(texts)))
+        columns[name] = LogColumn(name, texts, nested, () if nested else _rare(rows, name, texts))
     return columns
 
 
-def _rare(rows: Rows, name: str, most: int, seen: set[str | None]) -> tuple[str, ...]:
+def _rare(rows: Rows, name: str, first: tuple[str | None, ...]) -> tuple[str, ...]:
     """Return the values that only rows after the first ones have."""
     try:
-        later = {record.get(name) for record in rows.records[most:]}
+        later = {record.get(name) for record in rows.records[len(first) :]}
     except TypeError:  # lists or objects
         return ()
+    seen = set(first)
+    many = len(later) > _FEW + len(seen)
+    if many and not all(value is None or NUMERAL.fullmatch(value) for value in first[:_FEW]):
+        return ()  # of texts and identifiers nothing hangs on the rare ones
     unseen = {text for value in later if (text := written(value)) and text not in seen}
     known = [value for value in unseen if not is_no_value(value)] if len(unseen) <= _FEW else []
     numbers = sorted((value for value in unseen if NUMERAL.fullmatch(value)), key=float)

@@ -88,3 +88,29 @@ def test_known_format_has_no_proposal(tmp_path):
     file.write_text('{"judge": "j", "question": 1, "A": "x", "B": "y", "judgment": "[[A]]"}\n')
     with pytest.raises(InputError, match="bracket_pairs"):
         bl.logs.propose(file)
+
+
+def test_rare_values_after_the_sample_count():
+    n = range(2500)
+    scores = pd.DataFrame({"question": n, "answer": [f"text {i} of words" for i in n], "score": [1 + i % 5 for i in n]})
+    scores.loc[2400, "score"] = 9
+    assert bl.logs.propose(scores).single_answer == {"scale": "=1-9"}
+    pairs = pd.DataFrame({"question": n, "model_a": "x", "model_b": "y", "winner": ["A", "B"] * 1250})
+    pairs.loc[2400, "winner"] = "tie"
+    assert bl.read_judgements(pairs)["status"].value_counts().to_dict() == {"ok": 2499, "tie": 1}
+
+
+@pytest.mark.parametrize(
+    ("more", "mapping", "entry"),
+    [
+        ({}, {"candidate_id": "model_b", "opponent_id": "model_a"}, "winner"),
+        ({"shown_first": ["m1", "m2"] * 6}, None, "winner"),
+        ({"flip": [True, False] * 6}, {"swapped": "flip"}, "winner"),
+        ({"judge": ["gpt-4", "llama-3", "human"] * 4}, None, "judge"),
+    ],
+)
+def test_places_and_people_are_asked_about(more, mapping, entry):
+    pairs = {"question": [f"q{n}" for n in range(12)], "model_a": "m1", "model_b": "m2", "winner": list("AB" * 6)}
+    (question,) = bl.logs.propose(pd.DataFrame(pairs | more), mapping).questions
+    assert question.entry == entry
+    assert len(question.options) == 2
