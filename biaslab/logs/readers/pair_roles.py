@@ -32,9 +32,9 @@ class PairRoles(RoleDraft):
             return pairs, [self.columns[both[0]]], both
         if verdicts and (pairs or any(self._names_sides(column) for column in verdicts)):
             return pairs, verdicts, None
-        replies, compared = self._replies(), self._side_scores()
-        scored = [column for column in self._scores() if compared is None or column.name not in compared[:2]]
-        if pairs and (compared is not None or (replies and not scored) or self._probabilities()):
+        replies, beside = self._replies(), self._side_scores()
+        scored = [column for column in self._scores() if beside is None or column.name not in beside[:2]]
+        if pairs and (beside is not None or (replies and not scored) or self._probabilities()):
             return pairs, [], None
         if pairs and len(scored) == 1 and scored[0].kind == "number" and not self.free("system"):
             return pairs, scored, None  # degrees of preference
