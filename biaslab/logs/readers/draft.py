@@ -79,9 +79,9 @@ class RoleDraft:
         if _names_person(column) or set(column.words) & _WINNERS or column.words[-1:] == ("id",):
             return False
         others = [role for role in column.roles if role not in ("judge", "people", "person")]
-        if column.kind != "name" and {"score", "verdict"} & set(others):
+        if "judge" in column.roles or (column.kind != "name" and {"score", "verdict"} & set(others)):
             others = [role for role in others if role != "system"]  # "is_correct_llm" names no system
-        role = next(iter(others), "")
+        role = next(iter(others), "verdict" if is_label(column) else "")
         if column.kind == "number":
             if role in ("score", "verdict", "reply"):
                 return True
@@ -89,7 +89,12 @@ class RoleDraft:
                 other.name != column.name and other.name.startswith(column.name) and "explanation" in other.roles
                 for other in self.columns.values()
             )
-            return role == "" and (named.is_model(column.name) or explained or column.has("people"))
+            of_judge = column.roles[:1] == ("judge",) and any(
+                column.has_values_of(other) and (is_label(other) or {"people", "score", "verdict"} & set(other.roles))
+                for other in self.columns.values()
+                if other is not column
+            )
+            return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
         of_model = column.roles[:1] == ("judge",) or named.is_model(column.name)
         whose = role == "" and (column.has("people") or of_model)
         return (role in ("score", "verdict", "reply") or whose) and named.grade_values(column) is not None
@@ -221,6 +226,11 @@ class RoleDraft:
         if "judge" not in column.roles or column.has("people") or column.kind not in ("word", "name", "id", "number"):
             return False
         return column.roles[0] in ("judge", "system", "verdict") and not self._is_score(column)
+
+
+def is_label(column: LogColumn) -> bool:
+    """Return whether a column is named as a label that somebody gave."""
+    return bool(set(named.tokens(named.last_part(column.name))) & set(named.aliases()["role"]["people"]["labels"]))
 
 
 def alias_and_plain(role: str) -> frozenset[str]:

@@ -241,6 +241,10 @@ class SharedRoles(ScoreRoles):
             for column in self.free("text")
             if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")
         ]
+        asked = [
+            option for question in self.questions if question.entry in ("reply", "score") for option in question.options
+        ]
+        texts = [column for column in texts if column.name not in columns_in(asked, self.columns)]
         inner = [
             column
             for column in self.columns.values()
