@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from biaslab.logs.readers.expressions import whole, written
@@ -439,18 +440,18 @@ def grade_values(*columns: LogColumn) -> dict[str, str] | None:
     >>> grade_values(LogColumn("grade", ("Good", "Poor", "Excellent")))
     {'Poor': '1', 'Good': '2', 'Excellent': '3'}
     """
-    own = [list({**column.counts, **dict.fromkeys(column.rare)}) for column in columns]
-    values = list(dict.fromkeys(value for each in own for value in each))
-    if len(values) > _FEW:
-        return None
+    own = [Counter(dict.fromkeys(column.rare, 1)) | column.counts for column in columns]
     grades = aliases()["grades"]
-    for number, ladder in enumerate((grades["opposite"], *grades["ladders"], grades["counted"])):
-        steps = {v: next((at for at, step in enumerate(ladder) if _plain(v) in step), -1) for v in values}
+    ladders = list(enumerate((grades["opposite"], *grades["ladders"], grades["counted"])))
+    for lost, (number, ladder) in product((0, 1 - _NEARLY), ladders):
+        places = {word: at for at, step in enumerate(ladder) for word in step}
+        steps = {value: places[plain] for each in own for value in each if (plain := _plain(value)) in places}
+        known = [{_plain(value): steps[value] for value in each if value in steps} for each in own]
+        fits = all(sum(each[value] for value in each if value not in steps) <= lost * each.total() for each in own)
         reached = sorted(set(steps.values()))
-        distinct = all(len({steps[v] for v in each}) == len({_plain(v) for v in each}) for each in own)
-        if distinct and len(reached) > 1 and reached[0] >= 0:
-            places = range(len(ladder)) if ladder is grades["counted"] else reached
-            return {v: str(places.index(steps[v]) + (number > 0)) for v in sorted(values, key=lambda v: steps[v])}
+        if fits and len(reached) > 1 and len(steps) <= _FEW and all(len(set(k.values())) == len(k) for k in known):
+            every = range(len(ladder)) if ladder is grades["counted"] else reached
+            return {v: str(every.index(steps[v]) + (number > 0)) for v in sorted(steps, key=lambda v: steps[v])}
     return None
 
 

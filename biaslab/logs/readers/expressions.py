@@ -292,11 +292,8 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
     for name, expression_text in mapping.items():
         expression = _split_fields(rows, name, parse_expression(name, expression_text))
         _require_fields(rows, name, expression)
-        if name in LISTS and expression.compared:
-            lists[name] = [[label or ""] for label in expression.greater(rows)]
-        elif name in LISTS and expression.constant is None:
-            parts = [_raw(rows, expression, field) for field in expression.fields]
-            lists[name] = [_listed(several) for several in zip(*parts, strict=True)]
+        if name in LISTS and expression.constant is None:
+            lists[name] = _lists(rows, name, expression)
         else:
             columns[name] = _column(rows, name, expression, lost)
             if name == "score" and "reply" not in mapping and expression.constant is None:
@@ -313,6 +310,20 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
         if name in columns:
             columns.setdefault(column, word_counts(columns.pop(name)))
     return MappedColumns(columns, lost)
+
+
+def _lists(rows: Rows, name: str, expression: Expression) -> list[list[str]]:
+    """Return the labels of each record by several people, and count words without a meaning."""
+    if expression.compared:
+        return [[label or ""] for label in expression.greater(rows)]
+    parts = [_raw(rows, expression, field) for field in expression.fields]
+    words = [rows.values(field) for field in expression.fields]
+    lost = sum(
+        own is None and bool(word) for pair in zip(parts, words, strict=True) for own, word in zip(*pair, strict=True)
+    )
+    if lost and not expression.is_plain:
+        rows.log.unmatched[f"{name}: {', '.join(expression.fields)} does not match"] += lost
+    return [_listed(several) for several in zip(*parts, strict=True)]
 
 
 def _note_unread_ratings(rows: Rows, lists: list[list[str]], means: pd.Series) -> None:

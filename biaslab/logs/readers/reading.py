@@ -18,7 +18,7 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.logs.readers import inspect_logs
-from biaslab.logs.readers.columns import roles_of, tokens
+from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.detection import detect, find_format
 from biaslab.logs.readers.documents import LogDocument, read_frame, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, map_line
@@ -39,7 +39,7 @@ from biaslab.logs.readers.mapping_files import LogMapping, Shape, shaped
 from biaslab.logs.readers.plausibility import require_plausible
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
 from biaslab.logs.readers.roles import FileLayout, ReadingNotes
-from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
+from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, parse_literal, without_duplicates
 from biaslab.logs.readers.shared_roles import propose_rows
 
 TABLE, FRAME = "table", "a table"
@@ -293,6 +293,7 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> Iterator[Rows]:
     """Yield flat records; the lists that become rows are those that the mapping names, or that hold outcomes."""
+    first, chunks = _with_lists(first), map(_with_lists, chunks)
     paths = [path for own in by_column(mapping) for entry in own.values() for path in _paths(entry)]
     steps = steps_of_paths(paths)
     if not steps and not is_complete(mapping):
@@ -300,6 +301,22 @@ def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> It
     if steps or any("[" in path for path in paths) or not is_complete(mapping):
         return (rows for rows in (flattened(rows, steps) for rows in chunks) if rows.records)
     return chunks
+
+
+def _with_lists(rows: Rows) -> Rows:
+    """Return rows in which lists of labels by several people are lists, if texts write them as JSON or in Python."""
+    labels, some = set(aliases()["role"]["people"]["labels"]), rows.records[:SAMPLED]
+    named = {name for record in some for name, value in record.items() if isinstance(value, str) and value[:1] == "["}
+    named = {name for name in named if names_people(words := tokens(name)) or labels & set(words)}
+    if not named or not all(
+        isinstance(parse_literal(record.get(name) or "[]"), list) for record in some for name in named
+    ):
+        return rows
+    records = [
+        {name: parse_literal(value) if name in named and value else value for name, value in record.items()}
+        for record in rows.records
+    ]
+    return Rows(records, rows.lines, rows.log, rows.textual)
 
 
 def _single_list(first: Rows) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.draft import alias_and_plain, listed, without
-from biaslab.logs.readers.expressions import require_fields
+from biaslab.logs.readers.expressions import OPEN, require_fields
 from biaslab.logs.readers.mapping import by_column
 from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
-_MOST_JUDGES, _FEWEST_OF_A_JUDGE = 20, 5
+_MOST_JUDGES, _FEWEST_OF_A_JUDGE, _FEW_GRADES = 20, 5, 3
 _CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
 _DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
 _ASKED = {
@@ -332,6 +332,24 @@ class SharedRoles(ScoreRoles):
                 elif self._is_score(column) or named.verdict_meanings(column, None):
                     entry = "preference" if self._is_pair else "ratings"
                     self.ask(entry, f"{column.name} may be people's", column.name, required=False)
+            if not self._is_pair and column.name not in self.used and self._may_be_label(column):
+                known = (self._grades(column) or dict.fromkeys(column.counts, OPEN)) if column.kind != "number" else {}
+                labels = {"fields": [column.name]} | ({"values": known} if known else {})
+                self.ask("ratings", f"{column.name} may be people's", labels, required=False)
+        unread = [c.name for c in self.free("score") if c.numbers and c.kind != "number" and c.name not in asked]
+        if unread and "score" in self.entries and "score" not in self.given:
+            why = f"{', '.join(unread)} may be scores, but are mostly no numbers: add them to score, or ignore them"
+            self.ask("ignore", why, ", ".join(unread))
+
+    def _may_be_label(self, column: LogColumn) -> bool:
+        """Return whether a column has the judge's grades, or is people's with few words that may be grades."""
+        scores = [self.columns[name] for name in columns_in(self.entries.get("score"), self.columns)]
+        if any(map(column.has_values_of, scores)):
+            return column.has("people") or (column.kind in ("word", "name") and not column.roles)
+        graded = (
+            column.has("people") and bool({"score", "verdict"} & set(column.roles)) and "derived" not in column.roles
+        )
+        return graded and bool(scores) and column.kind == "word" and 1 < len(column.counts) <= _FEW_GRADES
 
     def reasons(self) -> dict[str, str]:
         """Return the columns without a role, and why."""
