@@ -16,6 +16,17 @@ from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
 _MOST_JUDGES, _FEWEST_OF_A_JUDGE, _FEW_GRADES = 20, 5, 3
+_IDENTITY = (
+    "context_id",
+    "candidate_id",
+    "judge",
+    "attribute",
+    "template",
+    "configuration",
+    "replicate",
+    "edit",
+    "edited",
+)
 _CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
 _DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
 _ASKED = {
@@ -297,6 +308,28 @@ class SharedRoles(ScoreRoles):
                 "text", f"which of {listed(lengthy)} was judged?", *(column.name for column in lengthy), required=False
             )
 
+    def tell_rows_apart(self) -> None:
+        """Take rows with the same question and answer for different cases, if a column numbers the cases."""
+        parts = [self.columns[n] for e in _IDENTITY for n in columns_in(self.entries.get(e), self.columns)]
+        question, answer = (self.columns.get(str(self.entries.get(name))) for name in _IDENTITY[:2])
+        rows = list(zip(*(column.values for column in parts), strict=True))
+        cases = [c for c in self._cases() if len(c.counts) == len(c.values) > len(set(rows)) and c is not question]
+        if self._is_pair or not cases or question is None or self.given.keys() & set(_IDENTITY):
+            return
+        if answer is None or not named.functional(question, answer):
+            if answer is not None and "text" not in answer.roles:
+                return
+            self.entries["candidate_id"] = cases[0].name
+        else:
+            self.entries["context_id"] = cases[0].name
+            self.aside[question.name] = f"goes with the question, {cases[0].name}"
+        self.aside.pop(cases[0].name, None)
+
+    def _cases(self) -> list[LogColumn]:
+        """Return the columns that may number cases, by their names."""
+        first = named.aliases()["role"]["question"]["first"]
+        return [c for c in self.columns.values() if "_".join(c.words) in first and c.kind in ("number", "id")]
+
     def _answers_are_shared(self, text: LogColumn, system: LogColumn) -> bool:
         """Return whether each question has a single answer under several names of models."""
         question = self.columns.get(str(self.entries.get("context_id")))
@@ -304,8 +337,7 @@ class SharedRoles(ScoreRoles):
             question is not None
             and not text.is_constant
             and named.functional(question, text)
-            and not named.functional(question, system)
-            and len(question.counts) > 1
+            and len(set(zip(question.values, system.values, strict=True))) >= 1.5 * len(question.counts) > 1.5
         )
 
     def ask_about_others(self) -> None:
@@ -399,5 +431,6 @@ def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
     else:
         draft.fill_scores()
     draft.fill_common()
+    draft.tell_rows_apart()
     draft.ask_about_others()
     return Proposal(source, draft.columns, draft.entries, tuple(draft.questions), draft.reasons())
