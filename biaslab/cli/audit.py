@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,12 @@ def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def _read(
-    files: list[Path], kind: str | None, mapping: dict[str, Any] | Path | None, strict: bool, unread: bool = False
+    files: list[Path],
+    kind: str | None,
+    mapping: dict[str, Any] | Path | None,
+    strict: bool,
+    unread: bool = False,
+    keep: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Read all files and report on each; stop at the first that is mostly unreadable, unless ``unread``."""
     import pandas as pd
@@ -128,7 +134,7 @@ def _read(
         if _is_carried(str(file)):
             parts.append(_carried(str(file)))
             continue
-        parts.append(read_judgements(file, kind, mapping, strict))
+        parts.append(read_judgements(file, kind, mapping, strict, keep))
         typer.echo(ReadingCard(parts[-1].attrs["reading"]))
         by_people = is_by_people(parts[-1])
         if not (unread or by_people):

@@ -88,16 +88,15 @@ class ScoreRoles(PairRoles):
 
     def _is_rating(self, column: LogColumn, scores: Sequence[LogColumn]) -> bool:
         """Return whether a column named after people has their scores: grades, even a single one that the judge has."""
-        single = bool(column.known) and column.is_constant and {"score", "verdict"} & set(column.roles)
-        as_judged = single and any(s.kind != "number" and named.grade_values(s, column) for s in scores)
-        return "derived" not in column.roles and (bool(as_judged) or self._is_score(column))
+        return "derived" not in column.roles and (_is_one_grade(column, scores) or self._is_score(column))
 
     def _with_labels(self, scores: list[LogColumn]) -> tuple[list[LogColumn], list[LogColumn]]:
         """Return the judge's columns and those of labels by somebody else, if their names say so."""
         judges = set(named.aliases()["role"]["judge"]["verdicts"])
         judged = [c for c in scores if set(c.words) & judges or named.is_model(c.name)]
-        labels = [c for c in scores if c not in judged and is_label(c)]
-        return (judged, labels) if judged and labels and len(judged) + len(labels) == len(scores) else (scores, [])
+        labels = [c for c in self.columns.values() if c not in judged and is_label(c)]
+        labels = [c for c in labels if c in scores or _is_one_grade(c, judged)]
+        return (judged, labels) if judged and labels and set(scores) <= {*judged, *labels} else (scores, [])
 
     def _give_numbers(self) -> None:
         """Add the numbers of grades to what the user maps to columns of words."""
@@ -449,6 +448,12 @@ class ScoreRoles(PairRoles):
                 theirs,
                 *([scale] if inside else []),
             )
+
+
+def _is_one_grade(column: LogColumn, scores: Sequence[LogColumn]) -> bool:
+    """Return whether all values are one of the judge's grades."""
+    constant = bool(column.known) and column.is_constant
+    return constant and any(s.kind != "number" and named.grade_values(s, column) is not None for s in scores)
 
 
 def _criteria_of(column: LogColumn) -> set[str]:
