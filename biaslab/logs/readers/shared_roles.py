@@ -8,7 +8,7 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, listed, without
+from biaslab.logs.readers.draft import alias_and_plain, is_label, listed, without
 from biaslab.logs.readers.expressions import OPEN, require_fields
 from biaslab.logs.readers.mapping import by_column
 from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
@@ -377,7 +377,8 @@ class SharedRoles(ScoreRoles):
         """Return whether a column has the judge's grades, or is people's with few words that may be grades."""
         scores = [self.columns[name] for name in columns_in(self.entries.get("score"), self.columns)]
         if any(map(column.has_values_of, scores)):
-            return column.has("people") or (column.kind in ("word", "name") and not column.roles)
+            named_so = column.has("people") or is_label(column)
+            return named_so or (column.kind in ("word", "name") and not column.roles)
         graded = (
             column.has("people") and bool({"score", "verdict"} & set(column.roles)) and "derived" not in column.roles
         )
