@@ -44,6 +44,12 @@ class RoleDraft:
         named_in = (entry for name, entry in self.entries.items() if name != "ignore")
         return {name for entry in named_in for name in columns_in(entry, self.columns)} | set(self.aside)
 
+    @property
+    def asked(self) -> set[str]:
+        """The columns that questions offer."""
+        options = [option for question in self.questions for option in question.options]
+        return set(columns_in(options, self.columns))
+
     def free(self, *roles: str, first: bool = True) -> list[LogColumn]:
         """Return the unused columns whose name suggests one of some roles, as its first role or as any."""
         used = self.used

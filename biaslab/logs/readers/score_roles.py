@@ -70,9 +70,8 @@ class ScoreRoles(PairRoles):
         if alike := self._like_scores(scores):
             names = [column.name for column in scores]
             both = {"fields": [*names, *(column.name for column in alike)]}
-            self.ask(
-                "score", f"{listed(alike)} may be scores too", both, {"fields": names} if len(names) > 1 else names[0]
-            )
+            one = {"fields": names} if len(names) > 1 else names[0]
+            self.ask("score", f"{listed(alike)} may be scores too", both, one)
         elif len(scores) == 1:
             self.settle("score", self._graded(scores[0]))
         elif all(_is_numbered(column.name) for column in scores):
@@ -180,11 +179,8 @@ class ScoreRoles(PairRoles):
         if len(shares) == 1:
             tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
             self.settle("score", {"field": shares[0].name, "pattern": r"^\s*([\d.]+)"})
-            self.ask(
-                "scale",
-                f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?",
-                *(f"=1-{top}" for top in tops),
-            )
+            why = f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?"
+            self.ask("scale", why, *(f"=1-{top}" for top in tops))
             return []
         if not numbers and (stating := self._fill_reply(replies)):
             return stating
@@ -210,11 +206,8 @@ class ScoreRoles(PairRoles):
             self.ask("score", why, *({"field": texts[0].name, "values": values} for values in options))
             return texts[:1]
         else:
-            self.ask(
-                "score",
-                "which column holds the judge's score or verdict?",
-                *(column.name for column in [*numbers, *texts]),
-            )
+            why = "which column holds the judge's score or verdict?"
+            self.ask("score", why, *(column.name for column in [*numbers, *texts]))
             return numbers[:1] if len(numbers) == 1 else []
         return []
 
@@ -278,11 +271,8 @@ class ScoreRoles(PairRoles):
     def _settle_scores(self, scores: Sequence[LogColumn]) -> None:
         words = [column for column in scores if column.kind != "number"]
         if words and len(words) < len(scores):
-            self.ask(
-                "score",
-                f"{listed(scores)} are grades in words and numbers; map one kind",
-                [column.name for column in scores if column.kind == "number"],
-            )
+            numbers = [column.name for column in scores if column.kind == "number"]
+            self.ask("score", f"{listed(scores)} are grades in words and numbers; map one kind", numbers)
             return
         options = [self._graded(column) for column in scores]
         if words and len({tuple(option["values"].items()) for option in options}) > 1:
@@ -320,12 +310,8 @@ class ScoreRoles(PairRoles):
         ):
             self.settle("person", persons[0].name)
         else:
-            self.ask(
-                "person",
-                f"{listed(persons)} may say which person gave a score",
-                *(c.name for c in persons),
-                required=False,
-            )
+            why = f"{listed(persons)} may say which person gave a score"
+            self.ask("person", why, *(c.name for c in persons), required=False)
 
     def _fill_scale(self, entry: str, scores: Sequence[LogColumn]) -> None:
         """Fill the scale if the observed range is a usual one; ask otherwise."""
@@ -333,9 +319,8 @@ class ScoreRoles(PairRoles):
             {"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)
         ):
             if "reply" in self.entries and entry == "scale":
-                self.ask(
-                    entry, "on which scale does the judge score?", *(f"={low}-{high}" for low, high in _SCALES[:3])
-                )
+                usual = (f"={low}-{high}" for low, high in _SCALES[:3])
+                self.ask(entry, "on which scale does the judge score?", *usual)
             elif entry == "scale":
                 self._fill_scale_of_options()
             return
@@ -442,12 +427,8 @@ class ScoreRoles(PairRoles):
         if theirs != scale and is_usual and not any(column.numbers for column in own):
             self.settle("human_scale", theirs)
         elif theirs != scale and (is_usual or not inside) and numbers:
-            self.ask(
-                "human_scale",
-                "people's scores end another scale than the judge's",
-                theirs,
-                *([scale] if inside else []),
-            )
+            why = "people's scores end another scale than the judge's"
+            self.ask("human_scale", why, theirs, *([scale] if inside else []))
 
 
 def _is_one_grade(column: LogColumn, scores: Sequence[LogColumn]) -> bool:

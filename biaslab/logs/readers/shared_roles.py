@@ -10,23 +10,13 @@ from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.draft import alias_and_plain, is_label, listed, without
 from biaslab.logs.readers.expressions import OPEN, require_fields
-from biaslab.logs.readers.mapping import by_column
+from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
 from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
 _MOST_JUDGES, _FEWEST_OF_A_JUDGE, _FEW_GRADES = 20, 5, 3
-_IDENTITY = (
-    "context_id",
-    "candidate_id",
-    "judge",
-    "attribute",
-    "template",
-    "configuration",
-    "replicate",
-    "edit",
-    "edited",
-)
+_IDENTITY = ("context_id", "candidate_id", *DISTINGUISHING)
 _CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
 _DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
 _ASKED = {
@@ -113,21 +103,13 @@ class SharedRoles(ScoreRoles):
         self.aside |= {column.name: f"goes with {first.name}" for column in rest}
         people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
         if any(set(named.tokens(value)) & people for value in first.counts):
-            self.ask(
-                "judge",
-                f"some values of {first.name} look like people ({', '.join(first.examples)})",
-                first.name,
-                "=people",
-            )
+            why = f"some values of {first.name} look like people ({', '.join(first.examples)})"
+            self.ask("judge", why, first.name, "=people")
             return
         rows_of_each = len(first.known) / max(1, len(first.counts))
         if len(first.counts) > _MOST_JUDGES and rows_of_each < _FEWEST_OF_A_JUDGE:
-            self.ask(
-                "judge",
-                f"{first.name} has {len(first.counts)} values of few rows each, too many for judges",
-                first.name,
-                required=False,
-            )
+            why = f"{first.name} has {len(first.counts)} values of few rows each, too many for judges"
+            self.ask("judge", why, first.name, required=False)
         else:
             self.settle("judge", first.name)
 
@@ -252,10 +234,7 @@ class SharedRoles(ScoreRoles):
             for column in self.free("text")
             if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")
         ]
-        asked = [
-            option for question in self.questions if question.entry in ("reply", "score") for option in question.options
-        ]
-        texts = [column for column in texts if column.name not in columns_in(asked, self.columns)]
+        texts = [column for column in texts if column.name not in self.asked]
         inner = [
             column
             for column in self.columns.values()
@@ -274,19 +253,12 @@ class SharedRoles(ScoreRoles):
         ]
         if self.is_open("candidate_id"):
             if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
-                self.ask(
-                    "candidate_id", f"{listed(systems)} could all be the system", *(column.name for column in systems)
-                )
-            elif (
-                systems and len(texts) == 1 and self.is_open("judge") and self._answers_are_shared(texts[0], systems[0])
-            ):
+                why = f"{listed(systems)} could all be the system"
+                self.ask("candidate_id", why, *(column.name for column in systems))
+            elif self.is_open("judge") and self._answers_are_shared(texts, systems):
                 self.settle("candidate_id", texts[0].name)
-                self.ask(
-                    "judge",
-                    f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?",
-                    systems[0].name,
-                    required=False,
-                )
+                why = f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?"
+                self.ask("judge", why, systems[0].name, required=False)
             elif systems:
                 self.settle("candidate_id", systems[0].name)
                 self.aside |= {column.name: f"goes with {systems[0].name}" for column in systems[1:]}
@@ -304,50 +276,42 @@ class SharedRoles(ScoreRoles):
         if len(lengthy) == 1 and self.is_open("text"):
             self.settle("text", lengthy[0].name)
         elif len(lengthy) > 1 and self.is_open("candidate_id") is False and self.is_open("text"):
-            self.ask(
-                "text", f"which of {listed(lengthy)} was judged?", *(column.name for column in lengthy), required=False
-            )
+            why = f"which of {listed(lengthy)} was judged?"
+            self.ask("text", why, *(column.name for column in lengthy), required=False)
 
     def tell_rows_apart(self) -> None:
         """Take rows with the same question and answer for different cases, if a column numbers the cases."""
-        parts = [self.columns[n] for e in _IDENTITY for n in columns_in(self.entries.get(e), self.columns)]
+        parts = [
+            self.columns[name] for entry in _IDENTITY for name in columns_in(self.entries.get(entry), self.columns)
+        ]
         question, answer = (self.columns.get(str(self.entries.get(name))) for name in _IDENTITY[:2])
-        rows = list(zip(*(column.values for column in parts), strict=True))
-        cases = [c for c in self._cases() if len(c.counts) == len(c.values) > len(set(rows)) and c is not question]
+        n_rows, first = (
+            len(set(zip(*(column.values for column in parts), strict=True))),
+            named.aliases()["role"]["question"]["first"],
+        )
+        cases = [
+            c for c in self.columns.values() if "_".join(c.words) in first and len(c.counts) == len(c.values) > n_rows
+        ]
         if self._is_pair or not cases or question is None or self.given.keys() & set(_IDENTITY):
             return
-        if answer is None or not named.functional(question, answer):
-            if answer is not None and "text" not in answer.roles:
-                return
-            self.entries["candidate_id"] = cases[0].name
-        else:
+        if answer is not None and named.functional(question, answer):
             self.entries["context_id"] = cases[0].name
             self.aside[question.name] = f"goes with the question, {cases[0].name}"
+        elif answer is None or "text" in answer.roles:
+            self.entries["candidate_id"] = cases[0].name
         self.aside.pop(cases[0].name, None)
 
-    def _cases(self) -> list[LogColumn]:
-        """Return the columns that may number cases, by their names."""
-        first = named.aliases()["role"]["question"]["first"]
-        return [c for c in self.columns.values() if "_".join(c.words) in first and c.kind in ("number", "id")]
-
-    def _answers_are_shared(self, text: LogColumn, system: LogColumn) -> bool:
-        """Return whether each question has a single answer under several names of models."""
+    def _answers_are_shared(self, texts: Sequence[LogColumn], systems: Sequence[LogColumn]) -> bool:
+        """Return whether questions have a single answer each, under several names of models."""
         question = self.columns.get(str(self.entries.get("context_id")))
-        return (
-            question is not None
-            and not text.is_constant
-            and named.functional(question, text)
-            and len(set(zip(question.values, system.values, strict=True))) >= 1.5 * len(question.counts) > 1.5
-        )
+        if question is None or not systems or len(texts) != 1 or texts[0].is_constant:
+            return False
+        names = set(zip(question.values, systems[0].values, strict=True))
+        return named.functional(question, texts[0]) and len(names) >= 1.5 * len(question.counts) > 1.5
 
     def ask_about_others(self) -> None:
         """Ask about unused columns that look like a verdict, an order or a person."""
-        asked = {
-            name
-            for question in self.questions
-            for option in question.options
-            for name in columns_in(option, self.columns)
-        }
+        asked = self.asked
         for column in self.columns.values():
             if column.name in self.used or column.name in asked or column.kind in ("empty", "object", "text"):
                 continue
@@ -388,13 +352,7 @@ class SharedRoles(ScoreRoles):
         """Return the columns without a role, and why."""
         named_in = (entry for name, entry in self.entries.items() if name != "ignore")
         used = {name for entry in named_in for name in columns_in(entry, self.columns)}
-        asked = {
-            name
-            for question in self.questions
-            for option in question.options
-            for name in columns_in(option, self.columns)
-        }
-        rest = (column for name, column in self.columns.items() if name not in used | asked)
+        rest = (column for name, column in self.columns.items() if name not in used | self.asked)
         return {column.name: self.aside.get(column.name) or _why_unused(column) for column in rest}
 
 
