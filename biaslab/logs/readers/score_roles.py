@@ -9,7 +9,7 @@ from typing import Any
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, is_label, listed
+from biaslab.logs.readers.draft import alias_and_plain, is_judged, is_label, listed
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
 from biaslab.logs.readers.proposal import columns_in
@@ -20,6 +20,7 @@ _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
 _READ, _MOSTLY = 200, 0.8  # replies that are read, and the share that must state a score
 _LAST = {"pattern": r"(\w+)\W*$"}
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
+_NAMES = ("word", "name", "id", "number")  # kinds of columns that say who judged
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 
 
@@ -91,8 +92,7 @@ class ScoreRoles(PairRoles):
 
     def _with_labels(self, scores: list[LogColumn]) -> tuple[list[LogColumn], list[LogColumn]]:
         """Return the judge's columns and those of labels by somebody else, if their names say so."""
-        judges = set(named.aliases()["role"]["judge"]["verdicts"])
-        judged = [c for c in scores if set(c.words) & judges or named.is_model(c.name)]
+        judged = [column for column in scores if is_judged(column)]
         labels = [c for c in self.columns.values() if c not in judged and is_label(c)]
         labels = [c for c in labels if c in scores or _is_one_grade(c, judged)]
         return (judged, labels) if judged and labels and set(scores) <= {*judged, *labels} else (scores, [])
@@ -152,11 +152,11 @@ class ScoreRoles(PairRoles):
     def _like_scores(self, scores: Sequence[LogColumn]) -> list[LogColumn]:
         """Return unnamed columns of numbers with the range of a score."""
         ranges = {self._observed(column)[0] for column in scores if column.kind == "number"}
-        free = [column for name, column in self.columns.items() if name not in self.used and not column.roles]
         return [
             column
-            for column in free
-            if column.kind == "number"
+            for column in self.unused
+            if not column.roles
+            and column.kind == "number"
             and 2 < len(column.counts) <= _MOST_STEPS
             and self._observed(column)[0] in ranges
             and not set(column.words) <= set(named.aliases()["plain"]["words"])
@@ -167,9 +167,8 @@ class ScoreRoles(PairRoles):
         replies = self._replies()
         numbers = [
             column
-            for column in self.columns.values()
+            for column in self.unused
             if column.kind in ("number", "flag")
-            and column.name not in self.used
             and not column.has("people")
             and column.roles[:1] not in (("covariate",), ("ignore",), ("question",), ("replicate",), ("system",))
             and not set(column.words) <= set(named.aliases()["plain"]["words"])
@@ -227,11 +226,6 @@ class ScoreRoles(PairRoles):
             self.ask("score", why, *({**_LAST, "field": c.name, "values": self._last_words(c)} for c in last))
         return stating or last
 
-    def _prose(self) -> list[LogColumn]:
-        """Return the unused columns of texts in words that no name gives to people."""
-        unused = [column for name, column in self.columns.items() if name not in self.used and not column.has("people")]
-        return [column for column in unused if column.is_prose and column.kind not in ("object", "empty")]
-
     def _last_words(self, reply: LogColumn) -> dict[str, str] | None:
         """Return the numbers of the grades with which replies end; None if they do not."""
         words = [match[1] if (match := re.search(_LAST["pattern"], text)) else "" for text in reply.known]
@@ -239,15 +233,9 @@ class ScoreRoles(PairRoles):
 
     def _graded_columns(self) -> list[LogColumn]:
         """Return the unused columns of grades in words that no name gives to people."""
-        return [
-            column
-            for name, column in self.columns.items()
-            if name not in self.used
-            and not column.has("people")
-            and column.kind in ("word", "flag", "name")
-            and named.grade_values(column) is not None
-            and column.roles[:1] not in (("covariate",), ("ignore",), ("derived",))
-        ]
+        others = (("covariate",), ("ignore",), ("derived",))
+        words = [c for c in self.unused if c.kind in ("word", "flag", "name") and c.roles[:1] not in others]
+        return [column for column in words if not column.has("people") and named.grade_values(column) is not None]
 
     def _name_judges_or_criteria(self, scores: Sequence[LogColumn]) -> bool:
         """Return whether all columns of scores are named after judges, or after criteria."""
@@ -256,15 +244,14 @@ class ScoreRoles(PairRoles):
         by_criterion = [bool(set(column.words) & criteria) for column in scores]
         by_model = [named.is_model(column.name) for column in scores]
         rest = [tuple(word for word in column.words if word not in shared) for column in scores]
-        alike = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"})) and len(
-            set(rest)
-        ) == len(rest)
+        scored = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"}))
+        alike = scored and len(set(rest)) == len(rest) and len(set(map(is_label, scores))) == 1
         plain = [column for column, one in zip(scores, by_criterion, strict=True) if not one]
         general = len(plain) == 1 and set(plain[0].words) <= {"score", "rating", "grade", "total"}
         return (
             all(by_model)
             or all(by_criterion)
-            or (alike and all(rest) and not any(by_model) and len(set(map(is_label, scores))) == 1)
+            or (alike and all(rest) and not any(by_model))
             or (general and len(scores) > 2)
         )
 
@@ -282,32 +269,17 @@ class ScoreRoles(PairRoles):
 
     def _fill_person(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Take scores as people's if a column says whose they are and nothing names a judge."""
-        persons = [
-            column for column in self.free("people", first=False) if column.has("person") and not self._is_score(column)
-        ]
-        persons = [
-            c
-            for c in persons
-            if c.kind in ("word", "name", "id", "number") and set(c.words) <= alias_and_plain("person")
-        ]
-        judged = (
-            self.free("judge")
-            or people
-            or any(named.is_model(column.name) or column.has("judge") for column in scores)
-            or "judge" in self.given
-        )
+        persons = [c for c in self.free("people", first=False) if c.has("person") and not self._is_score(c)]
+        persons = [c for c in persons if c.kind in _NAMES and set(c.words) <= alias_and_plain("person")]
+        by_name = any(named.is_model(column.name) or column.has("judge") for column in scores)
+        judged = bool(self.free("judge") or people or by_name or "judge" in self.given)
         if not persons or "person" in self.given:
             return
         models = [column for column in persons if sum(map(named.is_model, column.counts)) >= 0.5 * len(column.counts)]
+        rated = any(map(persons[0].has_values_of, scores))
         if not judged and len(models) == len(persons) == 1 and all(map(named.is_model, models[0].counts)) and scores:
             self.settle("judge", models[0].name)
-        elif (
-            not judged
-            and not models
-            and len(persons) == 1
-            and scores
-            and not any(map(persons[0].has_values_of, scores))
-        ):
+        elif not (judged or models or rated) and len(persons) == 1 and scores:
             self.settle("person", persons[0].name)
         else:
             why = f"{listed(persons)} may say which person gave a score"
@@ -315,9 +287,8 @@ class ScoreRoles(PairRoles):
 
     def _fill_scale(self, entry: str, scores: Sequence[LogColumn]) -> None:
         """Fill the scale if the observed range is a usual one; ask otherwise."""
-        if entry in self.entries or not (
-            {"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)
-        ):
+        known = {"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)
+        if entry in self.entries or not known:
             if "reply" in self.entries and entry == "scale":
                 usual = (f"={low}-{high}" for low, high in _SCALES[:3])
                 self.ask(entry, "on which scale does the judge score?", *usual)
@@ -339,10 +310,8 @@ class ScoreRoles(PairRoles):
         one = len(set(ends.values())) == 1
         option: Any = next(iter(ends.values())) if one else ends
         if not one and len(scores) == 1:
-            option = {
-                "field": self._criterion(),
-                "values": {value: scale.removeprefix("=") for value, scale in ends.items()},
-            }
+            scales = {value: scale.removeprefix("=") for value, scale in ends.items()}
+            option = {"field": self._criterion(), "values": scales}
         if sure or (entry == "scale" and "person" in self.entries):
             self.settle(entry, option)
         else:
@@ -384,27 +353,17 @@ class ScoreRoles(PairRoles):
 
     def _fill_ratings(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Fill people's scores: of the same criterion, if there are several."""
-        if len(scores) > 1:
-            criteria = {column.name: set(column.words) & set(named.aliases()["criteria"]["words"]) for column in scores}
-            by_score = {
-                name: [column.name for column in people if words and words & set(column.words)]
-                for name, words in criteria.items()
-            }
-            if all(named.is_model(column.name) for column in scores) and not any(by_score.values()):
-                self.settle("ratings", self._labels(people))
-                self._fill_scale_of_people(scores[0], people)
-                return
-            matched = {name for own in by_score.values() for name in own}
-            if matched == {column.name for column in people}:
-                self.settle("ratings", {name: {"fields": own} for name, own in by_score.items() if own})
-            else:
-                options = [{one.name: {"fields": [person.name]}} for person in people for one in scores]
-                why = f"which people's scores belong to which of {listed(scores)}?"
-                self.ask("ratings", why, *options, required=False)
-                self.aside |= {column.name: "open" for column in people}
-                return
-        else:
+        of = {one.name: [c for c in people if _criteria_of(one) & _criteria_of(c)] for one in scores}
+        if len(scores) == 1 or (all(named.is_model(one.name) for one in scores) and not any(of.values())):
             self.settle("ratings", self._labels(people))
+        elif {column.name for own in of.values() for column in own} == {column.name for column in people}:
+            self.settle("ratings", {name: self._labels(own) for name, own in of.items() if own})
+        else:
+            options = [{one.name: {"fields": [person.name]}} for person in people for one in scores]
+            why = f"which people's scores belong to which of {listed(scores)}?"
+            self.ask("ratings", why, *options, required=False)
+            self.aside |= {column.name: "open" for column in people}
+            return
         self._fill_scale_of_people(scores[0], people)
 
     def _fill_scale_of_people(self, score: LogColumn, people: Sequence[LogColumn]) -> None:
@@ -413,9 +372,7 @@ class ScoreRoles(PairRoles):
             return
         shared = score.kind != "number" and named.grade_values(score, *self.peers) is not None
         own = [column for column in people if column.kind == "number" or not shared]
-        numbers = [
-            float(number) for column in own for number in column.numbers or (self._grades(column) or {}).values()
-        ]
+        numbers = [float(n) for column in own for n in column.numbers or (self._grades(column) or {}).values()]
         asked = next((question.options[0] for question in self.questions if question.entry == "scale"), None)
         scale = self.entries.get("scale", asked or self._observed(score)[0])
         ends = re.fullmatch(r"=(-?[\d.]+)-(-?[\d.]+)", scale) if isinstance(scale, str) else None

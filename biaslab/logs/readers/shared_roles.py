@@ -60,14 +60,8 @@ class SharedRoles(ScoreRoles):
             found = [column for column in self.free(role) if column.kind in kinds]
             found = [column for column in found if entry == "attribute" or not column.is_constant]
             if entry == "attribute":
-                found += [
-                    column
-                    for column in self.columns.values()
-                    if column.kind in kinds
-                    and not column.is_constant
-                    and column.name not in self.used
-                    and column.name.endswith(("[].name", "[].key", "[].metric_name"))
-                ]
+                keys = [c for c in self.unused if c.name.endswith(("[].name", "[].key", "[].metric_name"))]
+                found += [column for column in keys if column.kind in kinds and not column.is_constant]
             if entry == "replicate":
                 found = [column for column in found if all(number % 1 == 0 for number in column.numbers)]
             if len(found) > 1 and all(named.functional(found[0], column) for column in found[1:]):
@@ -77,7 +71,7 @@ class SharedRoles(ScoreRoles):
                 self.settle(entry, found[0].name)
             elif found:
                 self.ask(entry, f"{listed(found)} could all be it", *(column.name for column in found), required=False)
-        keys = [column for name, column in self.columns.items() if name.endswith("*") and name not in self.used]
+        keys = [column for column in self.unused if column.name.endswith("*")]
         question = self.columns.get(str(self.entries.get("context_id")))
         repeats = question is not None and len(keys) == 1 and not named.functional(question, keys[0])
         if repeats and len(keys[0].counts) <= _MOST_JUDGES:
@@ -90,7 +84,7 @@ class SharedRoles(ScoreRoles):
             self.settle("subset", groups[0].name)
 
     def _fill_judge(self) -> None:
-        judges = [column for column in self.columns.values() if column.name not in self.used and self._is_judge(column)]
+        judges = [column for column in self.unused if self._is_judge(column)]
         if not judges or "judge" in self.entries or "person" in self.entries:
             named_after = [name for name in columns_in(self.entries.get("score"), self.columns) if named.is_model(name)]
             if len(named_after) == 1 and self.is_open("judge") and "person" not in self.entries:
@@ -193,28 +187,16 @@ class SharedRoles(ScoreRoles):
         return pair if pair[0] is not None and pair[1] is not None else None  # type: ignore[return-value]
 
     def _ask_question(self, found: Sequence[LogColumn]) -> None:
-        ids = [
-            column
-            for column in self.columns.values()
-            if column.name not in self.used
-            and "id" in column.words
-            and column.roles[:1] in ((), ("text",))
-            and not column.is_constant
-        ]
+        ids = [column for column in self.unused if "id" in column.words and column.roles[:1] in ((), ("text",))]
         texts = [
             c
-            for c in self.columns.values()
-            if c.name not in self.used
-            and c.kind in ("text", "id", "name")
+            for c in self.unused
+            if c.kind in ("text", "id", "name")
             and not c.is_constant
             and not c.has("people")
             and c.roles[:1] in ((), ("question",), ("covariate",))
         ]
-        numbers = [
-            c
-            for c in self.columns.values()
-            if c.name not in self.used and not c.roles and c.kind == "number" and len(c.counts) == len(c.known)
-        ]
+        numbers = [c for c in self.unused if not c.roles and c.kind == "number" and len(c.counts) == len(c.known)]
         options = dict.fromkeys(column.name for column in [*ids, *found, *texts, *numbers] if not column.is_constant)
         self.ask("context_id", "which column identifies the question?", *options)
 
@@ -237,9 +219,8 @@ class SharedRoles(ScoreRoles):
         texts = [column for column in texts if column.name not in self.asked]
         inner = [
             column
-            for column in self.columns.values()
+            for column in self.unused
             if "[]." in column.name
-            and column.name not in self.used
             and column.words[-1:] == ("id",)
             and column.roles[:1] in ((), ("text",), ("question",))
         ]
@@ -281,16 +262,12 @@ class SharedRoles(ScoreRoles):
 
     def tell_rows_apart(self) -> None:
         """Take rows with the same question and answer for different cases, if a column numbers the cases."""
-        parts = [
-            self.columns[name] for entry in _IDENTITY for name in columns_in(self.entries.get(entry), self.columns)
-        ]
+        names = [name for entry in _IDENTITY for name in columns_in(self.entries.get(entry), self.columns)]
         question, answer = (self.columns.get(str(self.entries.get(name))) for name in _IDENTITY[:2])
-        n_rows, first = (
-            len(set(zip(*(column.values for column in parts), strict=True))),
-            named.aliases()["role"]["question"]["first"],
-        )
+        n_rows = len(set(zip(*(self.columns[name].values for name in names), strict=True)))
+        first = named.aliases()["role"]["question"]["first"]
         cases = [
-            c for c in self.columns.values() if "_".join(c.words) in first and len(c.counts) == len(c.values) > n_rows
+            c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows and "_".join(c.words) in first
         ]
         if self._is_pair or not cases or question is None or self.given.keys() & set(_IDENTITY):
             return
@@ -315,14 +292,10 @@ class SharedRoles(ScoreRoles):
         for column in self.columns.values():
             if column.name in self.used or column.name in asked or column.kind in ("empty", "object", "text"):
                 continue
+            people = column.has("people") and "derived" not in column.roles
             if self._is_pair and _says_correct(column):
                 self.aside[column.name] = "says whether a verdict was right"
-            elif (
-                column.has("people")
-                and not column.is_constant
-                and column.kind != "id"
-                and "derived" not in column.roles
-            ):
+            elif people and not column.is_constant and column.kind != "id":
                 if column.has("person") and set(column.words) <= alias_and_plain("person"):
                     self.ask("person", f"{column.name} may say which person judged", column.name, required=False)
                 elif self._is_score(column) or named.verdict_meanings(column, None):
@@ -340,12 +313,12 @@ class SharedRoles(ScoreRoles):
     def _may_be_label(self, column: LogColumn) -> bool:
         """Return whether a column has the judge's grades, or is people's with few words that may be grades."""
         scores = [self.columns[name] for name in columns_in(self.entries.get("score"), self.columns)]
+        if "derived" in column.roles:
+            return False
         if any(map(column.has_values_of, scores)):
             named_so = column.has("people") or is_label(column)
             return named_so or (column.kind in ("word", "name") and not column.roles)
-        graded = (
-            column.has("people") and bool({"score", "verdict"} & set(column.roles)) and "derived" not in column.roles
-        )
+        graded = column.has("people") and bool({"score", "verdict"} & set(column.roles))
         return graded and bool(scores) and column.kind == "word" and 1 < len(column.counts) <= _FEW_GRADES
 
     def reasons(self) -> dict[str, str]:

@@ -285,3 +285,18 @@ def test_kept_names_that_collide_or_are_unknown_are_refused():
         bl.read_judgements(log, keep=["answer"])
     with pytest.raises(InputError, match=r"retrieved_docs.*did you mean language"):
         bl.read_judgements(log, keep=["langage"])
+
+
+def test_judge_that_agrees_with_all_labels_repeats_none():
+    words = graded(JUDGE, ("pass", "fail"))
+    proposal = bl.logs.propose(table(llm_label=words, label=words))
+    assert proposal.entries["score"]["field"] == "llm_label"
+    assert [question.entry for question in proposal.questions] == ["ratings"]
+
+
+def test_words_of_several_criteria_have_labels_of_their_own():
+    log = table(accuracy=graded(JUDGE, ("yes", "no")), human_accuracy=graded(PEOPLE, ("yes", "no")),
+                clarity=graded(PEOPLE, ("yes", "no")), human_clarity=graded(JUDGE, ("yes", "no")))  # fmt: skip
+    means = bl.read_judgements(log).groupby("attribute")[["value", "human"]].mean().round(3)
+    one, two = round(np.mean(JUDGE), 3), round(np.mean(PEOPLE), 3)
+    assert means.to_numpy().tolist() == [[one, two], [two, one]]
