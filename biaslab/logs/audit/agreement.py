@@ -96,6 +96,7 @@ class Agreement(AuditMeasure):
     """
 
     name: ClassVar[str] = "agreement"
+    leading: ClassVar[tuple[str, ...]] = ("exact_agreement",)
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("exact_agreement", "agreement with people", "share"),
         Metric("agreement_without_ties", "agreement with people where both decide", "share", null=0.5, quality=True),

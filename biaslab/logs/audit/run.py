@@ -167,8 +167,9 @@ def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFr
 
 
 def interesting(measure: AuditMeasure | Probe) -> tuple[str, ...]:
-    """Return the primary metrics of a measure or, if it has none, those that show a judge's quality."""
-    return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
+    """Return the metrics that stand for a measure: primary ones or, if it has none, those of a judge's quality."""
+    leading = measure.leading if isinstance(measure, AuditMeasure) else ()
+    return leading or measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
 
 
 def _additions(
