@@ -229,13 +229,15 @@ def test_arena_judge_equals_a_count_of_the_file(shared_data):
     trials = bl.read_judgements(file)
     found = bl.audit(trials, only=["agreement"], resampling=QUICK)
     known = trials[trials["human_gap"].notna() & trials["value"].notna()]
-    judged, labelled = np.sign(known["value"] - 0.5), np.sign(known["human_gap"])
-    table = pd.crosstab(judged, labelled).reindex(index=[-1, 0, 1], columns=[-1, 0, 1], fill_value=0).to_numpy()
-    occurs = table.sum(axis=0) + table.sum(axis=1) > 0
-    table = table[np.ix_(occurs, occurs)]
-    rows = main_rows(found)
-    assert rows["exact_agreement"] == pytest.approx(np.trace(table) / table.sum(), abs=1e-9)
-    assert rows["cohen_kappa"] == pytest.approx(cohens_kappa(table, return_results=False), abs=1e-9)
+    for judge, own in known.groupby("judge"):
+        judged, labelled = np.sign(own["value"] - 0.5), np.sign(own["human_gap"])
+        table = pd.crosstab(judged, labelled).reindex(index=[-1, 0, 1], columns=[-1, 0, 1], fill_value=0).to_numpy()
+        occurs = table.sum(axis=0) + table.sum(axis=1) > 0
+        table = table[np.ix_(occurs, occurs)]
+        rows = main_rows(found, judge=judge)
+        assert rows["exact_agreement"] == pytest.approx(np.trace(table) / table.sum(), abs=1e-9)
+        assert rows["cohen_kappa"] == pytest.approx(cohens_kappa(table, return_results=False), abs=1e-9)
+    assert len(known)
 
 
 @pytest.mark.slow
