@@ -166,7 +166,9 @@ class Agreement(AuditMeasure):
         known = pd.concat([pairs[pairs["human_gap"].notna()], rated(trials)])
         if known.empty:
             return Accepted(known, "needs people's labels of the same items or pairs: in the log, or from a data set")
-        items, labelled = (len(part.drop_duplicates(_ITEM)) for part in (pd.concat([pairs, scores]), known))
+        items, labelled = (
+            len(part.drop_duplicates(["dataset", *_ITEM])) for part in (pd.concat([pairs, scores]), known)
+        )
         return Accepted(known, f"people labelled {labelled:,} of {count(items, 'item')}" if labelled < items else "")
 
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
