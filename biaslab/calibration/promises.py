@@ -126,8 +126,8 @@ def _labelled(rng: np.random.Generator, questions: int, answers: int, passed: fl
     item = np.tile(np.arange(len(context)), raters)
     judged = np.tile(quality + 0.6 * error > math.hypot(1, 0.6) * cut - 0.2, raters)
     weight = np.full(len(item), 1 / raters)
-    both = (np.asarray(values, np.float64) for values in (judged, np.concatenate(labels)))
-    return VerdictAgreement(Labelled(context[item], item, *both, weight))
+    verdicts, given = (np.asarray(values, np.float64) for values in (judged, np.concatenate(labels)))
+    return VerdictAgreement(Labelled(context[item], item, verdicts, given, weight))
 
 
 def worth_covered(rng: np.random.Generator, studies: int) -> Floats:
