@@ -276,7 +276,7 @@ def test_intervals_cover_at_their_level(kind):
 
 
 BAD = [
-    ({"labels": pd.DataFrame({"context_id": ["x"], "candidate_id": ["0"], "score": [3]})}, TrialsError, "1 context such as x; j judged contexts such as c0"),  # noqa: E501
+    ({"labels": pd.DataFrame({"context_id": ["x"], "candidate_id": ["0"], "score": [3]})}, TrialsError, "such as context_id x, candidate_id 0; j judged 60, such as context_id c0"),  # noqa: E501
     ({"labels": pd.DataFrame({"context_id": ["c1"], "candidate_id": ["0"], "score": [3]})}, TrialsError, "cover 1 of 60 contexts"),  # noqa: E501
     ({"labels": pd.DataFrame({"context_id": [f"c{n}" for n in range(9)], "candidate_id": "0", "score": [10 * n for n in range(9)]})}, TrialsError, "from 0 to 80, scores from .* by j"),  # noqa: E501
     ({"labels": pd.DataFrame({"context_id": ["c1"], "candidate_id": ["0"], "score": ["good"]})}, TrialsError, "'good'"),
