@@ -157,7 +157,7 @@ def plan_labels(
     for cell in read_cells(judged, labels, labelled, (), "words"):
         wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
         if wanted in ("ranking", "agreement"):
-            raise InputError("estimand", wanted, "mean_score, win_rate or difference")
+            raise InputError("estimand", wanted, "mean_score, win_rate, difference or systems")
         planned += [_planned(cell, one, effect, target, power, alpha) for one in contrasts(cell, wanted, systems)]
     known = [plan for plan in planned if plan is not None]
     if not known:
