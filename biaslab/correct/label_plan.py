@@ -19,7 +19,7 @@ from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.correct.contrasts import Estimand, LabelledContrast, contrasts
 from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
-from biaslab.correct.labels import LabelledCell, pair_items, read_cells
+from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells
 from biaslab.stats.blocks import has_value
 from biaslab.stats.t_inference import detectable_effect
 
@@ -103,7 +103,7 @@ class LabelPlan:
 
 def plan_labels(
     judged: pd.DataFrame,
-    labels: Dataset | pd.DataFrame | str | Path | None = None,
+    labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None = None,
     effect: float = 0.05,
     estimand: Estimand | None = None,
     *,

@@ -80,9 +80,9 @@ class HumanLabels:
             return cls(None)
         if isinstance(labels, str | Path):
             labels = read_label_file(Path(labels))
-        if hasattr(labels, "human_means"):
-            return cls._of_dataset(labels)
         if not isinstance(labels, pd.DataFrame):
+            if hasattr(labels, "human_means"):
+                return cls._of_dataset(labels)
             raise InputError("labels", labels, "a data frame, a file or a data set")
         if not set(_PLAIN) <= set(labels.columns):
             labels = _of_log(labels, judged)
@@ -218,7 +218,7 @@ def _of_log(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     from biaslab.logs.readers import read_judgements
 
     trials = labels if {"context_id", "candidate_id", "value"} <= set(labels.columns) else read_judgements(labels)
-    score = trials["value"].where(has_value(trials) if "status" in trials else True)
+    score = trials["value"].where(has_value(trials)) if "status" in trials else trials["value"]
     for name in ("human", "human_gap"):
         if name in trials and trials[name].notna().any():
             score = trials[name] if name == "human" else (np.sign(trials[name]) + 1) / 2
@@ -227,7 +227,8 @@ def _of_log(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
     names = [*ids, *(name for name in ("attribute", "probability") if name in trials)]
     table = trials[names].assign(score=score.astype(float)).dropna(subset="score")
     if "attribute" in table and _is_unnamed("attribute", table, judged):
-        table = table.drop(columns="attribute")
+        several = any(len(each["attribute"].unique()) > 1 for each in (table, judged))
+        table = table if several else table.drop(columns="attribute")
     return _identified(table, judged) if _is_unnamed("candidate_id", table, judged) and not pairs else table
 
 

@@ -128,19 +128,19 @@ def corrected_overall(trials: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Of each judge and attribute two rows of an estimates frame: the judge as it is, and corrected (*ppi*). For pairs
-        those of the best system. Without rows if no part is labelled, or nothing can be estimated.
+        those of the system that is judged most often. Without rows if no part is labelled, or nothing can be estimated.
     """
     rated = trials[["human", "human_gap"]].notna().any(axis=1)[has_value(trials)]
     nothing = pd.DataFrame(columns=[*CELL, "system"])
     if not rated.any() or rated.all():
         return nothing
-    items = trials if trials["opponent_id"].notna().any() else trials.assign(system="")
+    pairs = trials["opponent_id"].notna().any()
+    items, systems = (trials, [str(trials["candidate_id"].mode()[0])]) if pairs else (trials.assign(system=""), None)
     try:
-        values = _of_systems(correct(items, None, "systems", corrections=["judge", "ppi"]))
+        values = correct(items, None, "systems", systems=systems, corrections=["judge", "ppi"])
     except BiaslabError:  # several conditions, too few labels, or pairs of texts
         return nothing
-    known = values[values["correction"] == "ppi"].dropna(subset="ci_low").sort_values("estimate")
-    return values.merge(known.drop_duplicates([*CELL], keep="last")[[*CELL, "system"]])
+    return values.merge(values.loc[(values["correction"] == "ppi") & values["ci_low"].notna(), [*CELL]])
 
 
 def corrected_line(trials: pd.DataFrame) -> str:
@@ -171,7 +171,7 @@ def _lines(cell: pd.DataFrame) -> Iterator[str]:
     """Yield the table of systems, best first, a sentence for each, their differences, and the judge's rates."""
     values = _of_systems(cell)
     best = values[values["correction"] == "ppi"].sort_values("estimate", ascending=False)
-    systems = list(best[["system"]].merge(values).groupby("system", sort=False))
+    systems = [(str(name), rows) for name, rows in best[["system"]].merge(values).groupby("system", sort=False)]
     ranks = cell[(cell["metric"] == "rank") & (cell["correction"] == "ppi")].set_index("system").to_dict("index")
     yield pd.DataFrame([_columns(system, rows, ranks) for system, rows in systems]).to_string(index=False)
     yield from (f"{system or 'all'}: {_sentence(rows)}" for system, rows in systems)
@@ -181,15 +181,16 @@ def _lines(cell: pd.DataFrame) -> Iterator[str]:
         yield f"{row['system']} − {row['other']}: corrected difference {_value(row)}, {test}"
     if len(pairs) > _MOST:
         yield f"… and {len(pairs) - _MOST:,} more differences (--out FILE.csv)"
-    for system, rows in cell[cell["correction"] == "rogan_gladen"].groupby("system", sort=False):
+    for _, rows in cell[cell["correction"] == "rogan_gladen"].groupby("system", sort=False):
         rate, passed, failed = map(_value, rows.to_dict("records"))  # in the order of `biaslab.correct`
+        whose = rows["system"].iloc[0] or "all"
         yield (
-            f"{system or 'all'}: Rogan–Gladen {rate}; the judge passes {passed} of what people pass (true-positive "
+            f"{whose}: Rogan–Gladen {rate}; the judge passes {passed} of what people pass (true-positive "
             f"rate) and fails {failed} of what they fail (true-negative rate)"
         )
 
 
-def _columns(system: object, rows: pd.DataFrame, ranks: dict[Any, Any]) -> dict[str, object]:
+def _columns(system: str, rows: pd.DataFrame, ranks: dict[Any, Any]) -> dict[str, str]:
     """Return a line of the table: labels, each correction, and the rank."""
     own = rows.set_index("correction").to_dict("index")
     line = {"system": system or "all", "labelled": f"{own['ppi']['n_labelled']:,} of {own['ppi']['n_contexts']:,}"}
