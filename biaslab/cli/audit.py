@@ -35,6 +35,7 @@ def audit(
     dataset: str | None = None,
     path: Path | None = None,
     only: list[str] | None = None,
+    by: list[str] | None = None,
     all_: bool = False,
     card: Path | None = None,
     out: Path | None = None,
@@ -61,6 +62,8 @@ def audit(
         Add human scores from this data set; see `biaslab list`.
     only : NAME
         Run only this probe; may be repeated.
+    by : COLUMN
+        Split agreement with people by this column of the log; may be repeated.
     all_
         Print every estimate instead of the summary.
     card : STEM
@@ -78,7 +81,7 @@ def audit(
     human = None if dataset is None else load_dataset(dataset, path)
     trials = read_logs(files, log.format_, mapping, strict, unread=humans)
     humans = humans or trials.attrs["by_people"]
-    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
+    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, by=by or ())
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):
