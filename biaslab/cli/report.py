@@ -399,10 +399,10 @@ def _read(file: Path) -> pd.DataFrame:
 def correct(
     files: list[Path], /, *, labels: Path | None = None, by: str = "system", log: LogOptions, out: Path | None = None
 ) -> None:
-    """Correct what a judge says about each system with people's labels of a part.
+    """Correct the judge's numbers of systems with people's labels.
 
     Prints the judge's and the corrected pass rate, mean score or win rate of each system,
-    differences with p and q, and ranks. The labelled items must be a random part of all.
+    differences with p and q, and ranks. The labelled items must be all, or a random part.
 
     Exit code 4: more than half of a log could not be read.
 
