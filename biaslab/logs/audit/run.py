@@ -128,6 +128,10 @@ def audit(
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
+    for name in by:
+        if name not in recorded:
+            remedy = "keep a column of the log: read_judgements(log, keep=[...])"
+            raise InputError("by", name, f"a column of the trials: {', '.join(map(str, recorded.columns))}", remedy)
     if is_by_people(recorded):
         return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
@@ -167,8 +171,9 @@ def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFr
 
 
 def interesting(measure: AuditMeasure | Probe) -> tuple[str, ...]:
-    """Return the primary metrics of a measure or, if it has none, those that show a judge's quality."""
-    return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
+    """Return the metrics that stand for a measure: primary ones or, if it has none, those of a judge's quality."""
+    leading = measure.leading if isinstance(measure, AuditMeasure) else ()
+    return leading or measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
 
 
 def _additions(
