@@ -33,8 +33,8 @@ FLOORS = (
     {"judges"},
     {"measures", "study"},
     {"probes", "distill"},
-    {"correct", "logs"},
-    {"report", "atlas"},
+    {"logs"},
+    {"correct", "report", "atlas"},
     {"figures", "calibration"},
     {"cli"},
 )
