@@ -30,6 +30,7 @@ def audit(
     /,
     *,
     log: LogOptions,
+    labels: Path | None = None,
     humans: bool = False,
     strict: bool = False,
     dataset: str | None = None,
@@ -54,6 +55,8 @@ def audit(
     ----------
     files : FILE…
         Logs, archives or folders of them, or atlas:JUDGE@SOURCE.
+    labels : FILE
+        People's labels, if they are in a file of their own, with the log's identifiers.
     humans
         Measure agreement between human annotators in a table of ratings; needs no judge.
     strict
@@ -73,13 +76,15 @@ def audit(
     if card is not None:
         require_file("card", card)
     from biaslab import load_dataset
+    from biaslab.correct.labels import with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
     from biaslab.logs.audit.run import audit_humans
 
-    mapping = log.given_mapping()
+    log, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
-    trials = read_logs(files, log.format_, mapping, strict, unread=humans)
+    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans)
+    trials = trials if known is None else with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, by=by or ())
     _show(estimates, all_ or humans)

@@ -176,6 +176,58 @@ class HumanLabels:
         return own or self.scale
 
 
+def with_labels(trials: pd.DataFrame, labels: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """Return judgements with people's labels of another table or file in their columns of people.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        From `biaslab.read_judgements`.
+    labels : pandas.DataFrame, str or Path
+        As in `biaslab.correct`; several labels of an item are those of several people.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Scores with ``human, ratings, human_scale``; pairs with ``human_gap``.
+
+    Raises
+    ------
+    InputError, TrialsError
+        If the labels cannot be read, or no label is of a judged item.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> log = pd.DataFrame({"question": [*"abcd"], "answer": [*"wxyz"], "verdict": ["pass", "fail", "pass", "pass"]})
+    >>> labels = pd.DataFrame({"question": [*"ab"], "human_label": ["fail", "fail"]})
+    >>> with_labels(bl.read_judgements(log), labels)["human"].tolist()
+    [0.0, 0.0, nan, nan]
+    """
+    known = HumanLabels.read(labels, trials)
+    labelled = trials.copy()
+    for (attribute, paired), part in trials.groupby(["attribute", trials["opponent_id"].notna()], sort=False):
+        values = known.of_items(part, str(attribute), bool(paired))
+        if paired:
+            labelled.loc[part.index, "human_gap"] = 2 * values - 1
+            continue
+        labelled.loc[part.index, "human"] = values
+        scale, within = scale_named(str(part["scale"].iloc[0])), values[~np.isnan(values)]
+        outside = len(within) and not scale.low <= within.min() <= within.max() <= scale.high
+        other = f"{within.min():g}-{within.max():g}" if outside else part["scale"]
+        labelled.loc[part.index, "human_scale"] = other
+        table = known.table if known.table is not None else part.assign(score=part["human"])
+        table = table[table["attribute"].astype(str) == attribute] if "attribute" in table else table
+        written = table["score"].map("{:g}".format)
+        ratings = written.groupby([table[name].astype(str) for name in ITEM]).agg(" ".join)
+        keys = pd.MultiIndex.from_frame(part[list(ITEM)].astype(str))
+        labelled.loc[part.index, "ratings"] = ratings.reindex(keys).fillna("").to_numpy()
+    if labelled[["human", "human_gap"]].isna().all(axis=None):
+        _require_labels(labelled, known, str(trials["judge"].iloc[0]))
+    labelled.attrs = trials.attrs
+    return labelled
+
+
 def read_label_file(
     file: Path, kind: str | None = None, mapping: Mapping[str, Any] | Path | None = None
 ) -> pd.DataFrame:

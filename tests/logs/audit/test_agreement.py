@@ -9,7 +9,9 @@ import pytest
 from statsmodels.stats.inter_rater import cohens_kappa
 
 import biaslab as bl
+from biaslab.cli import main
 from biaslab.core.errors import InputError
+from biaslab.correct.labels import with_labels
 from biaslab.stats.resample import Resampling
 
 QUICK = Resampling(n=100)
@@ -194,6 +196,30 @@ def test_ties_of_pairs_are_a_third_verdict():
     rows = main_rows(audited(table))
     assert rows["exact_agreement"] == pytest.approx(0.5)
     assert rows["agreement_without_ties"] == pytest.approx(2 / 3)
+
+
+def test_labels_of_a_file_of_their_own_are_those_of_the_log(tmp_path, capsys):
+    table = pass_fail()
+    table.drop(columns="human_verdict").to_csv(tmp_path / "verdicts.csv", index=False)
+    part = table[["case_id", "human_verdict"]].sample(70, random_state=1)
+    part.to_csv(tmp_path / "labels.csv", index=False)
+    command = ["audit", str(tmp_path / "verdicts.csv"), "--labels", str(tmp_path / "labels.csv")]
+    assert main([*command, "--only", "agreement", "--out", str(tmp_path / "found.csv")]) == 0
+    assert "people labelled 70 of 160 items" in capsys.readouterr().out
+    table.loc[~table["case_id"].isin(part["case_id"]), "human_verdict"] = None
+    found = main_rows(pd.read_csv(tmp_path / "found.csv"))
+    assert found["cohen_kappa"] == pytest.approx(main_rows(audited(table))["cohen_kappa"])
+
+
+def test_several_labels_of_a_file_are_those_of_several_people():
+    table = graded(people=2)
+    people = table.melt("case_id", ["annotator_0", "annotator_1"], "person", "score")
+    trials = bl.read_judgements(table.drop(columns=["annotator_0", "annotator_1"]), mapping=MAPPING)
+    labels = people.rename(columns={"case_id": "context_id"}).assign(candidate_id="answer")
+    found = bl.audit(with_labels(trials, labels), only=["agreement"], resampling=QUICK)
+    own = audited(table, MAPPING | {"ratings": ["annotator_0", "annotator_1"]})
+    columns = ["metric", "rater", "left_out", "estimate"]
+    pd.testing.assert_frame_equal(found[columns], own[columns])
 
 
 def test_page_of_pass_and_fail_fits_a_screen():
