@@ -230,7 +230,7 @@ def _preferences(log: Holdings, wanted: int) -> str:
 
 
 def _human_scores(log: Holdings, wanted: int) -> str:
-    how = "--map human=FIELD --map human_scale==LOW-HIGH, or --dataset NAME"
+    how = "--map human=FIELD, --labels FILE or --dataset NAME"
     return f"human scores of {_upto(wanted, log.items)} items ({how})"
 
 
@@ -330,7 +330,7 @@ _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "comparative_accuracy": _subsets,
     "verbosity_slope": _verbosity,
     "verbosity_logit": _length_of_pairs,
-    "human_agreement": _agreement,
+    "exact_agreement": _agreement,
     "halo_excess": _halo,
     "alpha_gap": _repeated,
     "configuration_gap": _configuration,

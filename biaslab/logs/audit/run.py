@@ -16,8 +16,9 @@ from biaslab.core.schema import Dataset
 from biaslab.logs.audit import (
     pair_measures,
 )
+from biaslab.logs.audit.agreement import Agreement
 from biaslab.logs.audit.holdings import addition_for, holdings
-from biaslab.logs.audit.measures import AuditMeasure, Halo, HumanAgreement, OneList
+from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
@@ -46,7 +47,6 @@ from biaslab.stats.resample import Resampling
 #: Measures that apply to judgements of any design, in addition to the probes.
 _OTHERS: tuple[type[AuditMeasure], ...] = (
     pair_measures.Replies,
-    HumanAgreement,
     Halo,
     pair_measures.PairLength,
     pair_measures.OneOrder,
@@ -63,6 +63,7 @@ def audit(
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
     breakdowns: bool = True,
+    by: Sequence[str] = (),
 ) -> pd.DataFrame:
     r"""Run every probe that recorded judgements support.
 
@@ -75,11 +76,14 @@ def audit(
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
         Names of the probes and measures to run; default: all. Besides the probes, there are "replies",
-        "human_agreement", "halo", "pair_length", "one_order", "one_list" and "subsets".
+        "agreement", "halo", "pair_length", "one_order", "one_list" and "subsets".
     resampling : Resampling, optional
         Confidence level and resampling of the estimates.
     breakdowns : bool
         Keep the rows for each bin of the human score gap (column ``human_gap``).
+    by : sequence of str
+        Columns by which to split agreement with people, such as a language: ``read_judgements(log, keep=["language"])``
+        keeps them.
 
     Returns
     -------
@@ -97,7 +101,7 @@ def audit(
     Raises
     ------
     InputError
-        If a probe is unknown, or the data set has no human scores for what was judged.
+        If a probe or a column of `by` is unknown, or the data set has no human scores for what was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
@@ -118,12 +122,16 @@ def audit(
     >>> float(result.set_index("metric").loc["order_consistency", "estimate"]), result.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
-    every = measures(resampling)
+    every = measures(resampling, by)
     if only is not None:
         require_some_of("only", only, list(every))
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
+    for name in by:
+        if name not in recorded:
+            remedy = "keep a column of the log: read_judgements(log, keep=[...])"
+            raise InputError("by", name, f"a column of the trials: {', '.join(map(str, recorded.columns))}", remedy)
     if is_by_people(recorded):
         return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
@@ -163,8 +171,9 @@ def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFr
 
 
 def interesting(measure: AuditMeasure | Probe) -> tuple[str, ...]:
-    """Return the primary metrics of a measure or, if it has none, those that show a judge's quality."""
-    return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
+    """Return the metrics that stand for a measure: primary ones or, if it has none, those of a judge's quality."""
+    leading = measure.leading if isinstance(measure, AuditMeasure) else ()
+    return leading or measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
 
 
 def _additions(
@@ -205,14 +214,15 @@ def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]
     return trials[~trials["judge"].astype(str).isin(unread)], unread
 
 
-def measures(resampling: Resampling | None) -> dict[str, AuditMeasure | Probe]:
-    """Return all probes and measures by name."""
+def measures(resampling: Resampling | None, by: Sequence[str] = ()) -> dict[str, AuditMeasure | Probe]:
+    """Return all probes and measures by name; agreement with people is split by the columns of `by`."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
     every: dict[str, AuditMeasure | Probe] = {
         name: kind(resampling=resampling) for name, kind in probes.available().items()
     }
+    every[Agreement.name] = Agreement(resampling, tuple(by))
     return every | {kind.name: kind(resampling) for kind in _OTHERS}
 
 

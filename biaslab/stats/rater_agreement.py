@@ -1,0 +1,427 @@
+"""Agreement of a judge with people: rates, coefficients corrected for chance, and their intervals over contexts.
+
+Every coefficient is a function of sums over rows, a row being one judgement beside one person's label. The rows of an
+item have weights that add up to 1, so that each item counts once however many people labelled it: a share is then that
+of a person drawn at random. Intervals resample or leave out whole contexts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from biaslab.core.arrays import Bools, Floats
+from biaslab.stats.blocks import sum_by_context
+from biaslab.stats.estimate import Estimate, because
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling, cluster_statistic, over_clusters
+
+_UNIT, _SIGNED = (0.0, 1.0), (-1.0, 1.0)
+_UNDEFINED = because("no_variation_of_labels", "the judge and people give one and the same verdict throughout")
+_NONE = because("no_label_of_this_kind", "no {what}")
+_WITHIN = 1e-9  # difference of scores that is due to rounding
+#: Maps sums of shape (replicates, columns) to values (replicates,).
+_OfSums = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Judgements beside people's labels.
+
+    Parameters
+    ----------
+    context, item : array_like, shape (rows,)
+        The context and the item of each row.
+    judged, labelled : numpy.ndarray of float, shape (rows,)
+        The judge's verdict or score, and one person's.
+    weight : numpy.ndarray, shape (rows,)
+        Adds up to 1 in each item.
+
+    Examples
+    --------
+    >>> rows = Labelled.of(pd.DataFrame({"context_id": [*"aab"], "item": [0, 0, 1], "judged": [1.0, 1, 0],
+    ...     "labelled": [1.0, 0, 0]}))
+    >>> rows.weight.tolist()
+    [0.5, 0.5, 1.0]
+    """
+
+    context: Any
+    item: Any
+    judged: Floats
+    labelled: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> Labelled:
+        """Return the rows of a frame with the columns ``context_id, item, judged, labelled``."""
+        size = rows.groupby("item")["item"].transform("size").to_numpy(float)
+        judged, labelled = rows["judged"].to_numpy(float), rows["labelled"].to_numpy(float)
+        return cls(rows["context_id"].to_numpy(), rows["item"].to_numpy(), judged, labelled, 1 / size)
+
+    def __len__(self) -> int:
+        return len(self.judged)
+
+    @cached_property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(pd.unique(self.item))
+
+    def rate(self, hit: Any, among: Any = True, what: str = "", null: float | None = None) -> Ratio:
+        """Return the share of rows that are a hit, among some rows, each item with its weight."""
+        counted = self.weight * among
+        frame = pd.DataFrame({"item": self.item, "context": self.context, "hit": counted * hit, "of": counted})
+        items = frame.groupby("item", sort=False).agg({"context": "first", "hit": "sum", "of": "sum"})
+        missing = _NONE.with_values(what=what or "item has a verdict and a label")
+        return Ratio(items["context"].to_numpy(), items["hit"], items["of"], null, _UNIT, missing, "score")
+
+    def mean(self, values: Floats, null: float | None = None) -> Ratio:
+        """Return the mean of one value per row, each item with weight 1."""
+        return Ratio(self.context, self.weight * values, self.weight, null, inference="t")
+
+    def coefficient(
+        self, columns: Sequence[Floats], function: _OfSums, resampling: Resampling, bounds: tuple[float, float] | None
+    ) -> Estimate:
+        """Estimate a function of weighted sums, with a jackknife interval over contexts on Fisher's scale."""
+        sums, names = sum_by_context(self.context, *(self.weight * column for column in columns))
+
+        def statistic(weights: Floats) -> Floats:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return function(weights @ sums)
+
+        of_clusters, n = over_clusters(statistic, names, resampling)
+        return cluster_statistic(of_clusters, n, resampling, bounds=bounds, missing=_UNDEFINED)
+
+
+@dataclass(frozen=True)
+class VerdictAgreement:
+    """Agreement of verdicts: pass or fail, or first, second and tie.
+
+    Parameters
+    ----------
+    rows : Labelled
+        Verdicts and labels as numbers.
+    classes : sequence of float
+        The possible verdicts.
+    form : {"pass", "pair"}
+        Verdicts on single outputs, 1 (pass) or 0 (fail), or on pairs: first 1, tie 0, second −1.
+
+    Examples
+    --------
+    >>> judged, labelled = np.array([1, 1, 1, 0, 0, 1.0] * 4), np.array([1, 1, 0, 0, 1, 1.0] * 4)
+    >>> rows = Labelled(np.arange(24), np.arange(24), judged, labelled, np.ones(24))
+    >>> found = VerdictAgreement(rows, (0.0, 1.0)).estimates(Resampling())
+    >>> {name: round(found[name].estimate, 3) for name in ("exact_agreement", "true_negative_rate", "cohen_kappa")}
+    {'exact_agreement': 0.667, 'true_negative_rate': 0.5, 'cohen_kappa': 0.25}
+    """
+
+    rows: Labelled
+    classes: Sequence[float] = (0.0, 1.0)
+    form: Literal["pass", "pair"] = "pass"
+
+    def ratios(self) -> dict[str, Ratio]:
+        """Return the rates: of pairs, without ties too if there are any; else those of "pass"."""
+        rows = self.rows
+        rates = {"exact_agreement": rows.rate(rows.judged == rows.labelled)}
+        if self.form == "pair":
+            decided = (rows.judged != 0) & (rows.labelled != 0)
+            what = "pair that both the judge and people decide"
+            without = rows.rate(rows.judged == rows.labelled, decided, what, null=0.5)
+            return rates if decided.all() else rates | {"agreement_without_ties": without}
+        says, is_so = rows.judged == 1, rows.labelled == 1
+        return rates | {
+            "true_positive_rate": rows.rate(says, is_so, "item that people pass"),
+            "true_negative_rate": rows.rate(~says, ~is_so, "item that people fail"),
+            "precision_of_pass": rows.rate(is_so, says, "item that the judge passes"),
+            "precision_of_fail": rows.rate(~is_so, ~says, "item that the judge fails"),
+            "leniency": rows.mean(rows.judged - rows.labelled, 0.0),
+        }
+
+    @property
+    def columns(self) -> list[Floats]:
+        """The rows in each cell of the table of verdicts and labels."""
+        return [hit.astype(float) for _, _, hit in self._cells()]
+
+    @property
+    def functions(self) -> dict[str, tuple[_OfSums, tuple[float, float]]]:
+        """Coefficients as functions of the sums of `columns`, with their bounds."""
+        known = {"cohen_kappa": (_kappa, _SIGNED), "gwet_ac1": (_ac1, _SIGNED)}
+        known |= {} if self.form == "pair" else {"balanced_accuracy": (_balanced, _UNIT)}
+        return {name: (self._of_table(function), bounds) for name, (function, bounds) in known.items()}
+
+    @property
+    def compared(self) -> dict[str, _OfSums]:
+        """What `difference` compares, as functions of the sums of `columns`."""
+        known = {"exact_agreement": _accuracy, "cohen_kappa": _kappa}
+        known |= {} if self.form == "pair" else {"true_positive_rate": _recall, "true_negative_rate": _specificity,
+                                                "leniency": _leniency}  # fmt: skip
+        return {name: self._of_table(function) for name, function in known.items()}
+
+    def _of_table(self, function: _OfSums) -> _OfSums:
+        k = len(self.classes)
+        return lambda sums: function(sums.reshape(len(sums), k, k) / sums.sum(axis=1)[:, None, None])
+
+    def estimates(self, resampling: Resampling, names: Sequence[str] | None = None) -> dict[str, Estimate]:
+        """Return rates and coefficients, by default all."""
+        return _estimated(self, resampling, names)
+
+    def table(self) -> Iterator[tuple[float, float, Ratio, int]]:
+        """Yield each pair of a verdict and a label with its share of items and its number of rows."""
+        for verdict, label, hit in self._cells():
+            yield verdict, label, self.rows.rate(hit), int(hit.sum())
+
+    def _cells(self) -> Iterator[tuple[float, float, Bools]]:
+        for verdict, label in product(self.classes, repeat=2):
+            yield verdict, label, (self.rows.judged == verdict) & (self.rows.labelled == label)
+
+
+def _kappa(shares: Floats) -> Floats:
+    """Return Cohen's kappa (Cohen 1960) of tables of shares, shape (replicates, k, k)."""
+    observed = np.trace(shares, axis1=1, axis2=2)
+    expected = (shares.sum(axis=1) * shares.sum(axis=2)).sum(axis=1)
+    return np.asarray((observed - expected) / np.where(expected < 1 - _WITHIN, 1 - expected, np.nan))
+
+
+def _ac1(shares: Floats) -> Floats:
+    """Return Gwet's AC1 (Gwet 2008)."""
+    k = shares.shape[1]
+    if k < 2:
+        return np.full(len(shares), np.nan)
+    observed, mean = np.trace(shares, axis1=1, axis2=2), (shares.sum(axis=1) + shares.sum(axis=2)) / 2
+    expected = (mean * (1 - mean)).sum(axis=1) / (k - 1)
+    return np.asarray((observed - expected) / (1 - expected))
+
+
+def _balanced(shares: Floats) -> Floats:
+    """Return the mean, over the labels, of the share of items with this label to which the judge gives it."""
+    return np.asarray((np.diagonal(shares, axis1=1, axis2=2) / shares.sum(axis=1)).mean(axis=1))
+
+
+@dataclass(frozen=True)
+class ScoreAgreement:
+    """Agreement of scores on one scale.
+
+    Parameters
+    ----------
+    rows : Labelled
+        Scores of the judge and of people, in points of the same scale.
+
+    References
+    ----------
+    Bland & Altman 1999, *Measuring agreement in method comparison studies*, Stat. Methods Med. Res. 8; McGraw & Wong
+    1996, *Forming inferences about some intraclass correlation coefficients*, Psych. Methods 1 (ICC(A,1)); Cohen 1968,
+    *Weighted kappa*, Psych. Bulletin 70; Krippendorff 2011.
+
+    Examples
+    --------
+    >>> judged, labelled = np.array([1, 2, 4, 5, 3, 4.0] * 4), np.array([1, 2, 3, 5, 2, 4.0] * 4)
+    >>> rows = Labelled(np.arange(24), np.arange(24), judged, labelled, np.ones(24))
+    >>> found = ScoreAgreement(rows).estimates(Resampling())
+    >>> round(found["mean_difference"].estimate, 3), round(found["quadratic_kappa"].estimate, 3)
+    (0.333, 0.91)
+    """
+
+    rows: Labelled
+
+    def ratios(self) -> dict[str, Ratio]:
+        """Return the rates, if all scores are whole numbers, and the mean difference."""
+        rows, apart = self.rows, np.abs(self.rows.judged - self.rows.labelled)
+        both, rates = np.concatenate([rows.judged, rows.labelled]), {}
+        if (both % 1 == 0).all():
+            rates["exact_agreement"] = rows.rate(apart == 0)
+            rates |= {"agreement_within_1": rows.rate(apart <= 1)} if np.ptp(both) > 2 else {}
+        return rates | {"mean_difference": rows.mean(rows.judged - rows.labelled, 0.0)}
+
+    @property
+    def columns(self) -> list[Floats]:
+        """Number, moments about a common centre, so that no digits are lost, and exact hits."""
+        x, y = self.rows.judged, self.rows.labelled
+        one, two = (values - (x.mean() + y.mean()) / 2 for values in (x, y))
+        return [np.ones(len(x)), one, two, one**2, two**2, one * two, (x == y).astype(float)]
+
+    @property
+    def functions(self) -> dict[str, tuple[_OfSums, tuple[float, float] | None]]:
+        """Limits of agreement and coefficients as functions of the sums of `columns`, with their bounds."""
+        known = {"quadratic_kappa": _quadratic_kappa, "icc_agreement": _icc, "krippendorff_alpha": _alpha}
+        return {
+            "limit_of_agreement_low": (partial(_limit, -1), None),
+            "limit_of_agreement_high": (partial(_limit, 1), None),
+            **{name: (function, _SIGNED) for name, function in known.items()},
+        }
+
+    @property
+    def compared(self) -> dict[str, _OfSums]:
+        """What `difference` compares, as functions of the sums of `columns`."""
+        exact = {"exact_agreement": _exact} if "exact_agreement" in self.ratios() else {}
+        return {**exact, "quadratic_kappa": _quadratic_kappa, "mean_difference": _mean_difference}
+
+    def estimates(self, resampling: Resampling, names: Sequence[str] | None = None) -> dict[str, Estimate]:
+        """Return rates, mean difference, limits of agreement and coefficients, by default all."""
+        return _estimated(self, resampling, names)
+
+
+def _estimated(
+    compared: VerdictAgreement | ScoreAgreement, resampling: Resampling, names: Sequence[str] | None
+) -> dict[str, Estimate]:
+    """Estimate rates and coefficients, those of the given names."""
+    wanted = {name: ratio for name, ratio in compared.ratios().items() if names is None or name in names}
+    found = {name: ratio.estimate(resampling) for name, ratio in wanted.items()}
+    for name, (function, bounds) in compared.functions.items():
+        if names is None or name in names:
+            found[name] = compared.rows.coefficient(compared.columns, function, resampling, bounds)
+    return found
+
+
+def differences(
+    one: VerdictAgreement | ScoreAgreement, other: VerdictAgreement | ScoreAgreement, resampling: Resampling
+) -> dict[str, Estimate]:
+    """Estimate how much better one judge agrees with people than another, on the contexts of both.
+
+    Both are recomputed without each context in turn; tested against 0 by Student's t.
+
+    Returns
+    -------
+    dict of str to Estimate
+        ``<metric>_difference``, one minus other.
+
+    Examples
+    --------
+    >>> labels = np.array([1, 0, 1, 1, 0, 1, 0, 0.0])
+    >>> judges = [np.where(np.arange(8) < n, labels, 1 - labels) for n in (7, 4)]
+    >>> both = [VerdictAgreement(Labelled(np.arange(8), np.arange(8), own, labels, np.ones(8))) for own in judges]
+    >>> found = differences(*both, Resampling())["exact_agreement_difference"]
+    >>> round(found.estimate, 3), round(found.p_value, 2)
+    (0.375, 0.08)
+    """
+    sums = [
+        sum_by_context(each.rows.context, *(each.rows.weight * column for column in each.columns))
+        for each in (one, other)
+    ]
+    (first, names), (second, others) = sums
+    _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
+    pairs = {
+        name: (function, other.compared[name]) for name, function in one.compared.items() if name in other.compared
+    }
+
+    def difference(of: _OfSums, against: _OfSums, weights: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(of(weights @ first[at]) - against(weights @ second[other_at]))
+
+    return {
+        f"{name}_difference": cluster_statistic(
+            *over_clusters(partial(difference, *functions), names[at], resampling), resampling, 0.0, inference="t"
+        )
+        for name, functions in pairs.items()
+    }
+
+
+def _accuracy(shares: Floats) -> Floats:
+    return np.asarray(np.trace(shares, axis1=1, axis2=2))
+
+
+def _recall(shares: Floats) -> Floats:
+    return np.asarray(shares[:, 1, 1] / shares[:, :, 1].sum(axis=1))
+
+
+def _specificity(shares: Floats) -> Floats:
+    return np.asarray(shares[:, 0, 0] / shares[:, :, 0].sum(axis=1))
+
+
+def _leniency(shares: Floats) -> Floats:
+    return np.asarray(shares[:, 1, 0] - shares[:, 0, 1])
+
+
+_REACH = float(stats.norm.ppf(0.975))
+
+
+def _limit(side: int, sums: Floats) -> Floats:
+    """Return the mean difference plus or minus 1.96 standard deviations of the differences."""
+    n, x, y, xx, yy, xy, _ = sums.T
+    mean = (x - y) / n
+    variance = (xx - 2 * xy + yy - n * mean**2) / (n - 1)
+    return np.asarray(mean + side * _REACH * np.sqrt(np.maximum(variance, 0.0)))
+
+
+def _quadratic_kappa(sums: Floats) -> Floats:
+    """Return kappa with quadratic weights: 1 − the mean squared difference over that of independent raters."""
+    n, x, y, xx, yy, xy, _ = sums.T
+    expected = xx / n + yy / n - 2 * x * y / n**2
+    return np.asarray(1 - (xx - 2 * xy + yy) / n / np.where(expected > _WITHIN, expected, np.nan))
+
+
+def _icc(sums: Floats) -> Floats:
+    """Return the intraclass correlation for absolute agreement of single raters, ICC(A,1)."""
+    n, x, y, xx, yy, xy, _ = sums.T
+    between_raters = (x - y) ** 2 / n / 2  # mean square, one degree of freedom
+    residual = ((xx - 2 * xy + yy) / 2 - between_raters) / (n - 1)
+    items = ((xx + 2 * xy + yy) / 2 - (x + y) ** 2 / n / 2) / (n - 1)
+    total = items + residual + 2 / n * (between_raters - residual)
+    return np.asarray((items - residual) / np.where(np.abs(total) > _WITHIN, total, np.nan))
+
+
+def _alpha(sums: Floats) -> Floats:
+    """Return Krippendorff's alpha of two raters with the interval metric."""
+    n, x, y, xx, yy, xy, _ = sums.T
+    spread = (xx + yy - (x + y) ** 2 / (2 * n)) * 2 / (2 * n - 1)
+    return np.asarray(1 - (xx - 2 * xy + yy) / n / np.where(spread > _WITHIN, spread, np.nan))
+
+
+def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
+    """Estimate one ratio minus another, of different items, which may or may not share contexts.
+
+    Tested against 0 by Student's t, with a jackknife over the contexts of both.
+
+    Examples
+    --------
+    >>> one, other = Ratio([*"abcdef"], [1, 0, 1, 1, 1, 0], [1] * 6), Ratio([*"ghijkl"], [0, 0, 1, 0, 0, 0], [1] * 6)
+    >>> found = contrast(one, other, Resampling())
+    >>> round(found.estimate, 2), found.n_contexts
+    (0.5, 12)
+    """
+    none, no_other = (np.zeros(len(np.asarray(ratio.context))) for ratio in (one, other))
+    of_one, of_other = ((ratio.numerator, ratio.denominator) for ratio in (one, other))
+    columns = [*((values, no_other) for values in of_one), *((none, values) for values in of_other)]
+    context = np.concatenate([np.asarray(one.context, object), np.asarray(other.context, object)])
+    sums, names = sum_by_context(context, *(np.concatenate([*map(np.asarray, column)]) for column in columns))
+
+    def statistic(weights: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of, n, others, m = (weights @ sums).T
+            return np.asarray(of / n - others / m)
+
+    return cluster_statistic(*over_clusters(statistic, names, resampling), resampling, 0.0, inference="t")
+
+
+def _exact(sums: Floats) -> Floats:
+    return np.asarray(sums[:, 6] / sums[:, 0])
+
+
+def _mean_difference(sums: Floats) -> Floats:
+    return np.asarray((sums[:, 1] - sums[:, 2]) / sums[:, 0])
+
+
+def ceiling(item: Any, labelled: Floats) -> tuple[Any, Any]:
+    """Return the rows of each ordered pair of two people who labelled the same item, as places of the first and second.
+
+    Parameters
+    ----------
+    item : array_like, shape (rows,)
+        The item of each label.
+    labelled : numpy.ndarray, shape (rows,)
+        One person's label in each row.
+
+    Examples
+    --------
+    >>> ceiling([0, 0, 1], np.array([1.0, 0.0, 1.0]))
+    (array([0, 1]), array([1, 0]))
+    """
+    places = pd.DataFrame({"item": item, "row": np.arange(len(labelled))})
+    both = places.merge(places, on="item", suffixes=("", "_other"))
+    both = both[both["row"] != both["row_other"]]
+    return both["row"].to_numpy(), both["row_other"].to_numpy()
