@@ -135,7 +135,8 @@ class LogColumn:
 
     @property
     def _may_be_scores(self) -> bool:
-        return "verdict" not in self.roles and (bool({"score", "people"} & set(self.roles)) or is_model(self.name))
+        of_person = {"score", "person"} & set(self.roles) or "human" in self.words
+        return "verdict" not in self.roles and (bool(of_person) or is_model(self.name))
 
     @cached_property
     def numbers(self) -> list[float]:

@@ -155,6 +155,18 @@ def test_texts_in_place_of_scores_are_unreadable_rows():
     assert trials["human"].notna().all()
 
 
+def test_people_skip_some_items_in_words():
+    people = ["skipped, too long" if i % 5 == 0 else str(1 + i % 5) for i in range(N)]
+    trials = bl.read_judgements(
+        table(judge_score=[1 + i % 5 for i in range(N)], annotator_1=people, annotator_2=["3"] * N)
+    )
+    assert trials["ratings"].iloc[:3].tolist() == ["3", "2 3", "3 3"]
+    expected = ["Paris" if i % 3 else "4" for i in range(N)]
+    trials = bl.read_judgements(table(judge_score=[1 + i % 5 for i in range(N)], expected=expected))
+    assert trials["human"].isna().all()
+    assert "expected" in layout(trials)["set_aside"]
+
+
 def test_judges_column_of_texts_is_asked_about():
     log = wide_table()
     log["gpt4_score"] = ["I cannot rate this" if i % 3 else "4" for i in range(N)]
