@@ -356,15 +356,16 @@ def _with_lists(rows: Rows) -> Rows:
     labels, some = set(aliases()["role"]["people"]["labels"]), rows.records[:SAMPLED]
     named = {name for record in some for name, value in record.items() if isinstance(value, str) and value[:1] == "["}
     named = {name for name in named if names_people(words := tokens(name)) or labels & set(words)}
-    if not named or not all(
-        isinstance(parse_literal(record.get(name) or "[]"), list) for record in some for name in named
-    ):
+    if not named:
         return rows
-    records = [
-        {name: parse_literal(value) if name in named and value else value for name, value in record.items()}
-        for record in rows.records
-    ]
+    records = [{n: _list_in(v) if n in named else v for n, v in record.items()} for record in rows.records]
     return Rows(records, rows.lines, rows.log, rows.textual)
+
+
+def _list_in(value: Any) -> Any:
+    """Return the list that a text writes; any other value unchanged."""
+    written_list = parse_literal(value) if isinstance(value, str) and value[:1] == "[" else None
+    return written_list if isinstance(written_list, list) else value
 
 
 def _single_list(first: Rows) -> tuple[str, ...]:
