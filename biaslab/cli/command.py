@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 OptionTexts = Mapping[str, tuple[str | None, str]]
@@ -43,6 +43,33 @@ COMMON: OptionTexts = {
     "out": ("FILE.csv", "Write the table to this file."),
     "seed": (None, "Random seed for drawing pairs and resampling."),
 }
+
+#: Commands for words that people type instead of a command.
+COMMANDS_OF_WORDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (
+            *("accuracy", "ac1", "agreement", "confusion-matrix", "gold", "human", "humans", "kappa", "leniency"),
+            *("precision", "recall", "sensitivity", "specificity", "tnr", "tpr"),
+        ),
+        ("audit",),
+    ),
+    **dict.fromkeys(("ground-truth", "label", "labels"), ("audit", "plan-labels")),
+    **dict.fromkeys(("consistency", "flaky", "flakiness", "reliability"), ("audit", "probe consistency")),
+    **dict.fromkeys(("drift", "regression"), ("compare",)),
+    **dict.fromkeys(("calibration", "coverage", "power"), ("validate", "plan")),
+}
+
+
+class CommandGroup(TyperGroup):
+    """Commands that suggest one for a word that is none of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and its arguments; fail with a suggestion for a word of the field."""
+        word = args[0].lower().replace("_", "-")
+        if word not in self.commands and word in COMMANDS_OF_WORDS:
+            known = " or ".join(f"'biaslab {name}'" for name in COMMANDS_OF_WORDS[word])
+            ctx.fail(f"No such command {args[0]!r}. For {word.replace('-', ' ')}, see {known}.")
+        return super().resolve_command(ctx, args)
 
 
 def command(
