@@ -44,31 +44,26 @@ COMMON: OptionTexts = {
     "seed": (None, "Random seed for drawing pairs and resampling."),
 }
 
-#: Commands for words that people type instead of a command.
-COMMANDS_OF_WORDS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        (
-            *("accuracy", "ac1", "agreement", "confusion-matrix", "gold", "human", "humans", "kappa", "leniency"),
-            *("precision", "recall", "sensitivity", "specificity", "tnr", "tpr"),
-        ),
-        ("audit",),
-    ),
-    **dict.fromkeys(("ground-truth", "label", "labels"), ("audit", "plan-labels")),
-    **dict.fromkeys(("consistency", "flaky", "flakiness", "reliability"), ("audit", "probe consistency")),
-    **dict.fromkeys(("drift", "regression"), ("compare",)),
-    **dict.fromkeys(("calibration", "coverage", "power"), ("validate", "plan")),
+#: Words that people type instead of a command, and the commands that answer.
+_WORDS = {
+    "accuracy ac1 agreement confusion-matrix gold human humans kappa leniency precision recall": "audit",
+    "sensitivity specificity tnr tpr": "audit",
+    "ground-truth label labels": "audit, plan-labels",
+    "consistency flakiness flaky reliability": "audit, probe consistency",
+    "drift regression": "compare",
+    "calibration coverage power": "validate, plan",
 }
+COMMANDS_OF_WORDS = {word: commands for words, commands in _WORDS.items() for word in words.split()}
 
 
 class CommandGroup(TyperGroup):
-    """Commands that suggest one for a word that is none of them."""
+    """Commands, which suggest one for a word of the field that is none of them."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the name, the command and its arguments; fail with a suggestion for a word of the field."""
+        """Return the name, the command and its arguments."""
         word = args[0].lower().replace("_", "-")
         if word not in self.commands and word in COMMANDS_OF_WORDS:
-            known = " or ".join(f"'biaslab {name}'" for name in COMMANDS_OF_WORDS[word])
-            ctx.fail(f"No such command {args[0]!r}. For {word.replace('-', ' ')}, see {known}.")
+            ctx.fail(f"No such command {args[0]!r}. For {word}, see: biaslab {COMMANDS_OF_WORDS[word]}")
         return super().resolve_command(ctx, args)
 
 
