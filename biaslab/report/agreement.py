@@ -26,6 +26,7 @@ _TABLE = {
     "r": ("correlation",),
 }
 _SHOWN_GROUPS = 6
+_SHOWN_PAIRS = 3
 
 
 def agreement_lines(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -76,8 +77,8 @@ def _differences(estimates: pd.DataFrame) -> Iterator[str]:
     for metric, part in found.groupby("metric", sort=False):
         label = find_metric(str(metric).removesuffix("_difference"), PROBE).label
         pairs = [f"{row['judge']} − {row['against']} {_bounded(row)}" for row in part.to_dict("records")]
-        more = f"; {len(pairs) - _SHOWN_GROUPS} more" if len(pairs) > _SHOWN_GROUPS else ""
-        yield f"● {label}: {'; '.join(pairs[:_SHOWN_GROUPS])}{more} (q < .05)"
+        more = f"; {len(pairs) - _SHOWN_PAIRS} more" if len(pairs) > _SHOWN_PAIRS else ""
+        yield f"● {label}: {'; '.join(pairs[:_SHOWN_PAIRS])}{more} (q < .05)"
     if len(rows) and found.empty:
         yield f"· no difference between judges was found ({count(len(rows), 'test')}, q ≥ .05)"
 

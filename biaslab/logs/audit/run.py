@@ -128,6 +128,10 @@ def audit(
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
+    for name in by:
+        if name not in recorded:
+            remedy = "keep a column of the log: read_judgements(log, keep=[...])"
+            raise InputError("by", name, f"a column of the trials: {', '.join(map(str, recorded.columns))}", remedy)
     if is_by_people(recorded):
         return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
