@@ -48,10 +48,12 @@ COMMON: OptionTexts = {
 _WORDS = {
     "accuracy ac1 agreement confusion-matrix gold human humans kappa leniency precision recall": "audit",
     "sensitivity specificity tnr tpr": "audit",
-    "ground-truth label labels": "audit, plan-labels",
+    "ground-truth label labels": "audit, correct, plan-labels",
     "consistency flakiness flaky reliability": "audit, probe consistency",
     "drift regression": "compare",
-    "calibration coverage power": "validate, plan",
+    "calibration": "correct, validate",
+    "coverage power": "validate, plan",
+    "ppi rogan-gladen": "correct",
 }
 COMMANDS_OF_WORDS = {word: commands for words, commands in _WORDS.items() for word in words.split()}
 
