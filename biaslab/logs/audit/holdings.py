@@ -239,7 +239,7 @@ def _verbosity(log: Holdings, wanted: int) -> str:
         return f"{SCORES}: {wanted:,} items, with human scores and the texts"
     lacking = [] if log.rated_items else [_human_scores(log, wanted)]
     lacking += [] if log.long_items else ["the texts that were scored (--map text=FIELD)"]
-    return _all_of(lacking) or "texts of different length within each context"
+    return _all_of(lacking) or "texts of different length"
 
 
 def _agreement(log: Holdings, wanted: int) -> str:
