@@ -17,8 +17,10 @@ import pandas as pd
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
-from biaslab.logs.audit.doctor import lacking_lines
+from biaslab.logs.audit.holdings import STUDY
+from biaslab.logs.audit.run import measures as audit_measures
 from biaslab.logs.readers.card import ReadingCard
+from biaslab.report.agreement import PROBE, agreement_lines, agreement_table
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
 from biaslab.report.verdicts import by_metric, classify
 from biaslab.report.wording import levels
@@ -30,16 +32,14 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
     ("replies", "first_label_rate"): {},
     ("replies", "win_rate"): {},
     ("self_preference", "own_win_rate"): {"system": ""},
-    ("human_agreement", "human_agreement"): {"level": "context", "coefficient": "spearman"},
     ("position", "order_consistency"): {},
-    ("position", "comparative_accuracy"): {},
     ("consistency", "sample_alpha"): {"level": "interval"},
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
-_OF_ANSWERS = "label_mass"  # text answers never have it, so its absence needs no mention
 #: Headings and the verdicts below them.
 _VERDICTS = {"found": ("bias", "slight"), "not found": ("none",), "cannot tell": ("unclear",)}
 _SLIGHT = {"slight": "slight: "}
+_MARKS = ("·", *(mark for mark, _ in STATUS.values()))
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
@@ -84,10 +84,11 @@ def page(
     -------
     str
         What was read from a log (``estimates.attrs["reading"]``). For each judge: the biases found, with size and test;
-        those not found; those for which the study cannot tell; other figures such as agreement with humans; and what to
-        do. Then the estimates of which more than 5 % of the judgements are missing (``estimates.attrs["missing"]``).
-        Last, what could not be tested, grouped by the addition to the log that would allow it
-        (``estimates.attrs["additions"]``, see `biaslab.doctor`), and what is undefined, with each reason once. q-values
+        those not found; those for which the study cannot tell; other figures; and what to do. If the log has people's
+        labels, agreement with them comes first, with a table if there are several judges. Then the estimates of which
+        more than 5 % of the judgements are missing (``estimates.attrs["missing"]``). Last, primary metrics that are
+        undefined, with each reason once, and the names of those that additions to the log would allow
+        (``estimates.attrs["additions"]``, see `biaslab.doctor`). q-values
         are over the tests of all primary metrics on the page (see `biaslab.stats.corrected`).
 
     Raises
@@ -117,17 +118,21 @@ def page(
     if isinstance(not_run, str | PathLike):
         remedy = f"to write the page to a file: Path({str(not_run)!r}).write_text(bl.report.page(estimates))"
         raise InputError("not_run", not_run, "probe → reason", remedy)
-    whole = without_breakdowns(with_numpy_types(estimates)) if len(estimates) else estimates
+    all_rows = with_numpy_types(estimates) if len(estimates) else estimates
+    whole = without_breakdowns(all_rows) if len(estimates) else estimates
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
+    tested = tested[tested["estimate"].notna() | (tested["probe"] != PROBE)]
     found = classify(tested, reference=reference) if len(tested) else []
     rows = [sum_up(part) for part in by_metric(found).values()]
-    lines: list[str] = []
+    lines = [*compared, ""] if (compared := agreement_table(whole)) else []
     for judge, own in whole.groupby("judge", sort=False):
         biases = [row for row in rows if row["judge"] == judge]
         figures = _figures(own, _FIGURES, width)
+        with_people = list(agreement_lines(all_rows[all_rows["judge"] == judge], biases))
         lines += [
             _head(str(judge), own, estimates.attrs.get("contexts", {}).get(str(judge))),
-            *_biases(biases, width),
+            *(part for line in with_people for part in (_item(line, width) if line[0] in _MARKS else [f"  {line}"])),
+            *_biases([row for row in biases if row["probe"] != PROBE], width, bool(with_people)),
             *figures,
             *_advice(biases, width),
         ]
@@ -156,7 +161,7 @@ def _head(judge: str, own: pd.DataFrame, n_contexts: int | None) -> str:
     return f"{judge} ({of}{f', {contexts:,.0f} contexts' if contexts > 0 else ''})"
 
 
-def _biases(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def _biases(rows: Sequence[Mapping[str, Any]], width: int, with_people: bool) -> list[str]:
     """Return lines on the biases found, not found, and those for which the study cannot tell."""
     lines: list[str] = []
     for words, statuses in _VERDICTS.items():
@@ -169,7 +174,7 @@ def _biases(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
             lines += _item(
                 f"{STATUS[row['status']][0]} {_SLIGHT.get(row['status'], '')}{_named(row)}{numbers}: {verdict}", width
             )
-    return lines or ["  no bias could be tested"]
+    return lines or ([] if with_people else ["  no bias could be tested"])
 
 
 def _named(row: Mapping[str, Any]) -> str:
@@ -204,29 +209,25 @@ def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, st
 
 
 def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapping[str, str], width: int) -> list[str]:
-    """List what could not be tested by what would allow it, then what is undefined or did not run by reason."""
-    lacking, reasons = [], dict[str, list[str]]()
-    for name, why in not_run.items():
-        if name not in additions:
-            reasons.setdefault(why, []).append(name.replace("_", " "))
-        elif additions[name]:
-            lacking.append((additions[name], name.replace("_", " "), why))
-    notes = whole.get("note", pd.Series(dtype=object))
-    empty = whole[whole["estimate"].isna() & (whole["metric"] != _OF_ANSWERS) & notes.map(bool) & notes.notna()]
+    """Return the reasons why primary metrics are undefined, then one line of what additions to the log would allow.
+
+    Biases for which the judge has to be asked are left out: no log allows them.
+    """
+    biases = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
+    empty = biases[biases["estimate"].isna() & biases.get("note", pd.Series(dtype=object)).fillna("").ne("")]
+    lacking = [name for name, what in additions.items() if what and what != STUDY]
+    known = {*additions, *audit_measures(None)}
+    reasons = {why: [name.replace("_", " ")] for name, why in not_run.items() if name not in known}
     for (note, probe), part in empty.groupby(["note", "probe"], sort=False):
-        metrics = ", ".join(dict.fromkeys(part["metric"]))
-        name = f"{str(probe).replace('_', ' ')} ({metrics})"
-        if additions.get(str(probe)):
-            lacking.append((additions[str(probe)], name, str(note)))
-        else:
-            reasons.setdefault(str(note), []).append(name)
-    lines = (
-        ["could not be tested, grouped by what would allow it:", *lacking_lines(lacking, width), ""] if lacking else []
-    )
-    lines += ["not estimated:"] if reasons else []
+        if probe not in lacking:
+            metrics = ", ".join(dict.fromkeys(part["metric"]))
+            reasons.setdefault(str(note), []).append(f"{str(probe).replace('_', ' ')} ({metrics})")
+    lines = ["not estimated:"] if reasons or lacking else []
     for why, names in reasons.items():
         lines += _item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
-    return [*lines, ""] if reasons else lines
+    names = ", ".join(name.replace("_", " ") for name in lacking)
+    lines += _item(f"– {names} (biaslab doctor says what each needs)", width) if names else []
+    return [*lines, ""] if lines else []
 
 
 def _item(text: str, width: int) -> Sequence[str]:

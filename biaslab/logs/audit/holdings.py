@@ -330,7 +330,7 @@ _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "comparative_accuracy": _subsets,
     "verbosity_slope": _verbosity,
     "verbosity_logit": _length_of_pairs,
-    "human_agreement": _agreement,
+    "exact_agreement": _agreement,
     "halo_excess": _halo,
     "alpha_gap": _repeated,
     "configuration_gap": _configuration,

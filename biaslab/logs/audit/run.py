@@ -16,8 +16,9 @@ from biaslab.core.schema import Dataset
 from biaslab.logs.audit import (
     pair_measures,
 )
+from biaslab.logs.audit.agreement import Agreement
 from biaslab.logs.audit.holdings import addition_for, holdings
-from biaslab.logs.audit.measures import AuditMeasure, Halo, HumanAgreement, OneList
+from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
@@ -45,8 +46,8 @@ from biaslab.stats.resample import Resampling
 
 #: Measures that apply to judgements of any design, in addition to the probes.
 _OTHERS: tuple[type[AuditMeasure], ...] = (
+    Agreement,
     pair_measures.Replies,
-    HumanAgreement,
     Halo,
     pair_measures.PairLength,
     pair_measures.OneOrder,
@@ -75,7 +76,7 @@ def audit(
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
         Names of the probes and measures to run; default: all. Besides the probes, there are "replies",
-        "human_agreement", "halo", "pair_length", "one_order", "one_list" and "subsets".
+        "agreement", "halo", "pair_length", "one_order", "one_list" and "subsets".
     resampling : Resampling, optional
         Confidence level and resampling of the estimates.
     breakdowns : bool

@@ -18,7 +18,7 @@ from biaslab.logs.readers.summary import explain_unread
 from biaslab.stats.resample import Resampling
 
 QUICK = Resampling(n=100)
-OTHERS = ("replies", "human_agreement", "halo", "pair_length", "one_order", "one_list", "subsets", "self_preference")
+OTHERS = ("replies", "agreement", "halo", "pair_length", "one_order", "one_list", "subsets", "self_preference")
 
 
 def pair_log(contexts=12, first=0.8, seed=0, **more):
@@ -69,7 +69,7 @@ def test_pairs_are_audited_as_the_probe_does(tmp_path):
 
 def test_scores_run_some_probes_and_others_give_a_reason(tmp_path):
     found = bl.audit(read(tmp_path, score_log()), resampling=QUICK)
-    assert {"score_distribution", "human_agreement", "halo"} <= set(found["probe"])
+    assert {"score_distribution", "agreement", "halo"} <= set(found["probe"])
     not_run = found.attrs["not_run"]
     assert not_run["position"] == "needs judgements of two candidates shown one after the other"
     assert not_run["replies"] == "needs judgements of two candidates"
@@ -83,7 +83,7 @@ def test_scores_run_some_probes_and_others_give_a_reason(tmp_path):
 def test_audit_of_pairs_and_scores_runs_probes_of_both(tmp_path):
     trials = pd.concat([read(tmp_path, pair_log()), read(tmp_path, score_log())], ignore_index=True)
     found = bl.audit(trials, resampling=QUICK)
-    assert {"position", "replies", "score_distribution", "human_agreement", "halo"} <= set(found["probe"])
+    assert {"position", "replies", "score_distribution", "agreement", "halo"} <= set(found["probe"])
 
 
 def test_agreement_and_halo_by_hand(tmp_path):
@@ -95,7 +95,7 @@ def test_agreement_and_halo_by_hand(tmp_path):
     ]  # fmt: skip
     names = ("context_id", "candidate_id", "attribute", "score", "human")
     trials = read(tmp_path, [dict(zip(names, row, strict=True), scale="1-5") for row in rows])
-    found = bl.audit(trials, only=["human_agreement", "halo"], resampling=QUICK)
+    found = bl.audit(trials, only=["agreement", "halo"], resampling=QUICK)
     at = (found["level"] == "context") & (found["coefficient"] == "spearman")
     agreement = found[at].set_index("attribute")["estimate"]
     assert agreement["coherence"] == pytest.approx((1 - 0.5) / 2)
@@ -182,7 +182,7 @@ def test_log_may_hold_lengths_and_human_scores(tmp_path):
 def test_human_scores_are_joined_from_a_data_set(tmp_path, graded):
     items = graded.candidates[["context_id", "candidate_id"]].head(12).to_dict("records")
     scores = read(tmp_path, [{**item, "attribute": "coherence", "score": 3, "scale": "1-5"} for item in items])
-    found = bl.audit(scores, graded, ["human_agreement"], QUICK)
+    found = bl.audit(scores, graded, ["agreement"], QUICK)
     assert (found["note"] != "").any()  # constant scores correlate with nothing
     pairs = [
         {"context_id": one["context_id"], "candidate_id": one["candidate_id"], "opponent_id": two["candidate_id"],
@@ -233,7 +233,7 @@ def test_command_line(tmp_path, capsys):
     assert "24 judgements (mapping), 24 of them readable" in message
     assert "1 line; log.jsonl:25: not JSON" in message
     assert "me (unknown, " in message
-    assert " source, " in " ".join(message.rpartition("ask the judge (biaslab probe NAME --judge JUDGE)")[2].split())
+    assert "template" in message.rpartition("not estimated:")[2]
     assert set(pd.read_csv(out)["probe"]) == {"position", "replies"}
     assert main(["audit", str(file), "--strict"]) == 2
     assert "line 25" in capsys.readouterr().err

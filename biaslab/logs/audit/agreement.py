@@ -1,0 +1,358 @@
+"""Agreement of recorded judgements with people's labels: pass or fail, scores, and verdicts on pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.arrays import Bools, Floats
+from biaslab.core.errors import InputError
+from biaslab.core.metrics import Comparison, Metric
+from biaslab.core.output import count
+from biaslab.logs.audit.measures import AuditMeasure
+from biaslab.measures.scoring import agreement
+from biaslab.probes.base.recorded import Accepted, paired, rated, scored
+from biaslab.stats.blocks import each_cell, usable
+from biaslab.stats.correlation import CorrelationMethod, Level
+from biaslab.stats.estimate import Estimate, because, undefined
+from biaslab.stats.frame import estimate_rows, estimates_frame
+from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, ceiling, contrast
+from biaslab.stats.reliability import read_ratings
+from biaslab.stats.resample import Resampling
+
+_CELL = ("judge", "dataset", "attribute", "template", "configuration", "scale")
+_ITEM = ["context_id", "candidate_id", "opponent_id"]
+_SLOW = 20_000  # items above which Kendall's tau over the whole data set is skipped
+_MANY_VERDICTS = 11  # scores with more levels have no table of their use
+_MANY_PEOPLE = 12  # people above which they are not left out one by one
+_VARIES = 3  # candidates a context from which on correlations within contexts say more than an order of two
+_LEAST = 20  # items of a group, and of all others, from which on their difference is tested
+_MANY_GROUPS = 24
+_RATER, _PEOPLE = "judge", "people"
+_OF_CEILING = ("exact_agreement", "agreement_within_1", "cohen_kappa", "gwet_ac1", "quadratic_kappa", "icc_agreement")
+_WORDS = {"pass": {0.0: "fail", 1.0: "pass"}, "pair": {-1.0: "second", 0.0: "tie", 1.0: "first"}}
+_OTHER_SCALE = because("other_scale", "people scored on {people}, the judge on {judge}: compared by correlation only")
+_NOT_WHOLE = because("scores_not_whole", "scores are not whole numbers, so they are never exactly equal")
+
+
+@dataclass(frozen=True)
+class Agreement(AuditMeasure):
+    """Agreement with people, of verdicts on one output, of scores and of verdicts on pairs.
+
+    Parameters
+    ----------
+    by : tuple of str
+        Columns of the trials by which to split items, besides system, subset and length.
+
+    Notes
+    -----
+    Estimates, one per judge × data set × attribute × template × configuration × scale. A row is a judgement beside one
+    person's label; the rows of an item count as one, so a share is that of a person drawn at random. A verdict on a
+    pair is first, second or tie, by which candidate was shown first.
+
+    ``exact_agreement`` (0–1)
+        Share of items with the same verdict or the same whole-number score. ``agreement_without_ties``: among pairs
+        that both decide. ``agreement_within_1``: scores at most one point apart.
+    ``true_positive_rate``, ``true_negative_rate``, ``precision_of_pass``, ``precision_of_fail`` (0–1)
+        Share of what people pass that the judge passes, of what people fail that it fails, and of what the judge passes
+        (fails) that people pass (fail).
+    ``leniency`` (primary; −1 to 1, null 0), ``mean_difference`` (primary; points, null 0)
+        The judge's pass rate, or mean score, minus people's, paired by item.
+    ``pass_rate``, ``mean_score`` (column ``rater``: judge, people)
+        The two themselves.
+    ``cohen_kappa``, ``gwet_ac1``, ``quadratic_kappa``, ``icc_agreement``, ``krippendorff_alpha`` (−1 to 1)
+        Agreement beyond chance: Cohen (1960), Gwet (2008); of scores, with quadratic weights (1968), ICC(A,1) of
+        McGraw and Wong (1996) and Krippendorff's alpha with the interval metric. ``balanced_accuracy`` (0–1): mean of
+        the shares of each label that the judge gives too.
+    ``limit_of_agreement_low``, ``limit_of_agreement_high`` (points)
+        Mean difference ± 1.96 standard deviations of the differences (Bland and Altman 1999).
+    ``correlation`` (−1 to 1, null 0; columns ``level``, ``coefficient``)
+        Of mean scores with mean human scores: over all items (dataset), within contexts of at least three candidates
+        (context), and of systems' means.
+    ``verdict_share`` (0–1; columns ``verdict``, ``label``)
+        Share of items with this verdict of the judge and this label of people; of scores, the shares of each. Its
+        ``n_trials`` counts rows.
+    ``agreement_gap`` (primary; null 0; columns ``group``, ``member``)
+        Agreement among the items of one group minus that among all others, from 20 items each; one for two groups.
+        Groups are systems, subsets, thirds of length, and the columns of `by`. ``exact_agreement``,
+        ``true_positive_rate``, ``true_negative_rate``, ``leniency`` and ``mean_difference`` have rows for each group
+        too, without a test: they also depend on what people say of the group. For leniency at equal label, see
+        `biaslab.probes.Verbosity` and the measure "covariate".
+
+    With several people an item, rows with ``rater`` = "people" compare each person with every other on the same item,
+    and rows with ``left_out`` = a person compare that person (``rater`` "people") and the judge with the others.
+
+    Rates have score intervals over contexts, differences Student's t, coefficients jackknife intervals on Fisher's
+    scale.
+    """
+
+    name: ClassVar[str] = "agreement"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("exact_agreement", "agreement with people", "share"),
+        Metric("agreement_without_ties", "agreement with people where both decide", "share", null=0.5, quality=True),
+        Metric("agreement_within_1", "agreement with people within one point", "share"),
+        Metric("true_positive_rate", "true-positive rate", "share"),
+        Metric("true_negative_rate", "true-negative rate", "share"),
+        Metric("precision_of_pass", "precision of “pass”", "share"),
+        Metric("precision_of_fail", "precision of “fail”", "share"),
+        Metric("balanced_accuracy", "balanced accuracy", "share"),
+        Metric("cohen_kappa", "Cohen's κ with people", null=0.0, quality=True),
+        Metric("gwet_ac1", "Gwet's AC1 with people"),
+        Metric(
+            "leniency",
+            "leniency, pass rate minus people's",
+            "share",
+            null=0.0,
+            above="passes more than people do",
+            below="passes less than people do",
+            advice="correct pass rates by people's labels of a random part (biaslab correct)",
+            use="pass rates without people's labels",
+            matters=0.05,
+            primary=True,
+            comparison=Comparison("verdicts on single outputs with people's labels"),
+        ),
+        Metric("pass_rate", "pass rate", "share"),
+        Metric(
+            "mean_difference",
+            "leniency, mean score minus people's",
+            "points",
+            null=0.0,
+            above="scores higher than people do",
+            below="scores lower than people do",
+            advice="correct mean scores by people's labels of a random part (biaslab correct)",
+            use="mean scores without people's labels",
+            primary=True,
+        ),
+        Metric("mean_score", "mean score", "points"),
+        Metric("limit_of_agreement_low", "lower limit of agreement", "points"),
+        Metric("limit_of_agreement_high", "upper limit of agreement", "points"),
+        Metric("quadratic_kappa", "quadratic κ with people", null=0.0),
+        Metric("icc_agreement", "ICC(A,1) with people"),
+        Metric("krippendorff_alpha", "Krippendorff's α with people"),
+        Metric("correlation", "correlation with people's mean score", null=0.0, quality=True),
+        Metric("verdict_share", "share of verdicts", "share"),
+        Metric(
+            "agreement_gap",
+            "agreement of a group minus that of the others",
+            "share",
+            null=0.0,
+            above="agrees with people more often in one group than elsewhere",
+            below="agrees with people less often in one group than elsewhere",
+            advice="report agreement by group, and label more of the group where it is low",
+            matters=0.1,
+            primary=True,
+        ),
+    )
+    conditions: ClassVar[tuple[str, ...]] = (
+        *_CELL[2:],
+        *("rater", "left_out", "level", "coefficient", "verdict", "label", "group", "member"),
+    )
+
+    by: tuple[str, ...] = field(default=())
+
+    def accepts(self, trials: pd.DataFrame) -> Accepted:
+        """Select judgements of items or pairs that people labelled too."""
+        pairs, scores = paired(trials), scored(trials)
+        known = pd.concat([pairs[pairs["human_gap"].notna()], rated(trials)])
+        if known.empty:
+            return Accepted(known, "needs people's labels of the same items or pairs: in the log, or from a data set")
+        items, labelled = (len(part.drop_duplicates(_ITEM)) for part in (pd.concat([pairs, scores]), known))
+        return Accepted(known, f"people labelled {labelled:,} of {count(items, 'item')}" if labelled < items else "")
+
+    def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the estimates frame."""
+        unknown = [name for name in self.by if name not in trials]
+        if unknown:
+            allowed = f"columns of the trials: {', '.join(map(str, trials.columns))}"
+            raise InputError("by", unknown[0], allowed, "keep a column of the log: read_judgements(log, keep=[...])")
+        rows: list[dict[str, Any]] = []
+        cells = trials.assign(scale=trials["scale"].fillna(""), template=trials["template"].fillna(""))
+        for values, cell in each_cell(cells, _CELL):
+            rows += _Cell(cell, dict(zip(_CELL, values, strict=True)), self.resampling).rows(self.by)
+        return estimates_frame(rows, self.name, self.primary, self.conditions)
+
+
+class _Cell:
+    """The labelled judgements of one cell, one row per judgement and person."""
+
+    def __init__(self, trials: pd.DataFrame, where: Mapping[str, Any], resampling: Resampling) -> None:
+        self.read, self.where, self.resampling = usable(trials), where, resampling
+        self.dropped = len(trials) - len(self.read)
+        self.is_pair = where["scale"] == ""
+        self.frame = _verdicts(self.read) if self.is_pair else _with_people(self.read)
+        both = self.frame[["judged", "labelled"]].to_numpy(float)
+        passes = where["scale"] == "0-1" and np.isin(both, (0, 1)).all()
+        self.kind: Literal["pair", "pass", ""] = "pair" if self.is_pair else "pass" if passes else ""
+        names = self.read.get("human_scale", pd.Series(dtype=object)).replace("", np.nan).dropna().unique()
+        self.other_scale = "" if self.is_pair or set(names) <= {where["scale"]} else ", ".join(map(str, names))
+
+    def compare(self, frame: pd.DataFrame) -> VerdictAgreement | ScoreAgreement:
+        """Return what to estimate from some rows of this cell."""
+        rows = Labelled.of(frame)
+        if not self.kind:
+            return ScoreAgreement(rows)
+        classes = (0.0, 1.0) if self.kind == "pass" else np.unique(self.frame[["judged", "labelled"]]).tolist()
+        return VerdictAgreement(rows, classes, self.kind)
+
+    def rows(self, by: Sequence[str]) -> list[dict[str, Any]]:
+        """Return all rows of estimates."""
+        if self.other_scale:
+            reason = _OTHER_SCALE.with_values(people=self.other_scale, judge=self.where["scale"])
+            missing = undefined(reason, self.frame["context_id"].nunique())
+            return [*self.row({"exact_agreement": missing}, self.frame, self.dropped), *self.correlations()]
+        found = self.compare(self.frame).estimates(self.resampling)
+        if not self.kind and "exact_agreement" not in found:
+            found["exact_agreement"] = undefined(_NOT_WHOLE, self.frame["context_id"].nunique())
+        rows = self.row(found, self.frame, self.dropped)
+        rows += [*self.levels(), *self.tables(), *self.people(), *self.groups(by)]
+        return rows if self.kind else [*rows, *self.correlations()]
+
+    def row(
+        self, found: Mapping[str, Estimate], frame: pd.DataFrame, dropped: int, **where: str
+    ) -> list[dict[str, Any]]:
+        """Return rows of estimates from some rows of this cell."""
+        return estimate_rows(found, {**self.where, "rater": _RATER, **where}, self.resampling, len(frame), dropped)
+
+    def levels(self) -> Iterator[dict[str, Any]]:
+        """Yield pass rates or mean scores of the judge and of people."""
+        if self.is_pair:
+            return
+        rows, name = Labelled.of(self.frame), "pass_rate" if self.kind else "mean_score"
+        for rater, values in ((_RATER, rows.judged), (_PEOPLE, rows.labelled)):
+            level = rows.rate(values == 1) if self.kind else rows.mean(values)
+            yield from self.row({name: level.estimate(self.resampling)}, self.frame, 0, rater=rater)
+
+    def tables(self) -> Iterator[dict[str, Any]]:
+        """Yield the shares of verdicts and labels."""
+        compared = self.compare(self.frame)
+        if isinstance(compared, VerdictAgreement):
+            for verdict, label, each, n in compared.table():
+                words = {"verdict": _WORDS[self.kind][verdict], "label": _WORDS[self.kind][label]}
+                yield from self.row({"verdict_share": each.estimate(self.resampling)}, self.frame[:n], 0, **words)
+            return
+        levels = np.unique(self.frame[["judged", "labelled"]])
+        if len(levels) > _MANY_VERDICTS:
+            return
+        for level in levels.tolist():
+            for column, name in (("judged", "verdict"), ("labelled", "label")):
+                hit = self.frame[column].to_numpy(float) == level
+                share = compared.rows.rate(hit).estimate(self.resampling)
+                yield from self.row({"verdict_share": share}, self.frame[hit], 0, **{name: f"{level:g}"})
+
+    def people(self) -> Iterator[dict[str, Any]]:
+        """Yield people's agreement with each other, and each person left out beside the judge, on the same labels."""
+        if "person" not in self.frame or self.frame.groupby("item")["person"].nunique().max() < 2:
+            return
+        labels = self.frame.drop_duplicates(["item", "person"])
+        one, other = (labels.iloc[places] for places in ceiling(labels["item"], labels["labelled"].to_numpy(float)))
+        each = one.assign(judged=one["labelled"].to_numpy(float), labelled=other["labelled"].to_numpy(float))
+        several = self.frame[self.frame["item"].isin(each["item"])]
+        yield from self.beside(each, several, "each")
+        people = labels["person"].unique()
+        for person in people if len(people) <= _MANY_PEOPLE else ():
+            own = each[each["person"] == person]
+            rest = several[(several["person"] != person) & several["item"].isin(own["item"])]
+            yield from self.beside(own, rest, str(person))
+
+    def beside(self, people: pd.DataFrame, judge: pd.DataFrame, left_out: str) -> Iterator[dict[str, Any]]:
+        """Yield the agreement of people and of the judge with the same labels."""
+        for rater, frame in ((_PEOPLE, people), (_RATER, judge)):
+            found = self.compare(frame).estimates(self.resampling, _OF_CEILING)
+            yield from self.row(found, frame, 0, rater=rater, left_out=left_out)
+
+    def groups(self, by: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield agreement and leniency of each group, and their differences from all others."""
+        for name, member in _groupings(self.read, self.is_pair, by):
+            of_row = self.frame["trial"].map(member)
+            members = of_row.value_counts().index
+            for place, value in enumerate(members):
+                redundant = len(members) == 2 and place == 1 and of_row.notna().all()
+                yield from self.group((of_row == value).to_numpy(), not redundant, group=name, member=str(value))
+
+    def group(self, inside: Bools, with_gap: bool, **where: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of one group."""
+        own, others = (self.compare(self.frame[part]) for part in (inside, ~inside))
+        ratios = own.ratios()
+        shown = ("exact_agreement", "true_positive_rate", "true_negative_rate", "leniency", "mean_difference")
+        yield from self.row(
+            {name: replace(ratios[name], null=None).estimate(self.resampling) for name in shown if name in ratios},
+            self.frame[inside],
+            0,
+            **where,
+        )
+        if with_gap and "exact_agreement" in ratios and min(own.rows.n_items, others.rows.n_items) >= _LEAST:
+            gap = contrast(ratios["exact_agreement"], others.ratios()["exact_agreement"], self.resampling)
+            yield from self.row({"agreement_gap": gap}, self.frame[inside], 0, **where)
+
+    def correlations(self) -> Iterator[dict[str, Any]]:
+        """Yield correlations of mean scores with mean human scores."""
+        items = self.read.groupby(_ITEM[:2], sort=False)[["value", "human"]].mean().reset_index()
+        items = items.assign(score=items["value"], system=items["candidate_id"], judge="", dataset="", attribute="")
+        possible = {"dataset": True, "context": _many_candidates(items), "system": _are_systems(items)}
+        levels = [level for level in get_args(Level) if possible[level]]
+        for level in levels:
+            slow = ("kendall",) if level == "dataset" and len(items) > _SLOW else ()
+            methods = [method for method in get_args(CorrelationMethod) if method not in slow]
+            found = agreement(items, levels=[level], coefficients=methods, resampling=self.resampling, by=())
+            for row in found.to_dict("records"):
+                own = {str(name): value for name, value in row.items()}
+                yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
+
+
+def _many_candidates(items: pd.DataFrame) -> bool:
+    """Return whether contexts have enough candidates for a correlation that is more than the order of two."""
+    return bool(items.groupby("context_id").size().median() >= _VARIES)
+
+
+def _are_systems(items: pd.DataFrame) -> bool:
+    """Return whether most candidates occur in several contexts, so that they are systems and not texts."""
+    return bool((items["candidate_id"].value_counts() > 1).mean() > 0.5)
+
+
+def _verdicts(read: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per judgement of a pair: the sign of the verdict and of people's preference."""
+    value = read["value"].to_numpy(float)
+    judged = np.where(read["status"] == "tie", 0.0, np.sign(np.round(value - 0.5, 12)))
+    labelled = np.sign(read["human_gap"].to_numpy(float))
+    one, two = read["candidate_id"], read["opponent_id"]
+    ahead = one < two
+    pair = pd.DataFrame({"context": read["context_id"], "one": one.where(ahead, two), "two": two.where(ahead, one)})
+    item = pair.groupby(["context", "one", "two"], sort=False).ngroup()
+    return pd.DataFrame({"context_id": read["context_id"].to_numpy(), "item": item.to_numpy(), "judged": judged,
+                         "labelled": labelled, "trial": np.arange(len(read))})  # fmt: skip
+
+
+def _with_people(read: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per score and person; an item without single ratings has one row with its mean human score."""
+    item = read.groupby(_ITEM[:2], sort=False).ngroup().to_numpy()
+    human = read["human"].to_numpy(float)
+    ratings = read_ratings(read, human)
+    single = np.setdiff1d(np.arange(len(read)), ratings["item"])
+    trial = np.concatenate([ratings["item"].to_numpy(int), single])
+    labels: Floats = np.concatenate([ratings["score"].to_numpy(float), human[single]])
+    person = np.concatenate([ratings["annotator"].to_numpy(object), np.full(len(single), "0", object)])
+    frame = pd.DataFrame({"context_id": read["context_id"].to_numpy()[trial], "item": item[trial],
+                          "judged": read["value"].to_numpy(float)[trial], "labelled": labels,
+                          "person": person, "trial": trial})  # fmt: skip
+    return frame.sort_values("trial", kind="stable", ignore_index=True)
+
+
+def _groupings(read: pd.DataFrame, is_pair: bool, by: Sequence[str]) -> Iterator[tuple[str, pd.Series]]:
+    """Yield each grouping of judgements by name, as the member of each judgement's place."""
+    columns: dict[str, pd.Series] = {name: read[name] for name in by}
+    columns |= {"subset": read["subset"]} if "subset" not in columns else {}
+    if not is_pair:
+        if _are_systems(read.drop_duplicates(_ITEM[:2])):
+            columns["system"] = read["candidate_id"]
+        words = read["words"]
+        if words.notna().all() and words.nunique() >= _VARIES:
+            third = pd.qcut(words.rank(method="first"), 3, labels=["short", "middle", "long"])
+            columns["length"] = third.astype(str)
+    for name, values in columns.items():
+        known = values.astype("str").where(values.notna() & (values.astype("str") != "")).reset_index(drop=True)
+        if 1 < known.nunique() <= _MANY_GROUPS:
+            yield name, known

@@ -1,0 +1,226 @@
+"""Agreement with people, the first lines of an audit: how good the judge is, how lenient, and where it errs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.core.output import MISSING, count, number
+from biaslab.report.summary import STATUS
+from biaslab.report.wording import condition_text, interval
+
+PROBE = "agreement"
+_CELL = ["dataset", "attribute", "template", "configuration", "scale"]
+#: Columns of the table of several judges or criteria: heading, and the metric of a verdict or of a score.
+_TABLE = {
+    "agreement": ("exact_agreement",),
+    "κ": ("cohen_kappa", "quadratic_kappa"),
+    "TPR": ("true_positive_rate",),
+    "TNR": ("true_negative_rate",),
+    "leniency": ("leniency", "mean_difference"),
+    "r": ("correlation",),
+}
+_SHOWN_GROUPS = 6
+
+
+def agreement_lines(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield lines on one judge's agreement with people, most important first.
+
+    Parameters
+    ----------
+    own : pandas.DataFrame
+        Estimates of one judge; those of other probes are ignored.
+    findings : sequence of mapping
+        Results of `biaslab.report.summary.sum_up` for this judge, with the verdicts on leniency and on groups.
+    """
+    cells = _cells(own, findings)
+    if len(cells) == 1:
+        yield from cells[0].lines()
+    if len(cells) < 2:
+        return
+    varying = [name for name in _CELL if len({cell.rows[name].iloc[0] for cell in cells}) > 1]
+    yield "agreement with people:"
+    yield from table([(cell.name(varying), cell) for cell in cells])
+    for each in findings:
+        if each["probe"] == PROBE:
+            where = f" ({each['strongest']})" if each["strongest"] else ""
+            numbers = f"{each['estimate']} {each['interval']}, q {each['q']}{where}"
+            yield f"{STATUS[each['status']][0]} {each['label']}: {numbers}: {each['verdict']}"
+    yield cells[0].ceiling()
+
+
+def agreement_table(estimates: pd.DataFrame) -> list[str]:
+    """Return a table of several judges: agreement, κ, true-positive and true-negative rate, leniency, correlation.
+
+    Empty unless at least two judges have estimates of agreement in one cell each.
+
+    Examples
+    --------
+    >>> agreement_table(pd.DataFrame({"probe": ["position"], "judge": ["a"], "n_contexts": [3]}))
+    []
+    """
+    of = {str(judge): _cells(own, ()) for judge, own in estimates.groupby("judge", sort=False)}
+    named = [(judge, cells[0]) for judge, cells in of.items() if len(cells) == 1]
+    return list(table(named)) if len(named) > 1 else []
+
+
+def _cells(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> list[_Block]:
+    """Return the cells of one judge's agreement with people."""
+    if not {*_CELL, "left_out", "group"} <= set(own.columns):
+        return []
+    rows = own[(own["probe"] == PROBE) & (own["n_contexts"] > 0)]
+    return [_Block(part, findings) for _, part in rows.groupby(_CELL, sort=False, dropna=False)]
+
+
+def table(named: Sequence[tuple[str, _Block]]) -> Iterator[str]:
+    """Yield a table with a line for each block, in aligned columns."""
+    heads = [head for head, metrics in _TABLE.items() if any(block.first(metrics) for _, block in named)]
+    lines = [["", *heads, "n"]]
+    for name, block in named:
+        shown = [block.first(_TABLE[head]) for head in heads]
+        lines.append([name, *(_bounded(row) for row in shown), f"{block.n_items:,}"])
+    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    for line in lines:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+class _Block:
+    """The agreement of one judge in one cell."""
+
+    def __init__(self, rows: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> None:
+        self.rows, self.findings = rows, findings
+        plain = rows["left_out"].isna() & rows["group"].isna() & rows["verdict"].isna() & rows["label"].isna()
+        plain &= rows["level"].isna()
+        self.of = {(row["metric"], row["rater"]): row for row in rows[plain].to_dict("records")}
+
+    @property
+    def n_items(self) -> int:
+        """Number of judgements beside labels."""
+        return int(self.rows["n_trials"].max())
+
+    def name(self, varying: Sequence[str]) -> str:
+        """Return the values of the columns that differ between cells."""
+        row = self.rows.iloc[0]
+        return " · ".join(condition_text(row[name]) for name in varying if row[name] and not pd.isna(row[name]))
+
+    def get(self, metric: str, rater: str = "judge") -> Mapping[Any, Any] | None:
+        """Return the row of a metric over all items, if it has an estimate."""
+        row = self.of.get((metric, rater))
+        return None if row is None or math.isnan(row["estimate"]) else row
+
+    def first(self, metrics: Sequence[str]) -> Mapping[Any, Any] | None:
+        """Return the row of the first metric that has an estimate."""
+        found = (self.correlation() if name == "correlation" else self.get(name) for name in metrics)
+        return next((row for row in found if row is not None), None)
+
+    def correlation(self, coefficient: str = "spearman", level: str = "dataset") -> Mapping[Any, Any] | None:
+        """Return the row of a correlation."""
+        rows = self.rows[(self.rows["metric"] == "correlation") & self.rows["estimate"].notna()]
+        rows = rows[(rows["level"] == level) & (rows["coefficient"] == coefficient)]
+        return None if rows.empty else rows.iloc[0].to_dict()
+
+    def lines(self) -> Iterator[str]:
+        """Yield all lines of the block."""
+        agreed = self.of.get(("exact_agreement", "judge"))
+        items = agreed["n_contexts"] if agreed else 0
+        yield f"agreement with people ({self.n_items:,} labels, {count(int(items), 'context')}):"
+        parts = {"agrees in": "exact_agreement", "within one point": "agreement_within_1",
+                 "where both decide": "agreement_without_ties", "Cohen's κ": "cohen_kappa",
+                 "Gwet's AC1": "gwet_ac1"}  # fmt: skip
+        yield from self.listed(parts)
+        if agreed is not None and math.isnan(agreed["estimate"]) and agreed["note"]:
+            yield f"· {agreed['note']}"
+        yield from self.listed({"true-positive rate": "true_positive_rate", "true-negative rate": "true_negative_rate"})
+        yield from self.leniency()
+        yield from self.listed({"precision of “pass”": "precision_of_pass", "of “fail”": "precision_of_fail",
+                                "balanced accuracy": "balanced_accuracy"})  # fmt: skip
+        yield from self.listed({"quadratic κ": "quadratic_kappa", "ICC(A,1)": "icc_agreement",
+                                "Krippendorff's α": "krippendorff_alpha"})  # fmt: skip
+        yield from self.correlations()
+        yield from self.counts()
+        yield self.ceiling()
+        yield from self.groups()
+
+    def listed(self, parts: Mapping[str, str]) -> Iterator[str]:
+        """Yield a line of several numbers, those that have an estimate."""
+        known = [f"{words} {_bounded(row)}" for words, name in parts.items() if (row := self.get(name)) is not None]
+        if known:
+            yield f"· {'; '.join(known)}"
+
+    def leniency(self) -> Iterator[str]:
+        """Yield the line on leniency, with its verdict."""
+        for metric, level, unit in (
+            ("leniency", "pass_rate", "passes"),
+            ("mean_difference", "mean_score", "mean score"),
+        ):
+            row, judge, people = self.get(metric), self.get(level), self.get(level, "people")
+            if row is None or judge is None or people is None:
+                continue
+            own = next((each for each in self.findings if each["metric"] == metric), None)
+            mark, q = (STATUS[own["status"]][0], f", q {own['q']}") if own and own["q"] != MISSING else ("·", "")
+            verdict = f": {own['brief']}" if own else ""
+            limits = [self.get(f"limit_of_agreement_{side}") for side in ("low", "high")]
+            apart = [number(each["estimate"], 2) for each in limits if each is not None]
+            reach = f"; 95 % of differences within {apart[0]} to {apart[1]}" if len(apart) == 2 else ""
+            yield (f"{mark} leniency {_bounded(row)}{q}{verdict}; {unit} {number(judge['estimate'], 2)}, "
+                   f"people {number(people['estimate'], 2)}{reach}")  # fmt: skip
+
+    def correlations(self) -> Iterator[str]:
+        """Yield a line of correlations over all items, and one within contexts."""
+        names = {"pearson": "Pearson's r", "spearman": "Spearman's ρ", "kendall": "Kendall's τ-b"}
+        for level, words in (("dataset", "over all items"), ("context", "within contexts"), ("system", "of systems")):
+            known = {name: self.correlation(method, level) for method, name in names.items()}
+            shown = [f"{name} {_bounded(row)}" for name, row in known.items() if row is not None]
+            if shown:
+                yield f"· {words}: {'; '.join(shown)}"
+
+    def counts(self) -> Iterator[str]:
+        """Yield the counts of verdicts and labels."""
+        rows = self.rows[self.rows["metric"] == "verdict_share"].to_dict("records")
+        joint = [row for row in rows if isinstance(row["verdict"], str) and isinstance(row["label"], str)]
+        if joint:
+            cells = (f"{row['verdict']}/{row['label']} {row['n_trials']:,}" for row in reversed(joint))
+            yield f"· judge/people: {', '.join(cells)}"
+        elif rows:
+            use = {
+                who: ", ".join(f"{row[name]}: {row['n_trials']:,}" for row in rows if isinstance(row[name], str))
+                for who, name in (("judge", "verdict"), ("people", "label"))
+            }
+            yield f"· scores of the judge {use['judge']}; of people {use['people']}"
+
+    def ceiling(self) -> str:
+        """Return the line on people's agreement with each other."""
+        each = self.rows[(self.rows["left_out"] == "each") & self.rows["estimate"].notna()]
+        values = {(row["metric"], row["rater"]): row for row in each.to_dict("records")}
+        metric = next((name for name in ("cohen_kappa", "quadratic_kappa") if (name, "people") in values), "")
+        if not metric:
+            return "· one label an item: people's agreement with each other, the ceiling, is not known"
+        of = "Cohen's κ" if metric == "cohen_kappa" else "quadratic κ"
+        people, judge = values[metric, "people"], values.get((metric, "judge"))
+        return f"· two people agree in {of} {_bounded(people)}, the judge with one of them in {_bounded(judge)}"
+
+    def groups(self) -> Iterator[str]:
+        """Yield the groups in which the judge agrees with people less or more often than elsewhere."""
+        gaps = self.rows[(self.rows["metric"] == "agreement_gap") & self.rows["p_value"].notna()]
+        if gaps.empty:
+            return
+        rates = self.rows[self.rows["group"].notna() & (self.rows["metric"] == "exact_agreement")]
+        found = gaps[gaps["q_value"] < 0.05].sort_values("estimate")
+        small = rates.loc[rates["n_trials"].idxmin()]
+        smallest = f"smallest: {small['group']} {small['member']}, {small['n_trials']:,} labels"
+        names = ", ".join(dict.fromkeys(map(str, gaps["group"])))
+        if found.empty:
+            yield f"· by {names}: no group differs from the others (q ≥ .05; {smallest})"
+            return
+        shown = [
+            f"{row['group']} {row['member']} {_bounded(row)}" for row in found.head(_SHOWN_GROUPS).to_dict("records")
+        ]
+        yield f"● agreement differs from that of all others (q < .05) for {'; '.join(shown)} ({smallest})"
+
+
+def _bounded(row: Mapping[Any, Any] | None) -> str:
+    """Return an estimate with its interval."""
+    return MISSING if row is None else f"{number(row['estimate'], 2)} {interval(row['ci_low'], row['ci_high'], 2)}"
