@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ def audit(
     dataset: str | None = None,
     path: Path | None = None,
     only: list[str] | None = None,
+    covariate: list[str] | None = None,
     all_: bool = False,
     card: Path | None = None,
     out: Path | None = None,
@@ -61,6 +63,8 @@ def audit(
         Add human scores from this data set; see `biaslab list`.
     only : NAME
         Run only this probe; may be repeated.
+    covariate : NAME
+        Test whether this column of the log changes scores at the same human label; may be repeated.
     all_
         Print every estimate instead of the summary.
     card : STEM
@@ -76,9 +80,9 @@ def audit(
     _require_once(files)
     mapping = log.given_mapping()
     human = None if dataset is None else load_dataset(dataset, path)
-    trials = _read(files, log.format_, mapping, strict, unread=humans)
+    trials = _read(files, log.format_, mapping, strict, unread=humans, keep=covariate or ())
     humans = humans or trials.attrs["by_people"]
-    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None)
+    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, covariates=covariate or ())
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if card is not None and not humans:
@@ -115,9 +119,14 @@ def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def _read(
-    files: list[Path], kind: str | None, mapping: dict[str, Any] | Path | None, strict: bool, unread: bool = False
+    files: list[Path],
+    kind: str | None,
+    mapping: dict[str, Any] | Path | None,
+    strict: bool,
+    unread: bool = False,
+    keep: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Read all files and report on each; stop at the first that is mostly unreadable, unless ``unread``."""
+    """Read all files, keeping some columns, and report on each; stop at a mostly unreadable one, unless ``unread``."""
     import pandas as pd
 
     from biaslab import read_judgements
@@ -128,7 +137,8 @@ def _read(
         if _is_carried(str(file)):
             parts.append(_carried(str(file)))
             continue
-        parts.append(read_judgements(file, kind, mapping, strict))
+        kept: dict[str, Any] = {"keep": keep} if keep else {}
+        parts.append(read_judgements(file, kind, mapping, strict, **kept))
         typer.echo(ReadingCard(parts[-1].attrs["reading"]))
         by_people = is_by_people(parts[-1])
         if not (unread or by_people):

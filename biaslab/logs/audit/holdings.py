@@ -242,6 +242,12 @@ def _verbosity(log: Holdings, wanted: int) -> str:
     return _all_of(lacking) or "texts of different length"
 
 
+def _covariate(log: Holdings, wanted: int) -> str:
+    if not log.scores:
+        return f"{SCORES}: {wanted:,} items, with human labels"
+    return "values of the covariate that differ" if log.rated_items else _human_scores(log, wanted)
+
+
 def _agreement(log: Holdings, wanted: int) -> str:
     if not log.scores:
         return f"{SCORES}: {wanted:,} items, with human scores"
@@ -331,6 +337,7 @@ _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "verbosity_slope": _verbosity,
     "verbosity_logit": _length_of_pairs,
     "exact_agreement": _agreement,
+    "covariate_slope": _covariate,
     "halo_excess": _halo,
     "alpha_gap": _repeated,
     "configuration_gap": _configuration,

@@ -17,6 +17,7 @@ from biaslab.logs.audit import (
     pair_measures,
 )
 from biaslab.logs.audit.agreement import Agreement
+from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
 from biaslab.logs.readers import read_judgements
@@ -64,6 +65,7 @@ def audit(
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
     breakdowns: bool = True,
+    covariates: Sequence[str] = (),
 ) -> pd.DataFrame:
     r"""Run every probe that recorded judgements support.
 
@@ -76,11 +78,14 @@ def audit(
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
         Names of the probes and measures to run; default: all. Besides the probes, there are "replies",
-        "agreement", "halo", "pair_length", "one_order", "one_list" and "subsets".
+        "agreement", "halo", "pair_length", "one_order", "one_list" and "subsets", and "covariate" if some are named.
     resampling : Resampling, optional
         Confidence level and resampling of the estimates.
     breakdowns : bool
         Keep the rows for each bin of the human score gap (column ``human_gap``).
+    covariates : sequence of str
+        Columns whose effect on scores at the same human label to estimate, in addition: columns of the trials, or of a
+        file that is read; see `biaslab.logs.audit.covariates.Covariates`.
 
     Returns
     -------
@@ -98,7 +103,7 @@ def audit(
     Raises
     ------
     InputError
-        If a probe is unknown, or the data set has no human scores for what was judged.
+        If a probe or covariate is unknown, or the data set has no human scores for what was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
@@ -120,11 +125,15 @@ def audit(
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
     every = measures(resampling)
+    if covariates:
+        every[Covariates.name] = Covariates(resampling or Resampling(), covariates)
     if only is not None:
         require_some_of("only", only, list(every))
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
-    recorded = recorded_trials(trials)
+    recorded = recorded_trials(trials, covariates)
+    if covariates:
+        require_some_of("covariates", covariates, list(recorded.columns))
     if is_by_people(recorded):
         return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
@@ -187,12 +196,14 @@ def _additions(
     return {name: next(filter(None, additions), "") for name, additions in each.items()}
 
 
-def recorded_trials(log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable) -> pd.DataFrame:
-    """Return a frame of trials unchanged; read anything else as a file or a plain table."""
+def recorded_trials(
+    log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable, keep: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return a frame of trials unchanged; read anything else as a file or a plain table, keeping some columns."""
     if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
         require_columns(log, _READ, "trials")
         return log
-    return read_judgements(log)
+    return read_judgements(log, keep=keep) if keep else read_judgements(log)
 
 
 def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -182,15 +182,7 @@ class FeatureProbe(ScoreProbe):
         if planned is not None and len(planned) > len(items):
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
             slope = missing.bound(slope, of, spread)
-        crowded = "" if _has_two_values(rated) else crowded_end(rated)
-        if not crowded or math.isnan(slope.estimate):
-            return slope
-        options = {"within": within_contexts, "level": self.resampling.level, "clusters": self.resampling.clusters}
-        alike = linear_model(rated, f"{self.feature} ~ human", **options)["human"]  # type: ignore[arg-type]
-        if not alike.p_value < _ALIKE:
-            return slope.noted(f"{crowded}; {self.feature} is not associated with human scores")
-        why_not = f"no test: {crowded}, where scores hardly reflect quality, and human scores depend on the feature"
-        return without_test(slope).noted(why_not)
+        return without_crowded_test(slope, rated, self.feature, self.resampling, within_contexts)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -276,8 +268,8 @@ def slope_given_quality(
         Confidence level and clusters.
     within_contexts : bool
         Fit an intercept per context. If not, and items have one rating, interval and test hold for every reliability
-        from .3 to 1, unless the feature is not associated with human scores at the 20 % level (the usual level to
-        screen confounders, Maldonado & Greenland 1993), so that no reliability matters.
+        from .3 to 1. Only if the feature is not associated with human scores at the 20 % level, at which confounders
+        are screened (Maldonado & Greenland 1993), the slope is that of least squares: quality then cannot explain it.
     covariates : sequence of str
         Additional columns to control for.
     reliability : float, optional
@@ -289,18 +281,18 @@ def slope_given_quality(
     def at_equal(rated: pd.DataFrame) -> Corrected:
         return slope_at_equal(rated, "score", feature, resampling, within_contexts, covariates)
 
-    slope = allowing_for_errors(
-        items,
-        lambda: linear_model(items, f"score ~ {formula}", **options)[feature],  # type: ignore[arg-type]
-        at_equal,
-        resampling,
-        reliability,
-    )
+    def uncorrected() -> Estimate:
+        return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
+
     known = within_contexts or reliability is not None or has_several_ratings(items)
+    alike = {} if known else linear_model(items, " + ".join([f"{feature} ~ human", *covariates]), **options)  # type: ignore[arg-type]
+    if alike and alike["human"].p_value >= _SCREENED:
+        slope = uncorrected()
+        return replace(slope, method=f"{slope.method}; {feature} not associated with human scores")
+    slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
     if known or resampling.values_only or math.isnan(slope.estimate):
         return slope
-    alike = linear_model(items, " + ".join([f"{feature} ~ human", *covariates]), **options)["human"]  # type: ignore[arg-type]
-    return over_reliabilities(slope, at_equal(without_ratings(items))) if alike.p_value < _SCREENED else slope
+    return over_reliabilities(slope, at_equal(without_ratings(items)))
 
 
 def allowing_for_errors(
@@ -427,9 +419,32 @@ def without_test(estimate: Estimate) -> Estimate:
     )
 
 
-def _has_two_values(items: pd.DataFrame) -> bool:
-    """Return whether scores or human scores are pass or fail, for which a linear model of the other is right."""
-    return min(items["score"].nunique(), items["human"].nunique()) <= 2
+def without_crowded_test(
+    slope: Estimate, rated: pd.DataFrame, feature: str, resampling: Resampling, within_contexts: bool = True
+) -> Estimate:
+    """Return a slope without interval and test if scores crowd an end of the scale and human scores follow the feature.
+
+    A linear model then confounds quality with the feature, unless scores or human scores have two values.
+
+    Parameters
+    ----------
+    slope : Estimate
+        From `slope_given_quality`.
+    rated : pandas.DataFrame
+        The items, with ``score`` in points and, if known, ``scale``.
+    feature, resampling, within_contexts
+        As there.
+    """
+    two_values = min(rated["score"].nunique(), rated["human"].nunique()) <= 2
+    crowded = "" if two_values or math.isnan(slope.estimate) else crowded_end(rated)
+    if not crowded:
+        return slope
+    options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
+    alike = linear_model(rated, f"{feature} ~ human", **options)["human"]  # type: ignore[arg-type]
+    if not alike.p_value < _ALIKE:
+        return slope.noted(f"{crowded}; {feature} is not associated with human scores")
+    why_not = f"no test: {crowded}, where scores hardly reflect quality, and human scores depend on the feature"
+    return without_test(slope).noted(why_not)
 
 
 _CROWDED = 0.2  # share of scores at an end above which linearity in quality is not assumed
