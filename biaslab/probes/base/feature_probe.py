@@ -287,8 +287,7 @@ def slope_given_quality(
     known = within_contexts or reliability is not None or has_several_ratings(items)
     alike = {} if known else linear_model(items, " + ".join([f"{feature} ~ human", *covariates]), **options)  # type: ignore[arg-type]
     if alike and alike["human"].p_value >= _SCREENED:
-        slope = uncorrected()
-        return replace(slope, method=f"{slope.method}; {feature} not associated with human scores")
+        return uncorrected()
     slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
     if known or resampling.values_only or math.isnan(slope.estimate):
         return slope
