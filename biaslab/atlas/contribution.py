@@ -389,6 +389,9 @@ _NOT_COMPARED = ("score_share",)  # a distribution, which other metrics summaris
 _OF_OTHERS = ("human_alpha", "alpha_gap")  # about the people it is compared with: reported for all
 
 
+_DETAIL = ("against", "left_out", "verdict", "label", "group", "member")
+
+
 def estimate_source(
     trials: pd.DataFrame,
     source: AtlasSource,
@@ -433,7 +436,7 @@ def estimate_source(
 def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataFrame]:
     """Yield the audits of one judge on one data set: for the whole, for its subsets, and with perplexities."""
     only = [name for name in measures(resampling) if name != "one_order" or not _in_both_orders(trials)]
-    whole = _by_configuration(audit(trials, only=only, resampling=resampling), trials)
+    whole = _by_configuration(_over_all_items(audit(trials, only=only, resampling=resampling)), trials)
     person = whole["judge"].str.fullmatch(_PERSON) & whole["metric"].isin(_OF_OTHERS)
     yield whole[~person]
     pairs = paired(trials)
@@ -443,6 +446,15 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
             audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling)
         )
         yield estimates[estimates["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
+
+
+def _over_all_items(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Return the estimates without those of groups, of single verdicts and of people, which are many."""
+    detail = [name for name in _DETAIL if name in estimates]
+    kept = estimates[detail].isna().all(axis=1)
+    if "rater" in estimates:
+        kept &= estimates["rater"].ne("people")
+    return estimates[kept].drop(columns=[*detail, "rater"], errors="ignore")
 
 
 def _in_both_orders(trials: pd.DataFrame) -> bool:

@@ -36,6 +36,7 @@ def audit(
     dataset: str | None = None,
     path: Path | None = None,
     only: list[str] | None = None,
+    by: list[str] | None = None,
     covariate: list[str] | None = None,
     all_: bool = False,
     card: Path | None = None,
@@ -63,6 +64,8 @@ def audit(
         Add human scores from this data set; see `biaslab list`.
     only : NAME
         Run only this probe; may be repeated.
+    by : COLUMN
+        Split agreement with people by this column of the log; may be repeated.
     covariate : NAME
         Test whether this column of the log changes scores at the same human label; may be repeated.
     all_
@@ -80,9 +83,11 @@ def audit(
     _require_once(files)
     mapping = log.given_mapping()
     human = None if dataset is None else load_dataset(dataset, path)
-    trials = _read(files, log.format_, mapping, strict, unread=humans, keep=covariate or ())
+    named = {"by": by or (), "covariates": covariate or ()}
+    keep = list(dict.fromkeys([*named["by"], *named["covariates"]]))
+    trials = _read(files, log.format_, mapping, strict, unread=humans, keep=keep)
     humans = humans or trials.attrs["by_people"]
-    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, covariates=covariate or ())
+    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, **named)
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if card is not None and not humans:

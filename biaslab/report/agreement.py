@@ -8,9 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import MISSING, count, number
 from biaslab.report.summary import STATUS
 from biaslab.report.wording import condition_text, interval
+from biaslab.stats.estimate import ALPHA
 
 PROBE = "agreement"
 _CELL = ["dataset", "attribute", "template", "configuration", "scale"]
@@ -64,12 +66,25 @@ def agreement_table(estimates: pd.DataFrame) -> list[str]:
     """
     of = {str(judge): _cells(own, ()) for judge, own in estimates.groupby("judge", sort=False)}
     named = [(judge, cells[0]) for judge, cells in of.items() if len(cells) == 1]
-    return list(table(named)) if len(named) > 1 else []
+    return ["agreement with people:", *table(named), *_differences(estimates)] if len(named) > 1 else []
+
+
+def _differences(estimates: pd.DataFrame) -> Iterator[str]:
+    """Yield the differences between judges that were found."""
+    rows = estimates[estimates["against"].notna() & (estimates["probe"] == PROBE)]
+    found = rows[rows["q_value"] < ALPHA]
+    for metric, part in found.groupby("metric", sort=False):
+        label = find_metric(str(metric).removesuffix("_difference"), PROBE).label
+        pairs = [f"{row['judge']} − {row['against']} {_bounded(row)}" for row in part.to_dict("records")]
+        more = f"; {len(pairs) - _SHOWN_GROUPS} more" if len(pairs) > _SHOWN_GROUPS else ""
+        yield f"● {label}: {'; '.join(pairs[:_SHOWN_GROUPS])}{more} (q < .05)"
+    if len(rows) and found.empty:
+        yield f"· no difference between judges was found ({count(len(rows), 'test')}, q ≥ .05)"
 
 
 def _cells(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> list[_Block]:
     """Return the cells of one judge's agreement with people."""
-    if not {*_CELL, "left_out", "group"} <= set(own.columns):
+    if not {*_CELL, "left_out", "against", "group"} <= set(own.columns):
         return []
     rows = own[(own["probe"] == PROBE) & (own["n_contexts"] > 0)]
     return [_Block(part, findings) for _, part in rows.groupby(_CELL, sort=False, dropna=False)]
@@ -93,7 +108,7 @@ class _Block:
     def __init__(self, rows: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> None:
         self.rows, self.findings = rows, findings
         plain = rows["left_out"].isna() & rows["group"].isna() & rows["verdict"].isna() & rows["label"].isna()
-        plain &= rows["level"].isna()
+        plain &= rows["level"].isna() & rows["against"].isna()
         self.of = {(row["metric"], row["rater"]): row for row in rows[plain].to_dict("records")}
 
     @property
@@ -208,8 +223,8 @@ class _Block:
         if gaps.empty:
             return
         rates = self.rows[self.rows["group"].notna() & (self.rows["metric"] == "exact_agreement")]
-        found = gaps[gaps["q_value"] < 0.05].sort_values("estimate")
-        small = rates.loc[rates["n_trials"].idxmin()]
+        found = gaps[gaps["q_value"] < ALPHA].sort_values("estimate")
+        small = rates.sort_values("n_trials").iloc[0]
         smallest = f"smallest: {small['group']} {small['member']}, {small['n_trials']:,} labels"
         names = ", ".join(dict.fromkeys(map(str, gaps["group"])))
         if found.empty:

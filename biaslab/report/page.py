@@ -124,7 +124,10 @@ def page(
     tested = tested[tested["estimate"].notna() | (tested["probe"] != PROBE)]
     found = classify(tested, reference=reference) if len(tested) else []
     rows = [sum_up(part) for part in by_metric(found).values()]
-    lines = [*compared, ""] if (compared := agreement_table(whole)) else []
+    lines = [
+        part for line in agreement_table(all_rows) for part in (_item(line, width) if line[0] in _MARKS else [line])
+    ]
+    lines += [""] if lines else []
     for judge, own in whole.groupby("judge", sort=False):
         biases = [row for row in rows if row["judge"] == judge]
         figures = _figures(own, _FIGURES, width)
@@ -225,8 +228,9 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
     lines = ["not estimated:"] if reasons or lacking else []
     for why, names in reasons.items():
         lines += _item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
-    names = ", ".join(name.replace("_", " ") for name in lacking)
-    lines += _item(f"– {names} (biaslab doctor says what each needs)", width) if names else []
+    if lacking:
+        every = ", ".join(name.replace("_", " ") for name in lacking)
+        lines += _item(f"– {every} (biaslab doctor says what each needs)", width)
     return [*lines, ""] if lines else []
 
 

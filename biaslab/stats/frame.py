@@ -460,8 +460,9 @@ def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
     return means | counts | none | {"method": METHOD.format(len(group)), "note": note, "notes": "[]" if note else ""}
 
 
-#: Condition columns of breakdowns, by bin of the human score gap or person left out; missing in estimates over all.
-BINS = ("human_gap", "left_out")
+#: Condition columns of breakdowns, by bin of the human score gap, by person left out or by another judge; missing in
+#: estimates over all items.
+BINS = ("human_gap", "left_out", "against")
 
 
 def without_breakdowns(estimates: pd.DataFrame, by: str | Sequence[str] = BINS) -> pd.DataFrame:

@@ -7,7 +7,7 @@ of a person drawn at random. Intervals resample or leave out whole contexts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -29,7 +29,6 @@ _NONE = because("no_label_of_this_kind", "no {what}")
 _WITHIN = 1e-9  # difference of scores that is due to rounding
 #: Maps sums of shape (replicates, columns) to values (replicates,).
 _OfSums = Callable[[Floats], Floats]
-Estimator = Callable[[Resampling], Estimate]
 
 
 @dataclass(frozen=True)
@@ -144,25 +143,33 @@ class VerdictAgreement:
             "leniency": rows.mean(rows.judged - rows.labelled, 0.0),
         }
 
-    def coefficients(self) -> dict[str, Estimator]:
-        """Return the coefficients corrected for chance, to be estimated."""
+    @property
+    def columns(self) -> list[Floats]:
+        """The rows in each cell of the table of verdicts and labels."""
+        return [hit.astype(float) for _, _, hit in self._cells()]
+
+    @property
+    def functions(self) -> dict[str, tuple[_OfSums, tuple[float, float]]]:
+        """Coefficients as functions of the sums of `columns`, with their bounds."""
+        known = {"cohen_kappa": (_kappa, _SIGNED), "gwet_ac1": (_ac1, _SIGNED)}
+        known |= {} if self.form == "pair" else {"balanced_accuracy": (_balanced, _UNIT)}
+        return {name: (self._of_table(function), bounds) for name, (function, bounds) in known.items()}
+
+    @property
+    def compared(self) -> dict[str, _OfSums]:
+        """What `difference` compares, as functions of the sums of `columns`."""
+        known = {"exact_agreement": _accuracy, "cohen_kappa": _kappa}
+        known |= {} if self.form == "pair" else {"true_positive_rate": _recall, "true_negative_rate": _specificity,
+                                                "leniency": _leniency}  # fmt: skip
+        return {name: self._of_table(function) for name, function in known.items()}
+
+    def _of_table(self, function: _OfSums) -> _OfSums:
         k = len(self.classes)
-        table = [hit for _, _, hit in self._cells()]
-
-        def of_table(function: _OfSums, bounds: tuple[float, float]) -> Estimator:
-            return lambda resampling: self.rows.coefficient(
-                [cell.astype(float) for cell in table],
-                lambda sums: function(sums.reshape(len(sums), k, k) / sums.sum(axis=1)[:, None, None]),
-                resampling,
-                bounds,
-            )
-
-        chance = {"cohen_kappa": of_table(_kappa, _SIGNED), "gwet_ac1": of_table(_ac1, _SIGNED)}
-        return chance if self.form == "pair" else chance | {"balanced_accuracy": of_table(_balanced, _UNIT)}
+        return lambda sums: function(sums.reshape(len(sums), k, k) / sums.sum(axis=1)[:, None, None])
 
     def estimates(self, resampling: Resampling, names: Sequence[str] | None = None) -> dict[str, Estimate]:
         """Return rates and coefficients, by default all."""
-        return _estimated(self.ratios(), self.coefficients(), resampling, names)
+        return _estimated(self, resampling, names)
 
     def table(self) -> Iterator[tuple[float, float, Ratio, int]]:
         """Yield each pair of a verdict and a label with its share of items and its number of rows."""
@@ -231,57 +238,126 @@ class ScoreAgreement:
             rates |= {"agreement_within_1": rows.rate(apart <= 1)} if np.ptp(both) > 2 else {}
         return rates | {"mean_difference": rows.mean(rows.judged - rows.labelled, 0.0)}
 
-    def coefficients(self) -> dict[str, Estimator]:
-        """Return the limits of agreement and the coefficients, to be estimated."""
+    @property
+    def columns(self) -> list[Floats]:
+        """Number, moments about a common centre, so that no digits are lost, and exact hits."""
         x, y = self.rows.judged, self.rows.labelled
-        centre = (x.mean() + y.mean()) / 2  # sums of squares about it lose no digits
-        moments = [np.ones(len(x)), x - centre, y - centre, (x - centre) ** 2, (y - centre) ** 2]
-        moments.append((x - centre) * (y - centre))
+        one, two = (values - (x.mean() + y.mean()) / 2 for values in (x, y))
+        return [np.ones(len(x)), one, two, one**2, two**2, one * two, (x == y).astype(float)]
 
-        def of(function: Callable[..., Floats], bounds: tuple[float, float] | None = _SIGNED) -> Estimator:
-            return lambda resampling: self.rows.coefficient(moments, lambda sums: function(*sums.T), resampling, bounds)
-
+    @property
+    def functions(self) -> dict[str, tuple[_OfSums, tuple[float, float] | None]]:
+        """Limits of agreement and coefficients as functions of the sums of `columns`, with their bounds."""
+        known = {"quadratic_kappa": _quadratic_kappa, "icc_agreement": _icc, "krippendorff_alpha": _alpha}
         return {
-            "limit_of_agreement_low": of(partial(_limit, -1), None),
-            "limit_of_agreement_high": of(partial(_limit, 1), None),
-            "quadratic_kappa": of(_quadratic_kappa),
-            "icc_agreement": of(_icc),
-            "krippendorff_alpha": of(_alpha),
+            "limit_of_agreement_low": (partial(_limit, -1), None),
+            "limit_of_agreement_high": (partial(_limit, 1), None),
+            **{name: (function, _SIGNED) for name, function in known.items()},
         }
+
+    @property
+    def compared(self) -> dict[str, _OfSums]:
+        """What `difference` compares, as functions of the sums of `columns`."""
+        exact = {"exact_agreement": _exact} if "exact_agreement" in self.ratios() else {}
+        return {**exact, "quadratic_kappa": _quadratic_kappa, "mean_difference": _mean_difference}
 
     def estimates(self, resampling: Resampling, names: Sequence[str] | None = None) -> dict[str, Estimate]:
         """Return rates, mean difference, limits of agreement and coefficients, by default all."""
-        return _estimated(self.ratios(), self.coefficients(), resampling, names)
+        return _estimated(self, resampling, names)
 
 
 def _estimated(
-    ratios: Mapping[str, Ratio],
-    coefficients: Mapping[str, Estimator],
-    resampling: Resampling,
-    names: Sequence[str] | None,
+    compared: VerdictAgreement | ScoreAgreement, resampling: Resampling, names: Sequence[str] | None
 ) -> dict[str, Estimate]:
-    every = {name: ratio.estimate for name, ratio in ratios.items()} | dict(coefficients)
-    return {name: estimate(resampling) for name, estimate in every.items() if names is None or name in names}
+    """Estimate rates and coefficients, those of the given names."""
+    wanted = {name: ratio for name, ratio in compared.ratios().items() if names is None or name in names}
+    found = {name: ratio.estimate(resampling) for name, ratio in wanted.items()}
+    for name, (function, bounds) in compared.functions.items():
+        if names is None or name in names:
+            found[name] = compared.rows.coefficient(compared.columns, function, resampling, bounds)
+    return found
+
+
+def differences(
+    one: VerdictAgreement | ScoreAgreement, other: VerdictAgreement | ScoreAgreement, resampling: Resampling
+) -> dict[str, Estimate]:
+    """Estimate how much better one judge agrees with people than another, on the contexts of both.
+
+    Both are recomputed without each context in turn; tested against 0 by Student's t.
+
+    Returns
+    -------
+    dict of str to Estimate
+        ``<metric>_difference``, one minus other.
+
+    Examples
+    --------
+    >>> labels = np.array([1, 0, 1, 1, 0, 1, 0, 0.0])
+    >>> judges = [np.where(np.arange(8) < n, labels, 1 - labels) for n in (7, 4)]
+    >>> both = [VerdictAgreement(Labelled(np.arange(8), np.arange(8), own, labels, np.ones(8))) for own in judges]
+    >>> found = differences(*both, Resampling())["exact_agreement_difference"]
+    >>> round(found.estimate, 3), round(found.p_value, 2)
+    (0.375, 0.08)
+    """
+    sums = [
+        sum_by_context(each.rows.context, *(each.rows.weight * column for column in each.columns))
+        for each in (one, other)
+    ]
+    (first, names), (second, others) = sums
+    _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
+    pairs = {
+        name: (function, other.compared[name]) for name, function in one.compared.items() if name in other.compared
+    }
+
+    def difference(of: _OfSums, against: _OfSums, weights: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(of(weights @ first[at]) - against(weights @ second[other_at]))
+
+    return {
+        f"{name}_difference": cluster_statistic(
+            *over_clusters(partial(difference, *functions), names[at], resampling), resampling, 0.0, inference="t"
+        )
+        for name, functions in pairs.items()
+    }
+
+
+def _accuracy(shares: Floats) -> Floats:
+    return np.asarray(np.trace(shares, axis1=1, axis2=2))
+
+
+def _recall(shares: Floats) -> Floats:
+    return np.asarray(shares[:, 1, 1] / shares[:, :, 1].sum(axis=1))
+
+
+def _specificity(shares: Floats) -> Floats:
+    return np.asarray(shares[:, 0, 0] / shares[:, :, 0].sum(axis=1))
+
+
+def _leniency(shares: Floats) -> Floats:
+    return np.asarray(shares[:, 1, 0] - shares[:, 0, 1])
 
 
 _REACH = float(stats.norm.ppf(0.975))
 
 
-def _limit(side: int, n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
+def _limit(side: int, sums: Floats) -> Floats:
     """Return the mean difference plus or minus 1.96 standard deviations of the differences."""
+    n, x, y, xx, yy, xy, _ = sums.T
     mean = (x - y) / n
     variance = (xx - 2 * xy + yy - n * mean**2) / (n - 1)
     return np.asarray(mean + side * _REACH * np.sqrt(np.maximum(variance, 0.0)))
 
 
-def _quadratic_kappa(n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
+def _quadratic_kappa(sums: Floats) -> Floats:
     """Return kappa with quadratic weights: 1 − the mean squared difference over that of independent raters."""
+    n, x, y, xx, yy, xy, _ = sums.T
     expected = xx / n + yy / n - 2 * x * y / n**2
     return np.asarray(1 - (xx - 2 * xy + yy) / n / np.where(expected > _WITHIN, expected, np.nan))
 
 
-def _icc(n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
+def _icc(sums: Floats) -> Floats:
     """Return the intraclass correlation for absolute agreement of single raters, ICC(A,1)."""
+    n, x, y, xx, yy, xy, _ = sums.T
     between_raters = (x - y) ** 2 / n / 2  # mean square, one degree of freedom
     residual = ((xx - 2 * xy + yy) / 2 - between_raters) / (n - 1)
     items = ((xx + 2 * xy + yy) / 2 - (x + y) ** 2 / n / 2) / (n - 1)
@@ -289,8 +365,9 @@ def _icc(n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) ->
     return np.asarray((items - residual) / np.where(np.abs(total) > _WITHIN, total, np.nan))
 
 
-def _alpha(n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
+def _alpha(sums: Floats) -> Floats:
     """Return Krippendorff's alpha of two raters with the interval metric."""
+    n, x, y, xx, yy, xy, _ = sums.T
     spread = (xx + yy - (x + y) ** 2 / (2 * n)) * 2 / (2 * n - 1)
     return np.asarray(1 - (xx - 2 * xy + yy) / n / np.where(spread > _WITHIN, spread, np.nan))
 
@@ -319,6 +396,14 @@ def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
             return np.asarray(of / n - others / m)
 
     return cluster_statistic(*over_clusters(statistic, names, resampling), resampling, 0.0, inference="t")
+
+
+def _exact(sums: Floats) -> Floats:
+    return np.asarray(sums[:, 6] / sums[:, 0])
+
+
+def _mean_difference(sums: Floats) -> Floats:
+    return np.asarray((sums[:, 1] - sums[:, 2]) / sums[:, 0])
 
 
 def ceiling(item: Any, labelled: Floats) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -14,13 +15,13 @@ from biaslab.core.errors import InputError
 from biaslab.core.metrics import Comparison, Metric
 from biaslab.core.output import count
 from biaslab.logs.audit.measures import AuditMeasure
-from biaslab.measures.scoring import agreement
+from biaslab.measures.scoring.agreement import agreement
 from biaslab.probes.base.recorded import Accepted, paired, rated, scored
 from biaslab.stats.blocks import each_cell, usable
 from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame
-from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, ceiling, contrast
+from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, ceiling, contrast, differences
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling
 
@@ -32,6 +33,7 @@ _MANY_PEOPLE = 12  # people above which they are not left out one by one
 _VARIES = 3  # candidates a context from which on correlations within contexts say more than an order of two
 _LEAST = 20  # items of a group, and of all others, from which on their difference is tested
 _MANY_GROUPS = 24
+_MANY_JUDGES = 12  # judges above which they are not compared in pairs
 _RATER, _PEOPLE = "judge", "people"
 _OF_CEILING = ("exact_agreement", "agreement_within_1", "cohen_kappa", "gwet_ac1", "quadratic_kappa", "icc_agreement")
 _WORDS = {"pass": {0.0: "fail", 1.0: "pass"}, "pair": {-1.0: "second", 0.0: "tie", 1.0: "first"}}
@@ -83,6 +85,9 @@ class Agreement(AuditMeasure):
         too, without a test: they also depend on what people say of the group. For leniency at equal label, see
         `biaslab.probes.Verbosity` and the measure "covariate".
 
+    ``<metric>_difference`` (null 0; column ``against``)
+        The judge's agreement, κ, rates or leniency minus another's, on the items of both, for up to twelve judges.
+
     With several people an item, rows with ``rater`` = "people" compare each person with every other on the same item,
     and rows with ``left_out`` = a person compare that person (``rater`` "people") and the judge with the others.
 
@@ -125,6 +130,7 @@ class Agreement(AuditMeasure):
             below="scores lower than people do",
             advice="correct mean scores by people's labels of a random part (biaslab correct)",
             use="mean scores without people's labels",
+            matters=0.25,
             primary=True,
         ),
         Metric("mean_score", "mean score", "points"),
@@ -149,7 +155,7 @@ class Agreement(AuditMeasure):
     )
     conditions: ClassVar[tuple[str, ...]] = (
         *_CELL[2:],
-        *("rater", "left_out", "level", "coefficient", "verdict", "label", "group", "member"),
+        *("rater", "against", "left_out", "level", "coefficient", "verdict", "label", "group", "member"),
     )
 
     by: tuple[str, ...] = field(default=())
@@ -169,11 +175,17 @@ class Agreement(AuditMeasure):
         if unknown:
             allowed = f"columns of the trials: {', '.join(map(str, trials.columns))}"
             raise InputError("by", unknown[0], allowed, "keep a column of the log: read_judgements(log, keep=[...])")
-        rows: list[dict[str, Any]] = []
-        cells = trials.assign(scale=trials["scale"].fillna(""), template=trials["template"].fillna(""))
-        for values, cell in each_cell(cells, _CELL):
-            rows += _Cell(cell, dict(zip(_CELL, values, strict=True)), self.resampling).rows(self.by)
-        return estimates_frame(rows, self.name, self.primary, self.conditions)
+        frame = trials.assign(scale=trials["scale"].fillna(""), template=trials["template"].fillna(""))
+        cells = [
+            _Cell(cell, dict(zip(_CELL, values, strict=True)), self.resampling)
+            for values, cell in each_cell(frame, _CELL)
+        ]
+        rows = [row for cell in cells for row in cell.rows(self.by)]
+        judges = len({cell.where["judge"] for cell in cells})
+        if judges <= _MANY_JUDGES:
+            rows += [row for one, other in combinations(cells, 2) for row in one.against(other)]
+        tested = (*self.primary, *(row["metric"] for row in rows if "against" in row))
+        return estimates_frame(rows, self.name, tested, self.conditions)
 
 
 class _Cell:
@@ -216,6 +228,20 @@ class _Cell:
     ) -> list[dict[str, Any]]:
         """Return rows of estimates from some rows of this cell."""
         return estimate_rows(found, {**self.where, "rater": _RATER, **where}, self.resampling, len(frame), dropped)
+
+    def against(self, other: _Cell) -> Iterator[dict[str, Any]]:
+        """Yield the differences between two judges who were asked the same, on the items of both."""
+        alike = self.where["judge"] != other.where["judge"] and self.kind == other.kind
+        if not alike or any(self.where[name] != other.where[name] for name in _CELL[1:]):
+            return
+        own, others = (pd.MultiIndex.from_frame(cell.read[_ITEM].fillna("")) for cell in (self, other))
+        frames = [
+            cell.frame[pd.Series(mine.isin(theirs))[cell.frame["trial"]].to_numpy()]
+            for cell, mine, theirs in ((self, own, others), (other, others, own))
+        ]
+        if min(map(len, frames)) and not self.other_scale and not other.other_scale:
+            found = differences(self.compare(frames[0]), self.compare(frames[1]), self.resampling)
+            yield from self.row(found, frames[0], 0, against=str(other.where["judge"]))
 
     def levels(self) -> Iterator[dict[str, Any]]:
         """Yield pass rates or mean scores of the judge and of people."""

@@ -47,7 +47,6 @@ from biaslab.stats.resample import Resampling
 
 #: Measures that apply to judgements of any design, in addition to the probes.
 _OTHERS: tuple[type[AuditMeasure], ...] = (
-    Agreement,
     pair_measures.Replies,
     Halo,
     pair_measures.PairLength,
@@ -65,6 +64,7 @@ def audit(
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
     breakdowns: bool = True,
+    by: Sequence[str] = (),
     covariates: Sequence[str] = (),
 ) -> pd.DataFrame:
     r"""Run every probe that recorded judgements support.
@@ -83,6 +83,9 @@ def audit(
         Confidence level and resampling of the estimates.
     breakdowns : bool
         Keep the rows for each bin of the human score gap (column ``human_gap``).
+    by : sequence of str
+        Columns by which to split agreement with people, such as a language: ``read_judgements(log, keep=["language"])``
+        keeps them.
     covariates : sequence of str
         Columns whose effect on scores at the same human label to estimate, in addition: columns of the trials, or of a
         file that is read; see `biaslab.logs.audit.covariates.Covariates`.
@@ -103,7 +106,7 @@ def audit(
     Raises
     ------
     InputError
-        If a probe or covariate is unknown, or the data set has no human scores for what was judged.
+        If a probe, covariate or column of `by` is unknown, or the data set has no human scores for what was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
@@ -124,14 +127,14 @@ def audit(
     >>> float(result.set_index("metric").loc["order_consistency", "estimate"]), result.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
-    every = measures(resampling)
+    every = measures(resampling, by)
     if covariates:
         every[Covariates.name] = Covariates(resampling or Resampling(), covariates)
     if only is not None:
         require_some_of("only", only, list(every))
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
-    recorded = recorded_trials(trials, covariates)
+    recorded = recorded_trials(trials, list(dict.fromkeys([*by, *covariates])))
     if covariates:
         require_some_of("covariates", covariates, list(recorded.columns))
     if is_by_people(recorded):
@@ -217,14 +220,15 @@ def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]
     return trials[~trials["judge"].astype(str).isin(unread)], unread
 
 
-def measures(resampling: Resampling | None) -> dict[str, AuditMeasure | Probe]:
-    """Return all probes and measures by name."""
+def measures(resampling: Resampling | None, by: Sequence[str] = ()) -> dict[str, AuditMeasure | Probe]:
+    """Return all probes and measures by name; agreement with people is split by the columns of `by`."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
     every: dict[str, AuditMeasure | Probe] = {
         name: kind(resampling=resampling) for name, kind in probes.available().items()
     }
+    every[Agreement.name] = Agreement(resampling, tuple(by))
     return every | {kind.name: kind(resampling) for kind in _OTHERS}
 
 
