@@ -25,6 +25,8 @@ from biaslab.probes.edit import Edit
 from biaslab.report.summary import best_remedy
 from biaslab.report.verdicts import Finding, classify
 from biaslab.stats.frame import corrected, corrected_effects
+from biaslab.stats.rater_agreement import Labelled, VerdictAgreement
+from biaslab.stats.resample import Resampling
 from biaslab.stats.t_inference import p_by_t, rare_effect
 from biaslab.study.pilot import Flips, p_values
 
@@ -75,6 +77,57 @@ def refused(rng: np.random.Generator, studies: int) -> Floats:
     frames = [_lengthy(rng, 4 * _CORRECTED_CONTEXTS, _CORRECTED_CONTEXTS, other=1.0) for _ in range(studies)]
     rows = [correct(frame, estimand="difference", corrections=["regression"]).iloc[0] for frame in frames]
     return np.array([math.isnan(row["ci_low"]) for row in rows], float)
+
+
+_AGREEMENT = ("exact_agreement", "true_positive_rate", "leniency", "cohen_kappa")
+_ITEMS, _RATERS = (60, 120, 300), (1, 2, 3)
+
+
+def agreement_covered(rng: np.random.Generator, studies: int, answers: int, passed: float) -> Floats:
+    """Return the share of four metrics of agreement with people whose intervals contain the population value.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Draws the studies, in turn of 60, 120 and 300 items labelled by one, two and three people.
+    studies : int
+        Number of studies.
+    answers : int
+        Answers a question; questions differ in quality and in how the judge errs.
+    passed : float
+        Share of items that people pass.
+    """
+    shares = []
+    for study in range(studies):
+        items, raters = _ITEMS[study % 3], _RATERS[study // 3 % 3]
+        truth = _true_agreement(answers, passed, raters)
+        found = _labelled(rng, items // answers, answers, passed, raters).estimates(Resampling(), _AGREEMENT)
+        known = [(found[name], truth[name]) for name in _AGREEMENT if not math.isnan(found[name].ci_low)]
+        shares.append(float(np.mean([one.ci_low <= value <= one.ci_high for one, value in known])))
+    return np.array(shares)
+
+
+@cache
+def _true_agreement(answers: int, passed: float, raters: int) -> dict[str, float]:
+    population = _labelled(np.random.default_rng(0), 200_000 // answers, answers, passed, raters)
+    found = population.estimates(Resampling(values_only=True), _AGREEMENT)
+    return {name: estimate.estimate for name, estimate in found.items()}
+
+
+def _labelled(rng: np.random.Generator, questions: int, answers: int, passed: float, raters: int) -> VerdictAgreement:
+    """Return verdicts of a judge and of people who see the same quality with errors of their own."""
+    context = np.repeat(np.arange(questions), answers)
+    quality, error = (
+        math.sqrt(shared) * rng.normal(size=questions)[context] + math.sqrt(1 - shared) * rng.normal(size=len(context))
+        for shared in (0.4, 0.3)
+    )
+    cut = float(stats.norm.isf(passed))
+    labels = [quality + 0.4 * rng.normal(size=len(context)) > math.hypot(1, 0.4) * cut for _ in range(raters)]
+    item = np.tile(np.arange(len(context)), raters)
+    judged = np.tile(quality + 0.6 * error > math.hypot(1, 0.6) * cut - 0.2, raters)
+    weight = np.full(len(item), 1 / raters)
+    verdicts, given = (np.asarray(values, np.float64) for values in (judged, np.concatenate(labels)))
+    return VerdictAgreement(Labelled(context[item], item, verdicts, given, weight))
 
 
 def worth_covered(rng: np.random.Generator, studies: int) -> Floats:
@@ -329,6 +382,16 @@ PROMISES = {
         _COVERED,
         refused,
     ),
+    **{
+        f"agreement_{answers}_{100 * passed:.0f}": Promise(
+            "intervals of agreement, true-positive rate, leniency and κ cover, 60 to 300 items of "
+            f"{answers} {'answer' if answers == 1 else 'answers'} a question, of which people pass {passed:.0%}",
+            (0.93, 0.97),
+            partial(agreement_covered, answers=answers, passed=passed),
+        )
+        for answers in (1, 4)
+        for passed in (0.1, 0.5, 0.9)
+    },
     "score_worth": Promise("the interval of score_worth covers, 24 contexts", _COVERED, worth_covered),
     **{
         f"remedies_useless_{100 * bias:.0f}": Promise(

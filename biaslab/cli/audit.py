@@ -31,6 +31,7 @@ def audit(
     /,
     *,
     log: LogOptions,
+    labels: Path | None = None,
     humans: bool = False,
     strict: bool = False,
     dataset: str | None = None,
@@ -56,6 +57,8 @@ def audit(
     ----------
     files : FILE…
         Logs, archives or folders of them, or atlas:JUDGE@SOURCE.
+    labels : FILE
+        People's labels, if they are in a file of their own, with the log's identifiers.
     humans
         Measure agreement between human annotators in a table of ratings; needs no judge.
     strict
@@ -77,19 +80,24 @@ def audit(
     if card is not None:
         require_file("card", card)
     from biaslab import load_dataset
+    from biaslab.correct.labels import with_labels
+    from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.run import audit_humans
+    from biaslab.logs.audit.run import audit_humans, columns_to_keep
 
-    _require_once(files)
-    mapping = log.given_mapping()
+    log, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
     named = {"by": by or (), "covariates": covariate or ()}
-    keep = list(dict.fromkeys([*named["by"], *named["covariates"]]))
-    trials = _read(files, log.format_, mapping, strict, unread=humans, keep=keep)
+    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=columns_to_keep(**named))
+    trials = trials if known is None else with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
     estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, **named)
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
+    if line := "" if humans else corrected_line(trials):
+        typer.echo(
+            f"{line}\nfor each system, differences and ranks: biaslab correct {' '.join(map(str, files))}{log.words()}"
+        )
     if card is not None and not humans:
         from biaslab.report import card as make_card
 
@@ -110,9 +118,9 @@ def audit_log(judge: str, only: list[str]) -> pd.DataFrame:
     from biaslab.logs.recorded import log_named, rows_where
 
     if _is_carried(judge):
-        return run_audit(_read([Path(judge)], None, None, strict=False), None, only)
+        return run_audit(read_logs([Path(judge)], None, None, strict=False), None, only)
     file, where = log_named(judge)
-    return run_audit(rows_where(_read([Path(file)], None, None, strict=False), where), None, only)
+    return run_audit(rows_where(read_logs([Path(file)], None, None, strict=False), where), None, only)
 
 
 def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -123,7 +131,7 @@ def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
     return [(str(judge), name, why) for judge in estimates["judge"].unique() for name, why in reasons.items()]
 
 
-def _read(
+def read_logs(
     files: list[Path],
     kind: str | None,
     mapping: dict[str, Any] | Path | None,
@@ -137,6 +145,7 @@ def _read(
     from biaslab import read_judgements
     from biaslab.logs.readers.card import ReadingCard, is_by_people
 
+    _require_once(files)
     parts = []
     for file in files:
         if _is_carried(str(file)):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
@@ -115,6 +117,30 @@ class LogOptions:
     map_: list[str] | None = None
     mapping: Path | None = None
     order_unknown: bool = False
+
+    def with_labels(self, log: Path, labels: Path | None) -> tuple[LogOptions, pd.DataFrame | None]:
+        """Read labels like the log; let their column of questions identify the log's contexts, if the log has it."""
+        if labels is None:
+            return self, None
+        from biaslab.correct.labels import read_label_file
+        from biaslab.logs.readers import read_judgements
+
+        table = read_label_file(labels, self.format_, self.given_mapping())
+        roles = [role for reading in table.attrs.get("reading", {}).get("readings", ()) for role in reading["roles"]]
+        columns = [source["columns"] for role in roles if role["role"] == "question" for source in role["sources"]]
+        if self.mapping is None and len(columns) == 1 and len(columns[0]) == 1:
+            joined = replace(self, map_=[f"context_id={columns[0][0]}", *(self.map_ or [])])
+            with suppress(InputError):
+                read_judgements(log, joined.format_, joined.given_mapping())
+                return joined, table
+        return self, table
+
+    def words(self) -> str:
+        """Return the options as they are written in a command, each after a space."""
+        given = {"format": [self.format_] if self.format_ else [], "map": self.map_ or []}
+        given |= {"mapping": [str(self.mapping)] if self.mapping else []}
+        flags = [f"--{name} {quote(value)}" for name, values in given.items() for value in values]
+        return "".join(f" {flag}" for flag in [*flags, *(["--order-unknown"] if self.order_unknown else [])])
 
     def given_mapping(self) -> dict[str, Any] | Path | None:
         """Return the mapping from --map entries, a mapping file, or both."""

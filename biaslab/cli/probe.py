@@ -15,6 +15,7 @@ import typer
 from biaslab.cli.command import command
 from biaslab.cli.options import (
     DataOptions,
+    LogOptions,
     PriceOptions,
     make_probe,
     require_table,
@@ -298,6 +299,7 @@ def plan_labels(
     *,
     judged: Path,
     labels: Path | None = None,
+    log: LogOptions,
     effect: float | None = None,
     system: list[str] | None = None,
     budget: int | None = None,
@@ -312,7 +314,7 @@ def plan_labels(
     ----------
     judged : FILE
         Saved trials, or a log.
-    labels : FILE.csv
+    labels : FILE
         Pilot labels; default: those in the trials.
     effect
         The shift to detect, in the metric's unit.
@@ -321,7 +323,7 @@ def plan_labels(
     budget
         Number of contexts to choose for labelling.
     estimand : NAME
-        mean_score, win_rate or difference; default: depends on the trials.
+        mean_score, win_rate, difference or systems; default: depends on the trials.
     power
         Probability of detecting the shift if it exists.
     alpha
@@ -333,9 +335,10 @@ def plan_labels(
     from biaslab.correct import choose_contexts, plan_labels
     from biaslab.logs.readers import read_judgements
 
-    trials = read_judgements(judged)
+    log, known = log.with_labels(judged, labels)
+    trials = read_judgements(judged, log.format_, log.given_mapping())
     if effect is not None:
-        typer.echo(str(plan_labels(trials, labels, effect, systems=system or None, **options)))
+        typer.echo(str(plan_labels(trials, known, effect, systems=system or None, **options)))
     if budget is not None:
         chosen = choose_contexts(trials, budget)
         typer.echo(f"to label: {', '.join(chosen['context_id'].head(10))}{', …' if len(chosen) > 10 else ''}")

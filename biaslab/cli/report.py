@@ -1,4 +1,4 @@
-"""Commands about estimates: ``biaslab card``, ``table``, ``check`` and ``compare``."""
+"""Commands about estimates: ``biaslab card``, ``table``, ``check``, ``compare`` and ``correct``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from biaslab.cli.audit import audit_log, is_log, not_measured
+from biaslab.cli.audit import audit_log, is_log, not_measured, read_logs
 from biaslab.cli.command import command
-from biaslab.cli.options import DataOptions, make_probes, require_table, write_table
+from biaslab.cli.options import DataOptions, LogOptions, make_probes, require_table, write_table
 from biaslab.core.checks import is_there, pairs, require_whole, unknown
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.files import read_csv
@@ -393,3 +393,40 @@ def _read(file: Path) -> pd.DataFrame:
             if {"estimate", "se", "metric"} <= set(head.columns):
                 return read_csv(file, keep_default_na=False, na_values=[""])
     return read_judgements(file)
+
+
+@command(estimates_app)
+def correct(
+    files: list[Path], /, *, labels: Path | None = None, by: str = "system", log: LogOptions, out: Path | None = None
+) -> None:
+    """Correct the judge's numbers of systems with people's labels.
+
+    Prints the judge's and the corrected pass rate, mean score or win rate of each system,
+    differences with p and q, and ranks. The labelled items must be all, or a random part.
+
+    Exit code 4: more than half of a log could not be read.
+
+    Parameters
+    ----------
+    files : FILE…
+        Logs, as in `biaslab audit`.
+    labels : FILE
+        People's labels of a part, with the log's identifiers; default: those in the log.
+    by : COLUMN
+        Compare the values of this column of the trials, such as subset, instead of systems.
+    """
+    require_table(out)
+    from biaslab.correct.systems import correct_systems
+
+    log, known = log.with_labels(files[0], labels)
+    trials = read_logs(files, log.format_, log.given_mapping(), strict=False)
+    if trials.attrs["by_people"]:
+        raise InputError(
+            "files", [file.name for file in files], "a log with verdicts of a judge", "pass it as --labels"
+        )
+    corrected = correct_systems(trials, known, by)
+    typer.echo(f"\n{corrected}")
+    write_table(corrected.estimates, out, "estimate")
+    if corrected.plan is not None and len(files) == 1:
+        given = f"--judged {files[0]}{log.words()}" + ("" if labels is None else f" --labels {labels}")
+        typer.echo(f"next: biaslab plan-labels {given} --estimand systems --effect {corrected.plan.effect:g}")

@@ -164,6 +164,8 @@ class Metric:
         asked.
     form : {"", "pair", "score", "list"}
         The form of answers it is estimated from; "" if its probe has one form or it does not matter.
+    whole : bool
+        Whether its values are whole numbers, such as ranks, and are written without decimals.
     """
 
     name: str
@@ -180,6 +182,7 @@ class Metric:
     calibration: Calibration | None = None
     comparison: Comparison | None = None
     form: MetricForm = ""
+    whole: bool = False
 
     @property
     def axis(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, get_args
 
@@ -12,10 +12,11 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct.estimators import Fitted
 from biaslab.correct.labels import LabelledCell
 from biaslab.stats.correlation import context_correlations
 
-Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "agreement"]
+Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "systems", "agreement"]
 ESTIMANDS = get_args(Estimand)
 #: A tie counts as half a win.
 _TIE = 0.5
@@ -52,7 +53,13 @@ class LabelledContrast:
     @property
     def is_share(self) -> bool:
         """Whether it is a share or a correlation, whose interval must stay within its bounds."""
-        return self.metric in ("win_rate", "accuracy", "rank_agreement")
+        return self.metric in ("win_rate", "pass_rate", "accuracy", "rank_agreement")
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether labels are 0 or 1 and the judge's values lie between 0 and 1."""
+        human, value = self.items["human"].dropna(), self.items["value"].dropna()
+        return bool(human.isin([0.0, 1.0]).all() and value.between(0, 1).all() and len(human))
 
 
 def contrasts(cell: LabelledCell, estimand: Estimand, systems: Sequence[str] | None) -> Iterator[LabelledContrast]:
@@ -64,6 +71,9 @@ def contrasts(cell: LabelledCell, estimand: Estimand, systems: Sequence[str] | N
         If a system is unknown, or the estimand requires scores but pairs were judged.
     """
     known = systems_of(cell)
+    if cell.pairs and known == [""] and estimand != "agreement":
+        remedy = "name the systems in two columns, such as model_a and model_b"
+        raise TrialsError.plain(f"candidates are texts, so no system has a win rate; {remedy}")
     chosen = known if systems is None else list(systems)
     for name in chosen:
         if name not in known:
@@ -73,7 +83,11 @@ def contrasts(cell: LabelledCell, estimand: Estimand, systems: Sequence[str] | N
     elif estimand == "mean_score":
         _require_scores(cell, estimand)
         yield from (mean_score(cell, name) for name in chosen)
-    elif estimand == "ranking":
+    elif estimand == "systems" and not cell.pairs:
+        means = [mean_score(cell, name) for name in chosen]
+        rates = all(mean.is_binary for mean in means)
+        yield from (replace(mean, metric="pass_rate", bounds=(0.0, 1.0)) if rates else mean for mean in means)
+    elif estimand in ("ranking", "systems"):
         yield from (_against_all(cell, name) if cell.pairs else mean_score(cell, name) for name in chosen)
     else:
         if len(chosen) < 2:
@@ -131,6 +145,26 @@ def _against_all(cell: LabelledCell, system: str) -> LabelledContrast:
     own, turned = (cell.items[cell.items[name] == system] for name in ("system", "opponent"))
     items = pd.concat([own, _swapped(turned)], ignore_index=True)
     return LabelledContrast("win_rate", system, "all others", items, 0.5, (0.0, 1.0))
+
+
+def differences(
+    listed: Sequence[LabelledContrast], fits: Sequence[Fitted]
+) -> Iterator[tuple[LabelledContrast, Fitted]]:
+    """Yield the difference between every two systems, paired over the contexts that both have in common."""
+    for (one, first), (two, second) in combinations(zip(listed, fits, strict=True), 2):
+        items, width = pd.concat([one.items, two.items]), one.bounds[1] - one.bounds[0]
+        metric = {"mean_score": "score_difference"}.get(one.metric, f"{one.metric}_difference")
+        contrast = LabelledContrast(metric, one.system, two.system, items, 0.0, (-width, width))
+        yield contrast, first.minus(second, items["context_id"].nunique())
+
+
+def judge_rates(contrast: LabelledContrast) -> Iterator[LabelledContrast]:
+    """Yield the judge's rates on labelled items: of 1 among those that people give 1, and of 0 among the others."""
+    items = contrast.items
+    for metric, label in (("true_positive_rate", 1.0), ("true_negative_rate", 0.0)):
+        right = ((items["value"] > _TIE) == label).astype(float)
+        shown = items.assign(human=right.where(items["value"].notna() & (items["human"] == label)))
+        yield replace(contrast, metric=metric, items=shown, null=None, bounds=(0.0, 1.0))
 
 
 def _facing(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
-from biaslab.correct.contrasts import ESTIMANDS, Estimand, LabelledContrast, contrasts
+from biaslab.correct.contrasts import ESTIMANDS, Estimand, LabelledContrast, contrasts, differences, judge_rates
 from biaslab.correct.estimators import (
     Fitted,
     Slope,
@@ -28,7 +28,7 @@ from biaslab.correct.estimators import (
     rogan_gladen,
     summed,
 )
-from biaslab.correct.labels import LabelledCell, read_cells
+from biaslab.correct.labels import HumanLabels, LabelledCell, read_cells
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame
 from biaslab.stats.resample import Resampling
@@ -40,8 +40,10 @@ Correction = Literal["judge", "human", "ppi", "rogan_gladen", "regression"]
 CORRECTIONS = get_args(Correction)
 #: Value of the column ``probe`` in its estimates.
 NAME = "correct"
+_DIFFERENCE: Any = {"null": 0.0, "above": "scores higher than the other", "below": "scores lower than the other"}
 METRICS = (
     Metric("mean_score", "mean score", "points"),
+    Metric("pass_rate", "pass rate", "share"),
     Metric(
         "win_rate",
         "win rate (ties count ½)",
@@ -51,26 +53,22 @@ METRICS = (
         below="loses more often than it wins",
         primary=True,
     ),
-    Metric(
-        "score_difference",
-        "difference of mean scores",
-        "points",
-        null=0.0,
-        above="scores higher than the other",
-        below="scores lower than the other",
-        primary=True,
-    ),
-    Metric("rank", "rank (1 = best)"),
+    Metric("score_difference", "difference of mean scores", "points", primary=True, **_DIFFERENCE),
+    Metric("pass_rate_difference", "difference of pass rates", "share", primary=True, **_DIFFERENCE),
+    Metric("win_rate_difference", "difference of win rates", "share", primary=True, **_DIFFERENCE),
+    Metric("true_positive_rate", "true-positive rate", "share", quality=True),
+    Metric("true_negative_rate", "true-negative rate", "share", quality=True),
+    Metric("rank", "rank (1 = best)", whole=True),
     Metric("accuracy", "pairs decided as humans decide them", "share", null=0.5, quality=True),
     Metric("rank_agreement", "agreement with humans within contexts (Spearman's ρ)", null=0.0, quality=True),
 )
 declare_metrics(NAME, METRICS)
-_TESTED = ("win_rate", "score_difference", "accuracy", "rank_agreement")
+_TESTED = tuple(metric.name for metric in METRICS if metric.null is not None)
 
 
 def correct(
     judged: pd.DataFrame,
-    labels: Dataset | pd.DataFrame | str | Path | None = None,
+    labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None = None,
     estimand: Estimand | None = None,
     *,
     systems: Sequence[str] | None = None,
@@ -92,13 +90,15 @@ def correct(
     labels : Dataset, pandas.DataFrame or path, optional
         Human labels: a data set with human scores; or a table or CSV file with ``context_id, candidate_id, score`` and
         optionally ``attribute``, ``opponent_id`` (``score`` is then 1 if the candidate wins, 0 if the opponent does)
-        and ``probability``, the probability that the context was chosen for labelling. By default the judgements
-        contain them, in ``human`` or ``human_gap``.
-    estimand : {"mean_score", "win_rate", "difference", "ranking", "agreement"}, optional
+        and ``probability``, the probability that the context was chosen for labelling; or trials, or anything that
+        `biaslab.read_judgements` reads, whose labels are what people gave, or else its verdicts and scores. By default
+        the judgements contain them, in ``human`` or ``human_gap``.
+    estimand : {"mean_score", "win_rate", "difference", "ranking", "systems", "agreement"}, optional
         The mean score of each system; the rate at which one wins over another, counting a tie as ½; the difference
-        between their mean scores; all systems with simultaneous intervals, and their ranks; agreement with humans
-        (within contexts: Spearman's ρ for scores, accuracy on pairs that humans decide). By default win rates for
-        pairs and mean scores for scores.
+        between their mean scores; all systems with simultaneous intervals, and their ranks; each system with its own
+        interval (pass rate, mean score, or win rate over all others), all differences, ranks, and for *rogan_gladen*
+        the judge's true-positive and true-negative rate; agreement with humans (within contexts: Spearman's ρ for
+        scores, accuracy on pairs that humans decide). By default win rates for pairs and mean scores for scores.
     systems : sequence of str, optional
         Systems of interest; by default all. For win rates and differences the earlier one is compared with the later.
     corrections : sequence of {"judge", "human", "ppi", "rogan_gladen", "regression"}, optional
@@ -126,9 +126,10 @@ def correct(
     Returns
     -------
     pandas.DataFrame
-        An estimates frame, ``probe`` "correct": metrics ``mean_score``, ``win_rate``, ``score_difference``, ``rank``,
-        ``rank_agreement`` and ``accuracy``, one row per ``system``, ``other`` and ``correction``; ``n_labelled``
-        counts labelled contexts. q-values are computed over the rows of one correction.
+        An estimates frame, ``probe`` "correct": metrics ``mean_score``, ``pass_rate``, ``win_rate``, their differences,
+        ``rank``, ``true_positive_rate``, ``true_negative_rate``, ``rank_agreement`` and ``accuracy``, one row per
+        ``system``, ``other`` and ``correction``; ``n_labelled`` counts labelled contexts. A system is "" if candidates
+        are texts. q-values are computed over the rows of one correction.
 
     Raises
     ------
@@ -193,17 +194,22 @@ def _rows(
         if corrections is None and (name == "regression" or not work.applies(name, listed)):
             continue
         fits = [work.fit(name, contrast) for contrast in listed]
-        if estimand != "ranking":
-            for contrast, fit in zip(listed, fits, strict=True):
-                scaled = replace(fit, logit=contrast.is_share and name in ("human", "ppi"))
+        how = (target, settings.level, settings.seed)
+        if estimand == "ranking":
+            values = at_once(fits, *how, bounds=listed[0].bounds)
+            for contrast, estimate in zip(listed, values, strict=True):
+                yield work.row(name, contrast, estimate.row(), settings)
+        else:
+            quantities = list(zip(listed, fits, strict=True))
+            if estimand == "systems":
+                quantities += work.rates(listed) if name == "rogan_gladen" else differences(listed, fits)
+            for contrast, fit in quantities:
+                scaled = replace(fit, logit=fit.logit or (contrast.is_share and name in ("human", "ppi")))
                 estimate = scaled.estimate(target, settings.level, contrast.null, contrast.bounds)
                 yield work.row(name, contrast, estimate.row(), settings)
-            continue
-        how = (target, settings.level, settings.seed)
-        values, places = at_once(fits, *how, bounds=listed[0].bounds), ranks(fits, *how)
-        for metric, estimates in ((listed[0].metric, values), ("rank", places)):
-            for contrast, estimate in zip(listed, estimates, strict=True):
-                yield work.row(name, replace(contrast, metric=metric), estimate.row(), settings)
+        if estimand == "ranking" or (estimand == "systems" and name != "rogan_gladen" and len(listed) > 1):
+            for contrast, estimate in zip(listed, ranks(fits, *how), strict=True):
+                yield work.row(name, replace(contrast, metric="rank"), estimate.row(), settings)
 
 
 class _Work:
@@ -218,7 +224,8 @@ class _Work:
         if name == "judge":
             return self.estimand != "agreement"
         if name == "rogan_gladen":
-            return self.estimand in ("mean_score", "win_rate") and all(_binary(c.items) for c in listed)
+            allowed = ("mean_score", "win_rate", *(() if self.cell.pairs else ("systems",)))
+            return self.estimand in allowed and all(contrast.is_binary for contrast in listed)
         if name == "regression":
             covered = any(contrast.items["covariate"].notna().any() for contrast in listed)
             return self.estimand != "agreement" and covered
@@ -247,6 +254,11 @@ class _Work:
             return rogan_gladen(sums, both.judged_labelled[:, 0])
         return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
 
+    def rates(self, listed: Sequence[LabelledContrast]) -> Iterator[tuple[LabelledContrast, Fitted]]:
+        """Yield the judge's true-positive and true-negative rate for each system."""
+        for rate in (rate for contrast in listed for rate in judge_rates(contrast)):
+            yield rate, replace(of_humans(self._summed(rate.items)), logit=True)
+
     def slope(self, contrast: LabelledContrast) -> Slope:
         """Return the covariate's slope; for wins over another system, from their own pairs if there are scores."""
         wins = contrast.metric == "win_rate" and not self.cell.pairs
@@ -269,12 +281,6 @@ class _Work:
 
     def _summed(self, items: pd.DataFrame) -> Sums:
         return summed(items, self.contexts, self.cell.probability)
-
-
-def _binary(items: pd.DataFrame) -> bool:
-    """Check that labels are 0 or 1 and the judge's values lie between 0 and 1."""
-    human, value = items["human"].dropna(), items["value"].dropna()
-    return bool(human.isin([0.0, 1.0]).all() and value.between(0, 1).all() and len(human))
 
 
 def _framed(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> pd.DataFrame:

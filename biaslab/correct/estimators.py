@@ -172,6 +172,12 @@ class Fitted:
             return np.asarray(self.finite * self.labelled, float)
         return self.everywhere + self.labelled
 
+    def minus(self, other: Fitted, contexts: int) -> Fitted:
+        """Return the difference between two estimates, paired over common contexts, from so many contexts in all."""
+        parts = {name: getattr(self, name) - getattr(other, name) for name in ("value", "everywhere", "labelled")}
+        sample, finite = min(self.sample, other.sample), np.maximum(self.finite, other.finite)
+        return replace(self, **parts, sample=sample, contexts=contexts, finite=finite, note=self.note or other.note)
+
     def estimate(
         self,
         target: Target = "contexts like these",

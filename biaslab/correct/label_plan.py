@@ -19,7 +19,7 @@ from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.correct.contrasts import Estimand, LabelledContrast, contrasts
 from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
-from biaslab.correct.labels import LabelledCell, pair_items, read_cells
+from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells
 from biaslab.stats.blocks import has_value
 from biaslab.stats.t_inference import detectable_effect
 
@@ -103,7 +103,7 @@ class LabelPlan:
 
 def plan_labels(
     judged: pd.DataFrame,
-    labels: Dataset | pd.DataFrame | str | Path | None = None,
+    labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None = None,
     effect: float = 0.05,
     estimand: Estimand | None = None,
     *,
@@ -157,7 +157,7 @@ def plan_labels(
     for cell in read_cells(judged, labels, labelled, (), "words"):
         wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
         if wanted in ("ranking", "agreement"):
-            raise InputError("estimand", wanted, "mean_score, win_rate or difference")
+            raise InputError("estimand", wanted, "mean_score, win_rate, difference or systems")
         planned += [_planned(cell, one, effect, target, power, alpha) for one in contrasts(cell, wanted, systems)]
     known = [plan for plan in planned if plan is not None]
     if not known:

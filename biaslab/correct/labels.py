@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 #: Ratio of ranges above which a judge's values and labels are on different scales.
 _RANGES = 8.0
 _ENOUGH = 10  # minimum number of labels whose range identifies their scale
+_SIDES = ("candidate_id", "opponent_id")
+_LONGEST = 40  # characters of an identifier in a message
+_PLAIN = ("context_id", "candidate_id", "score")
+#: Candidate and attribute that `biaslab.read_judgements` fills in if a file names none.
+_UNNAMED = {"candidate_id": "answer", "attribute": "overall"}
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,13 @@ class HumanLabels:
     named: pd.Series | None = None
 
     @classmethod
-    def read(cls, labels: Dataset | pd.DataFrame | str | Path | None, judged: pd.DataFrame) -> HumanLabels:
+    def read(
+        cls, labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None, judged: pd.DataFrame
+    ) -> HumanLabels:
         """Read labels from any of these sources.
+
+        A table without the columns ``context_id, candidate_id, score`` is read like a log: the labels are what it has
+        of people, or else its verdicts and scores.
 
         Raises
         ------
@@ -59,6 +70,8 @@ class HumanLabels:
         TrialsError
             If a column is missing, or a score is not a number.
         """
+        if isinstance(labels, HumanLabels):
+            return labels
         if labels is None:
             if not {"human", "human_gap"} & set(judged.columns):
                 raise InputError.plain(
@@ -66,17 +79,13 @@ class HumanLabels:
                 )
             return cls(None)
         if isinstance(labels, str | Path):
-            file = Path(labels)
-            if not file.is_file():
-                raise InputError("labels", str(labels), "an existing CSV file")
-            try:
-                labels = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
-            except ValueError as error:  # also raised by pandas
-                raise InputError("labels", str(labels), "a CSV file", "save it as CSV with a header line") from error
+            labels = read_label_file(Path(labels))
         if not isinstance(labels, pd.DataFrame):
             if hasattr(labels, "human_means"):
                 return cls._of_dataset(labels)
-            raise InputError("labels", labels, "a data frame, a CSV file or a data set")
+            raise InputError("labels", labels, "a data frame, a file or a data set")
+        if not set(_PLAIN) <= set(labels.columns):
+            labels = _of_log(labels, judged)
         return cls._of_table(labels)
 
     @classmethod
@@ -89,7 +98,7 @@ class HumanLabels:
 
     @classmethod
     def _of_table(cls, table: pd.DataFrame) -> HumanLabels:
-        require_columns(table, ("context_id", "candidate_id", "score"), "labels")
+        require_columns(table, _PLAIN, "labels")
         score = pd.to_numeric(table["score"], errors="coerce")
         wrong = score.isna() & table["score"].notna()
         if wrong.any():
@@ -103,29 +112,34 @@ class HumanLabels:
         return cls(known, probability)
 
     @property
-    def examples(self) -> str:
-        """Description of the labelled contexts, for messages."""
-        if self.table is None or self.table.empty:
-            return "none"
-        names = self.table["context_id"].unique()
-        return f"{count(len(names), 'context')} such as {', '.join(map(str, names[:2]))}"
+    def ids(self) -> list[str]:
+        """The columns that identify what was labelled."""
+        names = ("context_id", "candidate_id", "opponent_id", "attribute")
+        return [] if self.table is None else [name for name in names if name in self.table]
 
-    @property
-    def remedy(self) -> str:
-        """Remedy in the message if no label matches an item."""
-        return "context_id, candidate_id and, if present, attribute must be the same in both"
+    def matched(self, judged: pd.DataFrame) -> pd.Series:
+        """Return for each label whether its item was judged; pairs match in either order."""
+        table = pd.DataFrame() if self.table is None else self.table
+        rest = [name for name in self.ids if name not in _SIDES]
+        known = pd.MultiIndex.from_frame(_each_side(judged, rest))
+        sides = [pd.MultiIndex.from_frame(table[[*rest, name]].astype(str)) for name in _SIDES if name in table]
+        return pd.Series(np.all([side.isin(known) for side in sides], axis=0), table.index)
 
     def systems(self, items: pd.DataFrame) -> pd.DataFrame:
-        """Return the systems of items: from the judgements, else from the data set, else the candidate ids."""
+        """Return the systems of items: from the judgements, else from the data set, else the candidate ids.
+
+        Candidates that mostly occur in a single context are texts; their system is "".
+        """
         if "opponent_id" not in items:
             items = items.assign(opponent_id="", opponent="")
-        known = self.named
+        known, texts = self.named, self.named is None and _are_texts(items)
         for role, name in (("candidate_id", "system"), ("opponent_id", "opponent")):
             if name in items and role == "candidate_id":
                 continue
             keys = pd.MultiIndex.from_arrays([items["context_id"], items[role]])
             listed = None if known is None else known.reindex(keys).to_numpy(object)
-            items = items.assign(**{name: items[role] if listed is None or pd.isna(listed).any() else listed})
+            systems = items[role] if listed is None or pd.isna(listed).any() else listed
+            items = items.assign(**{name: "" if texts else systems})
         return items
 
     def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> Floats:
@@ -160,6 +174,131 @@ class HumanLabels:
             ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
             raise TrialsError.plain(f"labels are {ranges}; convert one to the other's scale")
         return own or self.scale
+
+
+def with_labels(trials: pd.DataFrame, labels: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """Return judgements with people's labels of another table or file in their columns of people.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        From `biaslab.read_judgements`.
+    labels : pandas.DataFrame, str or Path
+        As in `biaslab.correct`; several labels of an item are those of several people.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Scores with ``human, ratings, human_scale``; pairs with ``human_gap``.
+
+    Raises
+    ------
+    InputError, TrialsError
+        If the labels cannot be read, or no label is of a judged item.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> log = pd.DataFrame({"question": [*"abcd"], "answer": [*"wxyz"], "verdict": ["pass", "fail", "pass", "pass"]})
+    >>> labels = pd.DataFrame({"question": [*"ab"], "human_label": ["fail", "fail"]})
+    >>> with_labels(bl.read_judgements(log), labels)["human"].tolist()
+    [0.0, 0.0, nan, nan]
+    """
+    known = HumanLabels.read(labels, trials)
+    labelled = trials.copy()
+    for (attribute, paired), part in trials.groupby(["attribute", trials["opponent_id"].notna()], sort=False):
+        values = known.of_items(part, str(attribute), bool(paired))
+        if paired:
+            labelled.loc[part.index, "human_gap"] = 2 * values - 1
+            continue
+        labelled.loc[part.index, "human"] = values
+        scale, within = scale_named(str(part["scale"].iloc[0])), values[~np.isnan(values)]
+        outside = len(within) and not scale.low <= within.min() <= within.max() <= scale.high
+        other = f"{within.min():g}-{within.max():g}" if outside else part["scale"]
+        labelled.loc[part.index, "human_scale"] = other
+        table = known.table if known.table is not None else part.assign(score=part["human"])
+        table = table[table["attribute"].astype(str) == attribute] if "attribute" in table else table
+        written = table["score"].map("{:g}".format)
+        ratings = written.groupby([table[name].astype(str) for name in ITEM]).agg(" ".join)
+        keys = pd.MultiIndex.from_frame(part[list(ITEM)].astype(str))
+        labelled.loc[part.index, "ratings"] = ratings.reindex(keys).fillna("").to_numpy()
+    if labelled[["human", "human_gap"]].isna().all(axis=None):
+        _require_labels(labelled, known, str(trials["judge"].iloc[0]))
+    labelled.attrs = trials.attrs
+    return labelled
+
+
+def read_label_file(
+    file: Path, kind: str | None = None, mapping: Mapping[str, Any] | Path | None = None
+) -> pd.DataFrame:
+    """Read a file of labels: a CSV file with the columns of a label table, or anything that is read as a log.
+
+    Parameters
+    ----------
+    file : Path
+        The file.
+    kind, mapping
+        Format and mapping of the log, as in `biaslab.read_judgements`; ignored if they do not fit the labels.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A label table or trials.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist or cannot be read.
+    """
+    if not file.is_file():
+        raise InputError("labels", str(file), "an existing file")
+    if file.suffix == ".csv":
+        with suppress(ValueError):  # also raised by pandas
+            table = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
+            if set(_PLAIN) <= set(table.columns):
+                return table
+    from biaslab.logs.readers import read_judgements
+
+    if kind is not None or mapping is not None:
+        with suppress(InputError):
+            return read_judgements(file, kind, mapping)
+    return read_judgements(file)
+
+
+def _of_log(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Return a label table from trials, or from a table that can be read as such."""
+    from biaslab.logs.readers import read_judgements
+
+    trials = labels if {"context_id", "candidate_id", "value"} <= set(labels.columns) else read_judgements(labels)
+    score = trials["value"].where(has_value(trials)) if "status" in trials else trials["value"]
+    for name in ("human", "human_gap"):
+        if name in trials and trials[name].notna().any():
+            score = trials[name] if name == "human" else (np.sign(trials[name]) + 1) / 2
+    pairs = "opponent_id" in trials and trials["opponent_id"].notna().all()
+    ids = ["context_id", "candidate_id", *(["opponent_id"] if pairs else [])]
+    names = [*ids, *(name for name in ("attribute", "probability") if name in trials)]
+    table = trials[names].assign(score=score.astype(float)).dropna(subset="score")
+    if "attribute" in table and _is_unnamed("attribute", table, judged):
+        several = any(len(each["attribute"].unique()) > 1 for each in (table, judged))
+        table = table if several else table.drop(columns="attribute")
+    return _identified(table, judged) if _is_unnamed("candidate_id", table, judged) and not pairs else table
+
+
+def _is_unnamed(column: str, labels: pd.DataFrame, judged: pd.DataFrame) -> bool:
+    """Check whether only one of labels and judgements names the values of a column."""
+    unnamed = [set(table[column].astype(str)) == {_UNNAMED[column]} for table in (labels, judged)]
+    return unnamed[0] != unnamed[1]
+
+
+def _identified(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Identify items by their context if only labels or only judgements name candidates."""
+    items = [table[list(ITEM)].astype(str).drop_duplicates() for table in (labels, judged)]
+    several = pd.concat([each[each["context_id"].duplicated()] for each in items])["context_id"]
+    if not several.empty:
+        remedy = "name them alike in labels and log"
+        raise TrialsError.plain(f"context {several.iloc[0]} has several candidates, which are not both named; {remedy}")
+    joined = labels.drop(columns="candidate_id").merge(items[1], "left", "context_id")
+    return joined.fillna({"candidate_id": _UNNAMED["candidate_id"]})
 
 
 def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> Floats:
@@ -251,7 +390,7 @@ class LabelledCell:
 
 def read_cells(
     judged: pd.DataFrame,
-    labels: Dataset | pd.DataFrame | str | Path | None,
+    labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None,
     labelled: Sequence[str] | Mapping[str, float] | None,
     by: Sequence[str],
     covariate: str,
@@ -342,6 +481,19 @@ def _covariate(judgements: pd.DataFrame, name: str) -> Floats:
     return np.log2(np.maximum(values, 1.0)) if name.removeprefix("opponent_") == "words" else values
 
 
+def _are_texts(items: pd.DataFrame) -> bool:
+    """Check whether most candidates occur in only one of several contexts."""
+    seen = _each_side(items, ["context_id"])
+    contexts = seen.loc[seen["side"] != "", "side"].value_counts()
+    return len(seen["context_id"].unique()) > 1 and bool((contexts == 1).mean() > 0.5)
+
+
+def _each_side(items: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return each candidate once, with the columns ``names``; a pair has two."""
+    sides = [items[[*names, side]].astype(str).set_axis([*names, "side"], axis=1) for side in _SIDES if side in items]
+    return pd.concat(sides).drop_duplicates()
+
+
 def _labelled_part(
     items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
 ) -> tuple[pd.DataFrame, pd.Series | None]:
@@ -377,11 +529,24 @@ def _require_labels(items: pd.DataFrame, labels: HumanLabels, judge: str) -> Non
     """Raise `TrialsError` if no items, or items of only one context, are labelled."""
     rated = items.loc[items["human"].notna(), "context_id"].unique()
     if not len(rated):
-        mine = f"{judge} judged contexts such as {', '.join(items['context_id'].unique()[:2])}"
-        raise TrialsError.plain(f"labels match no judgement: {labels.examples}; {mine}; {labels.remedy}")
+        if labels.table is None:
+            raise TrialsError.plain(f"no judgement of {judge} has a label in human or human_gap; label a random part")
+        labelled = labels.table[labels.ids].drop_duplicates()
+        judged = items[[name for name in labels.ids if name in items]]
+        words = f"{count(len(labelled), 'labelled item')}{_example(labelled)}; {judge} judged {len(items):,}"
+        remedy = f"{', '.join(judged.columns)} must be the same in both (--map context_id=COLUMN names the column)"
+        raise TrialsError.plain(f"labels match no judgement: {words}{_example(judged)}; {remedy}")
     if len(rated) == 1:
         contexts = items["context_id"].nunique()
         raise TrialsError.plain(f"labels cover 1 of {contexts} contexts that {judge} judged; label a random part")
+
+
+def _example(items: pd.DataFrame) -> str:
+    """Return the identifiers of the first item, for messages."""
+    from biaslab.logs.readers.summary import shortened
+
+    ids = [f"{name} {shortened(str(value), _LONGEST)}" for name, values in items.items() for value in values.head(1)]
+    return f", such as {', '.join(ids)}" if ids else ""
 
 
 def _require_one_condition(judgements: pd.DataFrame, by: Sequence[str]) -> None:

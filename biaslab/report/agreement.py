@@ -26,6 +26,7 @@ _TABLE = {
     "r": ("correlation",),
 }
 _SHOWN_GROUPS = 6
+_SHOWN_PAIRS = 3
 
 
 def agreement_lines(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -76,8 +77,8 @@ def _differences(estimates: pd.DataFrame) -> Iterator[str]:
     for metric, part in found.groupby("metric", sort=False):
         label = find_metric(str(metric).removesuffix("_difference"), PROBE).label
         pairs = [f"{row['judge']} − {row['against']} {_bounded(row)}" for row in part.to_dict("records")]
-        more = f"; {len(pairs) - _SHOWN_GROUPS} more" if len(pairs) > _SHOWN_GROUPS else ""
-        yield f"● {label}: {'; '.join(pairs[:_SHOWN_GROUPS])}{more} (q < .05)"
+        more = f"; {len(pairs) - _SHOWN_PAIRS} more" if len(pairs) > _SHOWN_PAIRS else ""
+        yield f"● {label}: {'; '.join(pairs[:_SHOWN_PAIRS])}{more} (q < .05)"
     if len(rows) and found.empty:
         yield f"· no difference between judges was found ({count(len(rows), 'test')}, q ≥ .05)"
 
@@ -96,7 +97,7 @@ def table(named: Sequence[tuple[str, _Block]]) -> Iterator[str]:
     lines = [["", *heads, "n"]]
     for name, block in named:
         shown = [block.first(_TABLE[head]) for head in heads]
-        lines.append([name, *(_bounded(row) for row in shown), f"{block.n_items:,}"])
+        lines.append([name, *(_bounded(row) for row in shown), f"{block.n_rows:,}"])
     widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
     for line in lines:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -112,9 +113,9 @@ class _Block:
         self.of = {(row["metric"], row["rater"]): row for row in rows[plain].to_dict("records")}
 
     @property
-    def n_items(self) -> int:
+    def n_rows(self) -> int:
         """Number of judgements beside labels."""
-        return int(self.rows["n_trials"].max())
+        return int(next(row["n_trials"] for row in self.of.values()))
 
     def name(self, varying: Sequence[str]) -> str:
         """Return the values of the columns that differ between cells."""
@@ -140,8 +141,8 @@ class _Block:
     def lines(self) -> Iterator[str]:
         """Yield all lines of the block."""
         agreed = self.of.get(("exact_agreement", "judge"))
-        items = agreed["n_contexts"] if agreed else 0
-        yield f"agreement with people ({self.n_items:,} labels, {count(int(items), 'context')}):"
+        contexts = max(int(row["n_contexts"]) for row in self.of.values())
+        yield f"agreement with people ({self.n_rows:,} judgements beside labels, {count(contexts, 'context')}):"
         parts = {"agrees in": "exact_agreement", "within one point": "agreement_within_1",
                  "where both decide": "agreement_without_ties", "Cohen's κ": "cohen_kappa",
                  "Gwet's AC1": "gwet_ac1"}  # fmt: skip
@@ -225,7 +226,7 @@ class _Block:
         rates = self.rows[self.rows["group"].notna() & (self.rows["metric"] == "exact_agreement")]
         found = gaps[gaps["q_value"] < ALPHA].sort_values("estimate")
         small = rates.sort_values("n_trials").iloc[0]
-        smallest = f"smallest: {small['group']} {small['member']}, {small['n_trials']:,} labels"
+        smallest = f"smallest: {small['group']} {small['member']}, {small['n_trials']:,} judgements"
         names = ", ".join(dict.fromkeys(map(str, gaps["group"])))
         if found.empty:
             yield f"· by {names}: no group differs from the others (q ≥ .05; {smallest})"

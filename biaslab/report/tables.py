@@ -239,10 +239,12 @@ def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
 
 
 def _estimate(record: dict[Any, Any], stars: bool, digits: int) -> tuple[str, str]:
-    """Format an estimate, optionally with stars, and its interval."""
+    """Format an estimate, optionally with stars, and its interval; ranks without decimals unless tied."""
     q, p = record.get("q_value", float("nan")), record.get("p_value", float("nan"))
     mark = next((sign for bound, sign in _STARS if (q if q == q else p) < bound), "") if stars else ""
-    return number(record["estimate"], digits) + mark, wording.interval(record["ci_low"], record["ci_high"], digits)
+    whole = metric_of(record).whole
+    shown = number(record["estimate"], int(record["estimate"] % 1 != 0) if whole else digits)
+    return shown + mark, wording.interval(record["ci_low"], record["ci_high"], 0 if whole else digits)
 
 
 def _head(column: str) -> str:
@@ -280,6 +282,7 @@ def _one_or_count(names: pd.Series, noun: str) -> str:
     return str(different[0]) if len(different) == 1 else f"{len(different)} {noun}"
 
 
+_COUNTS = ("n_labelled", "contexts_labelled")  # conditions that grow with the data, so that no name may depend on them
 _DIGITS = dict(
     zip("0123456789", ["Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"], strict=True)
 )
@@ -335,15 +338,14 @@ def to_macros(
     macros: dict[str, str] = {}
     origin: dict[str, str] = {}
     for (_, _), part in rows.groupby(["probe", "metric"], sort=False):
-        columns = wording.varying(
-            part, ["judge", "dataset", *(name for name in wording.conditions(part) if name != "attribute")]
-        )
+        conditions = [name for name in wording.conditions(part) if name not in ("attribute", *_COUNTS)]
+        columns = wording.varying(part, ["judge", "dataset", *conditions])
         columns = [*(["attribute"] if "attribute" in part else []), *columns]
         for record in part.to_dict("records"):
             stem = prefix + macro_name(record, columns)
             where = f"{record['metric']} ({wording.cell(record, ['judge', 'dataset', *wording.conditions(part)])})"
-            bounds = wording.interval(record["ci_low"], record["ci_high"], digits)
-            values = {"": number(record["estimate"], digits), "CI": bounds, "N": str(record["n_contexts"])}
+            shown = dict(zip(("", "CI"), _estimate(record, stars=False, digits=digits), strict=True))
+            values = shown | {"N": str(record["n_contexts"])}
             for suffix, text in values.items():
                 name = stem + suffix
                 if name in macros:

@@ -71,7 +71,7 @@ def test_alpha_of_the_experts_of_summeval(attribute, interval, ordinal, nominal)
 def test_gpt4_agrees_with_experts(attribute, rho, contexts):
     """The figures beside the data read "2/5" and "4.5/5", once each, as 5: .4509 and .6029 are ours."""
     where = {"judge": "gpt-4-0314", "attribute": attribute, "level": "context", "coefficient": "spearman"}
-    found = row("summeval_judges", "human_agreement", configuration="rts", **where)
+    found = row("summeval_judges", "correlation", configuration="rts", **where)
     assert found["estimate"] == pytest.approx(rho, abs=7e-3)
     assert found["n_contexts"] == contexts
 

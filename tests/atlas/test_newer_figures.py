@@ -159,7 +159,7 @@ def test_paper_reviews_reproduce_printed_means_and_correlations(shared_data):
         own = rows[rows["configuration"] == way]
         assert own["value"].mean() == pytest.approx(mean, abs=5e-5)
         assert own["value"].corr(own["human"]) == pytest.approx(correlation, abs=5e-5)
-    ours = bl.atlas.estimates(source="ai_scientist", metric="human_agreement")
+    ours = bl.atlas.estimates(source="ai_scientist", metric="correlation")
     ours = ours[ours["coefficient"] == "pearson"].set_index("configuration")["estimate"]
     assert ours.to_dict() == pytest.approx({way: printed for way, (_, printed) in figures.items()}, abs=5e-5)
 

@@ -276,7 +276,7 @@ def test_intervals_cover_at_their_level(kind):
 
 
 BAD = [
-    ({"labels": pd.DataFrame({"context_id": ["x"], "candidate_id": ["0"], "score": [3]})}, TrialsError, "1 context such as x; j judged contexts such as c0"),  # noqa: E501
+    ({"labels": pd.DataFrame({"context_id": ["x"], "candidate_id": ["0"], "score": [3]})}, TrialsError, "such as context_id x, candidate_id 0; j judged 60, such as context_id c0"),  # noqa: E501
     ({"labels": pd.DataFrame({"context_id": ["c1"], "candidate_id": ["0"], "score": [3]})}, TrialsError, "cover 1 of 60 contexts"),  # noqa: E501
     ({"labels": pd.DataFrame({"context_id": [f"c{n}" for n in range(9)], "candidate_id": "0", "score": [10 * n for n in range(9)]})}, TrialsError, "from 0 to 80, scores from .* by j"),  # noqa: E501
     ({"labels": pd.DataFrame({"context_id": ["c1"], "candidate_id": ["0"], "score": ["good"]})}, TrialsError, "'good'"),
@@ -405,6 +405,32 @@ def test_win_rates_and_accuracy_are_covered(sharpness, labelled):
             lambda rng: paired_trials(rng, 4 * labelled, labelled, sharpness), estimand, truth, 1000, labelled
         )
         assert (found >= 0.93).all()
+
+
+def passed(rng, contexts=400, labelled=60):
+    """One answer a context, by one of two systems; the judge passes .9 of what people pass, .35 of what they fail."""
+    system = np.array(["new", "old"] * (contexts // 2))
+    human = rng.random(contexts) < np.where(system == "new", 0.7, 0.5)
+    judge = np.where(human, rng.random(contexts) < 0.9, rng.random(contexts) < 0.35)
+    part = np.isin(np.arange(contexts), rng.choice(contexts, labelled, replace=False))
+    return scored(judge * 1.0, np.where(part, human, np.nan), system=system)
+
+
+@pytest.mark.thorough
+def test_pass_rates_of_one_system_a_context_are_covered():
+    found = coverage(passed, "systems", 0.7, 500, seed=1, corrections=("judge", "human", "ppi", "rogan_gladen"))
+    assert (found.drop("judge") >= 0.93).all()
+    assert found["judge"] < 0.85
+
+
+def test_differences_are_paired_over_common_contexts():
+    frame = scores(np.random.default_rng(0), 60, 60, 0.5, candidates=2)
+    found = bl.correct(frame, estimand="systems", corrections=["human"])
+    means = frame.pivot_table(index="context_id", columns="system", values="human")
+    gap = row(found, "human", metric="score_difference")
+    low, high = stats.ttest_rel(means["0"], means["1"]).confidence_interval()
+    assert (gap["ci_low"], gap["ci_high"]) == pytest.approx((low, high), abs=1e-9)
+    assert gap["p_value"] == pytest.approx(stats.ttest_rel(means["0"], means["1"]).pvalue)
 
 
 def test_the_interval_keeps_to_its_ends_and_agrees_with_its_test():

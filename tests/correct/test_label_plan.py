@@ -92,7 +92,7 @@ def test_chosen_contexts_serve_correction():
     [
         (lambda: plan_labels(judged(), effect=0), "effect is 0"),
         (lambda: plan_labels(judged(pilot=3)), "labels in at least 5 contexts"),
-        (lambda: plan_labels(judged(), estimand="ranking"), "mean_score, win_rate or difference"),
+        (lambda: plan_labels(judged(), estimand="ranking"), "difference or systems"),
         (lambda: choose_contexts(pairs(np.full(9, 0.5)), 12), "at most 9"),
         (lambda: choose_contexts(pairs(np.full(9, 0.5)), 2), "at least 5"),
         (lambda: choose_contexts(pairs(np.full(9, 0.5)), 6, "best"), "how is 'best'"),

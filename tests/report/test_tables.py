@@ -245,3 +245,30 @@ def test_signs_and_points_are_spelt(make_row):
 def test_prefix_is_letters(make_row):
     with pytest.raises(InputError, match="prefix is 'b1'"):
         report.to_macros(pd.DataFrame([make_row()]), prefix="b1")
+
+
+@pytest.fixture(scope="module")
+def corrected():
+    """Corrected numbers of two systems, by the number of labelled contexts."""
+    frame = pd.DataFrame({"context_id": [f"c{n // 2}" for n in range(80)], "candidate_id": ["a", "b"] * 40})
+    frame = frame.assign(value=[1.0, 0, 1, 1, 0, 1, 1, 1] * 10, judge="j", dataset="d", attribute="q")
+
+    def correct(labelled):
+        human = (frame.index % 3 > 0) * 1.0
+        return bl.correct(frame.assign(human=pd.Series(human).where(frame.index < 2 * labelled)), None, "systems")
+
+    return correct
+
+
+def test_macro_names_do_not_change_with_more_labels(corrected):
+    few, more = (re.findall(r"newcommand{(.*?)}", report.to_macros(corrected(labelled))) for labelled in (20, 30))
+    assert few == more
+    assert "\\biasCorrectPassRateQSystemACorrectionPpi" in few
+
+
+def test_ranks_are_written_as_whole_numbers(corrected):
+    ranks = corrected(30).query("metric == 'rank' and correction == 'ppi'")
+    macros = report.to_macros(ranks.assign(estimate=[1.0, 1.5], ci_low=1.0, ci_high=2.0))
+    assert "CorrectRankQSystemACI}{[1, 2]}" in macros
+    assert "CorrectRankQSystemA}{1}" in macros
+    assert "CorrectRankQSystemB}{1.5}" in macros

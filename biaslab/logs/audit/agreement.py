@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Bools, Floats
-from biaslab.core.errors import InputError
 from biaslab.core.metrics import Comparison, Metric
 from biaslab.core.output import count
 from biaslab.logs.audit.measures import AuditMeasure
@@ -96,6 +95,7 @@ class Agreement(AuditMeasure):
     """
 
     name: ClassVar[str] = "agreement"
+    leading: ClassVar[tuple[str, ...]] = ("exact_agreement",)
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("exact_agreement", "agreement with people", "share"),
         Metric("agreement_without_ties", "agreement with people where both decide", "share", null=0.5, quality=True),
@@ -166,15 +166,13 @@ class Agreement(AuditMeasure):
         known = pd.concat([pairs[pairs["human_gap"].notna()], rated(trials)])
         if known.empty:
             return Accepted(known, "needs people's labels of the same items or pairs: in the log, or from a data set")
-        items, labelled = (len(part.drop_duplicates(_ITEM)) for part in (pd.concat([pairs, scores]), known))
+        items, labelled = (
+            len(part.drop_duplicates(["dataset", *_ITEM])) for part in (pd.concat([pairs, scores]), known)
+        )
         return Accepted(known, f"people labelled {labelled:,} of {count(items, 'item')}" if labelled < items else "")
 
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the estimates frame."""
-        unknown = [name for name in self.by if name not in trials]
-        if unknown:
-            allowed = f"columns of the trials: {', '.join(map(str, trials.columns))}"
-            raise InputError("by", unknown[0], allowed, "keep a column of the log: read_judgements(log, keep=[...])")
         frame = trials.assign(scale=trials["scale"].fillna(""), template=trials["template"].fillna(""))
         cells = [
             _Cell(cell, dict(zip(_CELL, values, strict=True)), self.resampling)
@@ -336,7 +334,8 @@ def _many_candidates(items: pd.DataFrame) -> bool:
 
 def _are_systems(items: pd.DataFrame) -> bool:
     """Return whether most candidates occur in several contexts, so that they are systems and not texts."""
-    return bool((items["candidate_id"].value_counts() > 1).mean() > 0.5)
+    contexts = items["candidate_id"].value_counts()
+    return len(contexts) > 1 and bool((contexts > 1).mean() > 0.5)
 
 
 def _verdicts(read: pd.DataFrame) -> pd.DataFrame:

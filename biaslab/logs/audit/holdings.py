@@ -230,7 +230,7 @@ def _preferences(log: Holdings, wanted: int) -> str:
 
 
 def _human_scores(log: Holdings, wanted: int) -> str:
-    how = "--map human=FIELD --map human_scale==LOW-HIGH, or --dataset NAME"
+    how = "--map human=FIELD, --labels FILE or --dataset NAME"
     return f"human scores of {_upto(wanted, log.items)} items ({how})"
 
 

@@ -41,11 +41,14 @@ class AuditMeasure(ABC):
         The metrics that it declares; those of a probe are declared there.
     primary : tuple of str
         Names of the primary metrics, over which q-values are computed.
+    leading : tuple of str
+        Metrics that `biaslab.doctor` lists, if not the primary ones.
     """
 
     name: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]] = ()
     primary: ClassVar[tuple[str, ...]] = ()
+    leading: ClassVar[tuple[str, ...]] = ()
 
     resampling: Resampling
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from biaslab import probes
-from biaslab.core.checks import require_some_of
+from biaslab.core.checks import require_some_of, unknown
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
 from biaslab.logs.audit import (
@@ -24,7 +24,7 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
 from biaslab.logs.readers.human_scores import with_humans
-from biaslab.logs.readers.rows import trials_of
+from biaslab.logs.readers.rows import COLUMNS, trials_of
 from biaslab.logs.readers.summary import (
     HALF,
     describe_unread,
@@ -127,16 +127,13 @@ def audit(
     >>> float(result.set_index("metric").loc["order_consistency", "estimate"]), result.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
-    every = measures(resampling, by)
-    if covariates:
-        every[Covariates.name] = Covariates(resampling or Resampling(), covariates)
+    every = measures(resampling, by, covariates)
     if only is not None:
         require_some_of("only", only, list(every))
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
-    recorded = recorded_trials(trials, list(dict.fromkeys([*by, *covariates])))
-    if covariates:
-        require_some_of("covariates", covariates, list(recorded.columns))
+    recorded = recorded_trials(trials, columns_to_keep(by, covariates))
+    _require_named(recorded, {"by": by, "covariates": covariates})
     if is_by_people(recorded):
         return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
@@ -167,6 +164,20 @@ def audit(
     return estimates
 
 
+def _require_named(trials: pd.DataFrame, named: Mapping[str, Sequence[str]]) -> None:
+    """Raise `InputError` if a parameter names a column that trials do not have."""
+    for parameter, names in named.items():
+        for name in names:
+            if name not in trials:
+                remedy = "keep a column of the log: read_judgements(log, keep=[...])"
+                raise unknown(parameter, name, trials.columns, remedy)
+
+
+def columns_to_keep(by: Sequence[str], covariates: Sequence[str]) -> list[str]:
+    """Return the columns of a log to keep for an audit: groups and covariates that trials do not have anyway."""
+    return [name for name in dict.fromkeys([*by, *covariates]) if name not in COLUMNS]
+
+
 def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFrame:
     """Return the agreement of people, for a log without a judge."""
     estimates = audit_humans(trials, resampling)
@@ -176,8 +187,9 @@ def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFr
 
 
 def interesting(measure: AuditMeasure | Probe) -> tuple[str, ...]:
-    """Return the primary metrics of a measure or, if it has none, those that show a judge's quality."""
-    return measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
+    """Return the metrics that stand for a measure: primary ones or, if it has none, those of a judge's quality."""
+    leading = measure.leading if isinstance(measure, AuditMeasure) else ()
+    return leading or measure.primary or tuple(metric.name for metric in measure.metrics if metric.quality)
 
 
 def _additions(
@@ -220,7 +232,9 @@ def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]
     return trials[~trials["judge"].astype(str).isin(unread)], unread
 
 
-def measures(resampling: Resampling | None, by: Sequence[str] = ()) -> dict[str, AuditMeasure | Probe]:
+def measures(
+    resampling: Resampling | None, by: Sequence[str] = (), covariates: Sequence[str] = ()
+) -> dict[str, AuditMeasure | Probe]:
     """Return all probes and measures by name; agreement with people is split by the columns of `by`."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
@@ -229,6 +243,8 @@ def measures(resampling: Resampling | None, by: Sequence[str] = ()) -> dict[str,
         name: kind(resampling=resampling) for name, kind in probes.available().items()
     }
     every[Agreement.name] = Agreement(resampling, tuple(by))
+    if covariates:
+        every[Covariates.name] = Covariates(resampling, tuple(covariates))
     return every | {kind.name: kind(resampling) for kind in _OTHERS}
 
 

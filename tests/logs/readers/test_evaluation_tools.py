@@ -261,7 +261,7 @@ def test_scores_are_those_that_the_tool_wrote(tool, judged, tmp_path):
 @pytest.mark.parametrize("tool", [name for name, (_, _, people, _) in TOOLS.items() if people])
 def test_agreement_with_people_is_that_of_pandas(tool, judged, tmp_path):
     trials = bl.read_judgements(write(tmp_path, TOOLS[tool][0](judged)))
-    found = bl.audit(trials, only=["human_agreement"], resampling=Resampling(n=100))
+    found = bl.audit(trials, only=["agreement"], resampling=Resampling(n=100))
     rows = found[(found["level"] == "dataset") & (found["coefficient"] == "pearson")].set_index("attribute")
     for attribute, own in judged.groupby("attribute"):
         assert rows.loc[attribute, "estimate"] == pytest.approx(own["score"].corr(own["human"]))

@@ -186,8 +186,8 @@ def test_gpt4_agrees_with_experts_of_summeval(judge_scores, last_scores, summeva
     """The figures beside the data read "2/5" and "4.5/5", once each, as 5, which is what moves them."""
     for trials, (rho, contexts) in ((judge_scores, ours), (last_scores, theirs)):
         mine = trials[(trials["judge"] == "gpt-4-0314") & (trials["attribute"] == attribute)]
-        found = audit(mine, summeval, ["human_agreement"])
-        shown = row_of(found, "human_agreement", level="context", coefficient="spearman")
+        found = audit(mine, summeval, ["agreement"])
+        shown = row_of(found, "correlation", level="context", coefficient="spearman")
         assert shown["estimate"] == pytest.approx(rho, abs=5e-5)
         assert shown["n_contexts"] == contexts
 

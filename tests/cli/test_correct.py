@@ -1,0 +1,219 @@
+"""``biaslab correct``: people's labels of a part, in any form, and the corrected number at the end of an audit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.cli import main
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct.systems import correct_systems, corrected_line, corrected_overall
+
+RATES = {"new": 0.7, "old": 0.5}
+CELLS = ["correction", "metric", "system"]
+
+
+def verdicts(contexts=400, labelled=60):
+    """One answer a question by one of two systems; the judge passes .9 of what people pass, .35 of what they fail."""
+    rng = np.random.default_rng(5)
+    model = np.where(np.arange(contexts) % 2 == 0, "new", "old")
+    human = rng.random(contexts) < np.where(model == "new", RATES["new"], RATES["old"])
+    judge = np.where(human, rng.random(contexts) < 0.9, rng.random(contexts) < 0.35)
+    part = np.isin(np.arange(contexts), rng.choice(contexts, labelled, replace=False))
+    frame = pd.DataFrame({"case_id": [f"case-{n}" for n in range(contexts)], "model": model})
+    frame["answer"] = [f"an answer with number {n}" for n in range(contexts)]
+    frame["judge_verdict"], human = (np.where(passed, "pass", "fail") for passed in (judge, human))
+    return frame.assign(human_verdict=np.where(part, human, ""))
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    """A log with people's verdicts on 60 of 400 rows."""
+    monkeypatch.chdir(tmp_path)
+    frame = verdicts()
+    frame.to_csv("part.csv", index=False)
+    frame.drop(columns="human_verdict").to_csv("log.csv", index=False)
+    return frame
+
+
+def estimates(*words):
+    assert main(["correct", *map(str, words), "--out", "found.csv"]) == 0
+    return pd.read_csv("found.csv", keep_default_na=False, na_values=[""]).fillna({"system": "", "other": ""})
+
+
+def value(found, correction, metric, system=""):
+    [only] = found[(found[CELLS] == [correction, metric, system]).all(axis=1)].to_dict("records")
+    return only
+
+
+def test_labels_in_the_log_correct_each_system(log, capsys):
+    found = estimates("part.csv")
+    for system, truth in RATES.items():
+        row = value(found, "ppi", "pass_rate", system)
+        assert row["ci_low"] <= truth <= row["ci_high"]
+        judge = (log.loc[log["model"] == system, "judge_verdict"] == "pass").mean()
+        assert value(found, "judge", "pass_rate", system)["estimate"] == pytest.approx(judge)
+        labelled = log[(log["model"] == system) & (log["human_verdict"] != "")]
+        assert row["n_labelled"] == len(labelled)
+        passed = labelled["human_verdict"] == "pass"
+        for metric, among in (("true_positive_rate", passed), ("true_negative_rate", ~passed)):
+            right = (labelled["judge_verdict"] == labelled["human_verdict"])[among]
+            assert value(found, "rogan_gladen", metric, system)["estimate"] == pytest.approx(right.mean())
+    shown = capsys.readouterr().out
+    assert shown.index("400 judgements") < shown.index("people labelled 29 of 200") < shown.index("plan-labels")
+
+
+def test_difference_of_systems_without_common_context(log):
+    found = estimates("part.csv")
+    row = value(found, "ppi", "pass_rate_difference", "new")
+    new, old = (value(found, "ppi", "pass_rate", system) for system in ("new", "old"))
+    assert row["other"] == "old"
+    assert row["estimate"] == pytest.approx(new["estimate"] - old["estimate"])
+    assert row["se"] == pytest.approx(np.hypot(new["se"], old["se"]))
+    assert row["p_value"] == row["q_value"]
+    ranks = [value(found, "ppi", "rank", system) for system in ("new", "old")]
+    assert [(row["estimate"], row["ci_low"], row["ci_high"]) for row in ranks] == [(1, 1, 2), (2, 1, 2)]
+
+
+def labels_of(log, form):
+    part = log[log["human_verdict"] != ""]
+    if form == "rows of the log":
+        return part.drop(columns="judge_verdict")
+    if form == "only ids":
+        return part[["case_id", "human_verdict"]].rename(columns={"human_verdict": "human_label"})
+    if form == "verdicts in the judge's column":
+        return part.drop(columns="judge_verdict").rename(columns={"human_verdict": "judge_verdict"})
+    score = (part["human_verdict"] == "pass").astype(int)
+    table = pd.DataFrame({"context_id": part["case_id"], "candidate_id": part["model"], "score": score})
+    return table.assign(attribute="overall")
+
+
+@pytest.mark.parametrize("form", ["rows of the log", "only ids", "verdicts in the judge's column", "label table"])
+def test_each_form_of_labels_equals_labels_in_the_log(log, capsys, form):
+    labels_of(log, form).to_csv("labels.csv", index=False)
+    found = estimates("log.csv", "--labels", "labels.csv")
+    assert "labels: 60 of items that were judged, 0 of others" in capsys.readouterr().out
+    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+
+
+def test_labels_join_texts_by_context_only_if_unique(log):
+    plain = bl.read_judgements(log.drop(columns=["model", "human_verdict"]))
+    labels = labels_of(log, "only ids")
+    found = correct_systems(plain, labels)
+    assert (found.matched, found.unmatched) == (60, 0)
+    assert value(found.estimates, "ppi", "pass_rate")["n_labelled"] == 60
+    both = pd.concat([plain, plain.assign(candidate_id="another answer", value=1.0)])
+    with pytest.raises(TrialsError, match=r"context case-\d+ has several candidates"):
+        correct_systems(both, labels)
+
+
+def test_labels_of_other_items_are_counted_or_refused(log, capsys):
+    labels = labels_of(log, "rows of the log")
+    other = labels.assign(case_id="x" + labels["case_id"])
+    pd.concat([labels, other.head(5)]).to_csv("some.csv", index=False)
+    assert main(["correct", "log.csv", "--labels", "some.csv"]) == 0
+    assert "60 of items that were judged, 5 of others" in capsys.readouterr().out
+    other.to_csv("none.csv", index=False)
+    assert main(["correct", "log.csv", "--labels", "none.csv"]) == 2
+    refused = capsys.readouterr().err
+    for words in ("context_id xcase-", "context_id case-0", "candidate_id new"):
+        assert words in refused
+    assert main(["correct", "log.csv"]) == 2
+    assert "human" in capsys.readouterr().err
+
+
+def test_mapping_of_the_log_leaves_plain_labels_readable(log):
+    log.drop(columns="human_verdict").rename(columns={"judge_verdict": "zzz"}).to_csv("odd.csv", index=False)
+    labels_of(log, "only ids").to_csv("labels.csv", index=False)
+    found = estimates("odd.csv", "--labels", "labels.csv", "--map", "score=zzz | pass -> 1, fail -> 0")
+    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    planned = [
+        "plan-labels",
+        "--judged",
+        "odd.csv",
+        "--map",
+        "score=zzz | pass -> 1, fail -> 0",
+        "--labels",
+        "labels.csv",
+    ]
+    assert main([*planned, "--effect", ".2"]) == 0
+
+
+def test_column_of_the_labels_identifies_items_of_the_log(log):
+    """The log is read by its questions, the labels by an id that stands beside them."""
+    named = log.rename(columns={"case_id": "id"}).assign(question=[f"What is {n} plus one?" for n in range(400)])
+    named.drop(columns="human_verdict").to_csv("log.csv", index=False)
+    assert bl.read_judgements("log.csv")["context_id"].iloc[0] == "What is 0 plus one?"
+    labels = named.loc[named["human_verdict"] != "", ["id", "human_verdict"]]
+    labels.to_csv("labels.csv", index=False)
+    found = estimates("log.csv", "--labels", "labels.csv")
+    assert found["estimate"].tolist() == pytest.approx(estimates("part.csv")["estimate"].tolist(), nan_ok=True)
+
+
+def arena(contexts=60):
+    """Three systems meet in every context, each pair once; people label a third of the contexts."""
+    rng = np.random.default_rng(2)
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    rows = pd.DataFrame([(f"q{n}", *pair) for n in range(contexts) for pair in pairs])
+    rows.columns = ["question_id", "model_a", "model_b"]
+    for name in ("judge", "human"):
+        rows[name] = np.where(rng.random(len(rows)) < 0.75, "model_a", "model_b")
+    return rows
+
+
+def test_labels_of_pairs_in_the_form_of_the_log(log):
+    rows = arena()
+    rows.rename(columns={"judge": "winner"}).drop(columns="human").to_csv("arena.csv", index=False)
+    labels = rows[rows["question_id"].isin([f"q{n}" for n in range(20)])].rename(columns={"human": "winner"})
+    labels = labels.drop(columns="judge")
+    labels.to_csv("labels.csv", index=False)
+    names = {"model_a": "model_b", "model_b": "model_a"}
+    turned = labels.rename(columns=names).assign(winner=labels["winner"].map(names))
+    turned[["question_id", "model_a", "model_b", "winner"]].to_csv("turned.csv", index=False)
+    found = estimates("arena.csv", "--labels", "labels.csv")
+    wins = labels["winner"] == "model_a"
+    own = pd.concat([wins[labels["model_a"] == "b"], ~wins[labels["model_b"] == "b"]])
+    assert value(found, "human", "win_rate", "b")["estimate"] == pytest.approx(own.mean())
+    assert len(found[(found["metric"] == "win_rate_difference") & (found["correction"] == "ppi")]) == 3
+    pd.testing.assert_frame_equal(found, estimates("arena.csv", "--labels", "turned.csv"))
+
+
+def test_texts_without_systems_are_taken_together(log):
+    found = correct_systems(bl.read_judgements(log.drop(columns="model"))).estimates
+    assert set(found["system"]) == {""}
+    assert set(found["metric"]) == {"pass_rate", "true_positive_rate", "true_negative_rate"}
+    texts = arena().assign(model_a=lambda rows: rows.index.map("answer {}".format))
+    texts = texts.assign(model_b=texts["model_a"] + "b", human_winner=texts["human"]).rename(
+        columns={"judge": "winner"}
+    )
+    with pytest.raises(TrialsError, match="name the systems"):
+        correct_systems(bl.read_judgements(texts.drop(columns="human")))
+
+
+def test_other_column_is_compared_instead_of_systems(log):
+    trials = bl.read_judgements(log).assign(subset=np.where(np.arange(400) < 200, "easy", "hard"))
+    found = correct_systems(trials, by="subset").estimates
+    assert value(found, "judge", "pass_rate_difference", "easy")["other"] == "hard"
+    with pytest.raises(InputError, match="by is 'nothing'"):
+        correct_systems(trials, by="nothing")
+
+
+def test_plan_halves_the_detectable_effect(log):
+    found = correct_systems(bl.read_judgements(log))
+    widest = found.estimates.query("metric == 'pass_rate' and correction == 'ppi'")["mde"].max()
+    assert found.plan.effect == pytest.approx(widest / 2, rel=0.05)
+    assert found.plan.pilot < found.plan.with_judge <= found.plan.judged == 200
+    assert correct_systems(bl.read_judgements(log[log["human_verdict"] != ""])).plan is None
+
+
+def test_audit_ends_with_the_corrected_number(log, capsys):
+    trials = bl.read_judgements(log)
+    judge, own = (corrected_overall(trials).set_index("correction").loc[name] for name in ("judge", "ppi"))
+    assert judge["estimate"] == pytest.approx((log["judge_verdict"] == "pass").mean())
+    assert own["ci_low"] <= 0.6 <= own["ci_high"]
+    assert (own["n_labelled"], own["n_contexts"]) == (60, 400)
+    assert corrected_line(trials[trials["human"].notna()]) == corrected_line(trials.assign(human=np.nan)) == ""
+    assert main(["audit", "part.csv"]) == 0
+    line, command = capsys.readouterr().out.splitlines()[-2:]
+    assert line == corrected_line(trials)
+    assert command.endswith("biaslab correct part.csv")
