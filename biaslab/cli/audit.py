@@ -87,11 +87,14 @@ def audit(
 
     log, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
-    named = {"by": by or (), "covariates": covariate or ()}
-    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=columns_to_keep(**named))
+    keep = columns_to_keep(by or (), covariate or ())
+    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
     trials = trials if known is None else with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
-    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, **named)
+    if humans:
+        estimates = audit_humans(trials)
+    else:
+        estimates = run_audit(trials, human, only or None, by=by or (), covariates=covariate or ())
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):

@@ -218,7 +218,8 @@ def recorded_trials(
     if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
         require_columns(log, _READ, "trials")
         return log
-    return read_judgements(log, keep=keep) if keep else read_judgements(log)
+    kept: dict[str, Any] = {"keep": keep} if keep else {}
+    return read_judgements(log, **kept)
 
 
 def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
