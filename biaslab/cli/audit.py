@@ -43,8 +43,10 @@ def audit(
     card: Path | None = None,
     out: Path | None = None,
 ) -> None:
-    """Audit recorded judgements with every probe that applies.
+    """Audit recorded judgements: agreement with people, and biases.
 
+    With people's labels (ground truth, gold labels), prints accuracy, Cohen's kappa, the
+    true-positive and true-negative rate (TPR, TNR), precision and leniency first.
     Prints which biases were found, their size, their uncertainty, and what to do.
     `biaslab doctor FILE` shows in seconds which biases a log allows to estimate.
     Detects the format from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more,
