@@ -118,7 +118,7 @@ def test_own_system_is_compared_across_contexts():
 @pytest.mark.parametrize("reliability", [0.6, 1.0])
 @pytest.mark.parametrize("r", [0.0, 0.5])
 def test_type_1_error_across_items_is_at_most_5_percent(binary, reliability, r):
-    studies = 220
+    studies = 180
     rows = [slope(answers(120, 0.0, reliability, r, binary=binary, seed=seed)) for seed in range(studies)]
     rejected = sum(row["ci_low"] > 0 or row["ci_high"] < 0 for row in rows)
     assert rejected <= stats.binom.ppf(0.99, studies, 0.05)
