@@ -154,7 +154,7 @@ def plan_labels(
     if not 0 < effect < math.inf:
         raise InputError("effect", effect, "a number above 0")
     planned = []
-    for cell in read_cells(judged, labels, labelled, (), "words"):
+    for cell in read_cells(judged, labels, labelled, ()):
         wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
         if wanted in ("ranking", "agreement"):
             raise InputError("estimand", wanted, "mean_score, win_rate, difference or systems")
@@ -270,7 +270,7 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
 def _doubt(read: pd.DataFrame) -> pd.Series:
     """Return the judge's uncertainty by context, averaged over its items."""
     if "opponent_id" in read and read["opponent_id"].notna().all():
-        items = pair_items(read, "words")
+        items = pair_items(read)
         return (items["value"] * (1 - items["value"])).pow(0.5).groupby(items["context_id"]).mean()
     ids = [read[name].astype(str) for name in ("context_id", "candidate_id")]
     return read["value"].astype(float).groupby(ids).std(ddof=0).groupby(level=0).mean()

@@ -132,23 +132,6 @@ def test_rogan_gladen_is_the_printed_formula():
     assert 0.35 < found["ci_low"] < found["estimate"] < found["ci_high"] < 0.75
 
 
-def test_regression_removes_the_length_effect():
-    rng = np.random.default_rng(1)
-    human, words = rng.normal(3, 1, 200), 2 ** rng.normal(6, 1, 200)
-    system = np.tile(["short", "long"], 100)
-    words = np.where(system == "long", 4 * words, words)
-    judge = human + 0.3 * np.log2(words)
-    human[rng.random(200) < 0.5] = np.nan
-    frame = scored(judge, human, [2] * 100, words=words, system=system)
-    found = bl.correct(frame, estimand="difference", corrections=["judge", "regression", "human"])
-    plain, adjusted, labels = (row(found, name)["estimate"] for name in ("judge", "regression", "human"))
-    assert plain - adjusted == pytest.approx(
-        0.3 * np.log2(words)[system == "short"].mean() - 0.3 * np.log2(words)[system == "long"].mean(), abs=0.02
-    )
-    assert abs(adjusted) < abs(plain)
-    assert labels == labels
-
-
 @pytest.fixture(scope="module")
 def data():
     return bl.load_dataset("graded", limit=24)
@@ -284,6 +267,7 @@ BAD = [
     ({"labels": 3}, InputError, "labels is 3"),
     ({"estimand": "mean"}, InputError, "estimand is 'mean'"),
     ({"corrections": ["ppi++"]}, InputError, "corrections"),
+    ({"corrections": ["regression"]}, InputError, "corrections"),
     ({"corrections": ["rogan_gladen"]}, InputError, "must be 0 or 1"),
     ({"target": "all"}, InputError, "these contexts"),
     ({"systems": ["t"]}, InputError, "systems is 't'"),
@@ -454,18 +438,23 @@ def lengthy(rng, other_bias, contexts=60, labelled=30):
     judge = human + 0.4 * (words - 6) + [0.0, other_bias] + 0.4 * rng.normal(size=quality.shape)
     human[labelled:] = np.nan
     where = {"context_id": np.repeat([f"c{n}" for n in range(contexts)], 2), "candidate_id": ["0", "1"] * contexts}
-    frame = pd.DataFrame(where | {"human": human.ravel(), "score": judge.ravel(), "words": 2 ** words.ravel()})
+    frame = pd.DataFrame(where | {"human": human.ravel(), "score": judge.ravel()})
     return frame.assign(judge="j", dataset="d", attribute="a", system=["a", "b"] * contexts)
 
 
-def test_regression_interval_needs_labels_without_other_bias():
-    options = {"estimand": "difference", "corrections": ["regression"]}
-    [bad] = bl.correct(lengthy(np.random.default_rng(1), 1.0), **options).to_dict("records")
-    assert np.isnan([bad["ci_low"], bad["p_value"]]).all()
-    assert np.isfinite(bad["estimate"])
-    assert bad["note"].startswith("no interval: the labels show a bias beyond")
-    [good] = bl.correct(lengthy(np.random.default_rng(1), 0.0), **options).to_dict("records")
-    assert good["ci_low"] < 0 < good["ci_high"]
-    assert "30 labelled contexts do not reject this" in good["note"]
-    with pytest.raises(InputError, match="covariate is missing"):
-        bl.correct(lengthy(np.random.default_rng(1), 0.0).drop(columns="words"), **options)
+def test_ppi_difference_ignores_favour_for_one_system():
+    fair, unfair = (
+        bl.correct(lengthy(np.random.default_rng(1), bias), estimand="difference", corrections=["judge", "ppi"])
+        for bias in (0.0, 1.0)
+    )
+    for name in ("estimate", "ci_low", "ci_high", "p_value"):
+        assert row(unfair, "ppi")[name] == pytest.approx(row(fair, "ppi")[name], abs=1e-9)
+    assert row(unfair, "judge")["estimate"] == pytest.approx(row(fair, "judge")["estimate"] - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", [0.15, 0.3])
+def test_differences_are_covered_despite_two_biases(bias):
+    found = coverage(lambda rng: lengthy(rng, bias, 200, 30), "difference", 0.0, 200, 1, ("judge", "ppi"))
+    assert found["ppi"] >= 0.91
+    assert found["judge"] < 0.3
