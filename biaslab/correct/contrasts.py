@@ -49,8 +49,9 @@ class LabelledContrast:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share or a correlation, whose interval must stay within its bounds."""
-        return self.metric in ("win_rate", "pass_rate", "accuracy", "rank_agreement")
+        """Whether it is a share, a correlation or a mean of two values, with an interval on the logit scale."""
+        two_valued = self.metric == "mean_score" and bool(self.items["human"].dropna().isin(self.bounds).all())
+        return two_valued or self.metric in ("win_rate", "pass_rate", "accuracy", "rank_agreement")
 
     @property
     def is_binary(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
@@ -136,8 +137,8 @@ def correct(
     The context is the sampling unit: estimands are ratios of sums over contexts, and errors are those of whole
     contexts. Intervals use Student's t with the number of labelled contexts minus one as degrees of freedom, and
     residuals divided by √(1 − leverage) (HC2); with fewer than five labelled contexts there are none. Those of win
-    rates, accuracy and rank agreement are on the logit scale, which for a correlation is Fisher's z
-    (`biaslab.correct.estimators`). Coverage with few or skewed labels was simulated (`benchmarks/correct.py`, guide
+    rates, pass rates, means of labels with two values, accuracy and rank agreement are on the logit scale, which for a
+    correlation is Fisher's z (`biaslab.correct.estimators`). Coverage with few or skewed labels was simulated (`benchmarks/correct.py`, guide
     "Correct a judge with a few labels"). If every context has one item, *ppi* equals the estimate of the package
     ``ppi-python``.
 
@@ -196,8 +197,7 @@ def _rows(
             if estimand == "systems":
                 quantities += work.rates(listed) if name == "rogan_gladen" else differences(listed, fits)
             for contrast, fit in quantities:
-                scaled = replace(fit, logit=fit.logit or (contrast.is_share and name in ("human", "ppi")))
-                estimate = scaled.estimate(target, settings.level, contrast.null, contrast.bounds)
+                estimate = fit.estimate(target, settings.level, contrast.null, contrast.bounds)
                 yield work.row(name, contrast, estimate.row(), settings)
         if estimand == "ranking" or (estimand == "systems" and name != "rogan_gladen" and len(listed) > 1):
             for contrast, estimate in zip(listed, ranks(fits, *how), strict=True):
@@ -232,9 +232,9 @@ class _Work:
         if name == "judge":
             return of_judge(sums)
         if name == "human":
-            return of_humans(sums)
+            return replace(of_humans(sums), logit=contrast.is_share)
         if name == "ppi":
-            return powered(sums, most=np.inf if self.estimand == "agreement" else 1.0)
+            return replace(powered(sums, most=np.inf if self.estimand == "agreement" else 1.0), logit=contrast.is_share)
         both = self._summed(items.assign(value=items["value"] * items["human"]))
         return rogan_gladen(sums, both.judged_labelled[:, 0])
 
@@ -298,13 +298,9 @@ def at_once(
     errors = np.column_stack([fit.errors(target) for fit in fits])
     reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
     words = f", simultaneous over {len(fits)}"
-    intervals = [
-        np.clip((one.estimate - reach * one.se, one.estimate + reach * one.se), *bounds).tolist() for one in single
-    ]
-    return [
-        replace(one, ci_low=low, ci_high=high, method=one.method + words)
-        for one, (low, high) in zip(single, intervals, strict=True)
-    ]
+    levels = [1 - 2 * float(stats.t.sf(reach, fit.sample - 1)) for fit in fits]
+    wide = [fit.estimate(target, level, bounds=bounds) for fit, level in zip(fits, levels, strict=True)]
+    return [replace(one, method=one.method + words) for one in wide]
 
 
 def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[Estimate]:

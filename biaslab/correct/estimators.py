@@ -175,7 +175,8 @@ class Fitted:
         """Return the difference between two estimates, paired over common contexts, from so many contexts in all."""
         parts = {name: getattr(self, name) - getattr(other, name) for name in ("value", "everywhere", "labelled")}
         sample, finite = min(self.sample, other.sample), np.maximum(self.finite, other.finite)
-        return replace(self, **parts, sample=sample, contexts=contexts, finite=finite, note=self.note or other.note)
+        note = self.note or other.note
+        return replace(self, **parts, sample=sample, contexts=contexts, finite=finite, note=note, logit=False)
 
     def estimate(
         self,

@@ -158,7 +158,13 @@ class HumanLabels:
         return (np.sign(np.round(first - second, 12)) + 1) / 2 if paired else first
 
     def require_scale(self, judged: pd.DataFrame, items: pd.DataFrame, judge: str) -> tuple[float, float] | None:
-        """Return the scale if known; raise `TrialsError` if labels are on a different scale than the judge's values."""
+        """Return the scale if known, or 0 to 1 for labels of 0 and 1.
+
+        Raises
+        ------
+        TrialsError
+            If labels are on a different scale than the judge's values.
+        """
         human = items["human"].dropna()
         theirs = self.scale or (float(human.min()), float(human.max()))
         own, exact = _scale_of(judged)
@@ -173,7 +179,8 @@ class HumanLabels:
         if differ:
             ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
             raise TrialsError.plain(f"labels are {ranges}; convert one to the other's scale")
-        return own or self.scale
+        binary = bool(human.isin([0.0, 1.0]).all()) and 0 <= value[0] <= value[1] <= 1
+        return own or self.scale or ((0.0, 1.0) if binary else None)
 
 
 def with_labels(trials: pd.DataFrame, labels: pd.DataFrame | str | Path) -> pd.DataFrame:

@@ -400,6 +400,40 @@ def passed(rng, contexts=400, labelled=60):
     return scored(judge * 1.0, np.where(part, human, np.nan), system=system)
 
 
+def rare(rng, rate=0.1, contexts=300, labelled=45):
+    """One answer a context, seldom passed by people, or nearly always."""
+    human = rng.random(contexts) < rate
+    judge = np.where(human, rng.random(contexts) < 0.9, rng.random(contexts) < 0.3)
+    return scored(judge * 1.0, np.where(np.arange(contexts) < labelled, human, np.nan))
+
+
+def test_mean_of_two_values_has_a_logit_interval():
+    frame = rare(np.random.default_rng(0))
+    mean, rate = (bl.correct(frame, estimand=name) for name in ("mean_score", "systems"))
+    for name in ("human", "ppi"):
+        one = row(mean, name, metric="mean_score")
+        interval = logit_interval(one["estimate"], one["se"], 45, 0.95, (0.0, 1.0))[:2]
+        assert (one["ci_low"], one["ci_high"]) == pytest.approx(interval, abs=1e-9)
+        other = row(rate, name, metric="pass_rate")
+        assert (other["ci_low"], other["ci_high"]) == (one["ci_low"], one["ci_high"])
+    twice = bl.correct(frame.assign(score=2 * frame["score"] + 1, human=2 * frame["human"] + 1, scale="1-3"))
+    assert row(twice, "ppi")["ci_high"] == pytest.approx(2 * row(mean, "ppi")["ci_high"] + 1)
+
+
+def test_labels_that_are_all_0_leave_room_for_1():
+    frame = rare(np.random.default_rng(0), rate=0.0)
+    found = row(bl.correct(frame), "human")
+    assert (found["estimate"], found["ci_low"]) == (0, 0)
+    assert found["ci_high"] == pytest.approx(1 - 0.025 ** (1 / 45))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.1, 0.9])
+def test_rare_and_frequent_passes_are_covered(rate):
+    found = coverage(lambda rng: rare(rng, rate), "mean_score", rate, 300, seed=1)
+    assert found.between(0.93, 0.99).all()
+
+
 @pytest.mark.thorough
 def test_pass_rates_of_one_system_a_context_are_covered():
     found = coverage(passed, "systems", 0.7, 500, seed=1, corrections=("judge", "human", "ppi", "rogan_gladen"))
