@@ -138,9 +138,9 @@ def correct(
     contexts. Intervals use Student's t with the number of labelled contexts minus one as degrees of freedom, and
     residuals divided by √(1 − leverage) (HC2); with fewer than five labelled contexts there are none. Those of win
     rates, pass rates, means of labels with two values, accuracy and rank agreement are on the logit scale, which for a
-    correlation is Fisher's z (`biaslab.correct.estimators`). Coverage with few or skewed labels was simulated (`benchmarks/correct.py`, guide
-    "Correct a judge with a few labels"). If every context has one item, *ppi* equals the estimate of the package
-    ``ppi-python``.
+    correlation is Fisher's z (`biaslab.correct.estimators`). Coverage with few or skewed labels was simulated
+    (`benchmarks/correct.py`, guide "Correct a judge with a few labels"). If every context has one item, *ppi* equals
+    the estimate of the package ``ppi-python``.
 
     References
     ----------
