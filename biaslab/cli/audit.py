@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +38,15 @@ def audit(
     path: Path | None = None,
     only: list[str] | None = None,
     by: list[str] | None = None,
+    covariate: list[str] | None = None,
     all_: bool = False,
     card: Path | None = None,
     out: Path | None = None,
 ) -> None:
-    """Audit recorded judgements with every probe that applies.
+    """Audit recorded judgements: agreement with people, and biases.
 
+    With people's labels (ground truth, gold labels), prints accuracy, Cohen's kappa, the
+    true-positive and true-negative rate (TPR, TNR), precision and leniency first.
     Prints which biases were found, their size, their uncertainty, and what to do.
     `biaslab doctor FILE` shows in seconds which biases a log allows to estimate.
     Detects the format from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more,
@@ -67,6 +71,8 @@ def audit(
         Run only this probe; may be repeated.
     by : COLUMN
         Split agreement with people by this column of the log; may be repeated.
+    covariate : NAME
+        Test whether this column of the log changes scores at the same human label; may be repeated.
     all_
         Print every estimate instead of the summary.
     card : STEM
@@ -79,20 +85,23 @@ def audit(
     from biaslab.correct.labels import with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.run import audit_humans
+    from biaslab.logs.audit.run import audit_humans, columns_to_keep
 
     log, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
-    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans)
+    keep = columns_to_keep(by or (), covariate or ())
+    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
     trials = trials if known is None else with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
-    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, by=by or ())
+    if humans:
+        estimates = audit_humans(trials)
+    else:
+        estimates = run_audit(trials, human, only or None, by=by or (), covariates=covariate or ())
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):
-        typer.echo(
-            f"{line}\nfor each system, differences and ranks: biaslab correct {' '.join(map(str, files))}{log.words()}"
-        )
+        words = f"{' '.join(map(str, files))}{log.words()}" + ("" if labels is None else f" --labels {labels}")
+        typer.echo(f"{line}\nfor each system, differences and ranks: biaslab correct {words}")
     if card is not None and not humans:
         from biaslab.report import card as make_card
 
@@ -127,9 +136,14 @@ def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def read_logs(
-    files: list[Path], kind: str | None, mapping: dict[str, Any] | Path | None, strict: bool, unread: bool = False
+    files: list[Path],
+    kind: str | None,
+    mapping: dict[str, Any] | Path | None,
+    strict: bool,
+    unread: bool = False,
+    keep: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Read all files and report on each; stop at the first that is mostly unreadable, unless ``unread``."""
+    """Read all files, keeping some columns, and report on each; stop at a mostly unreadable one, unless ``unread``."""
     import pandas as pd
 
     from biaslab import read_judgements
@@ -141,7 +155,7 @@ def read_logs(
         if _is_carried(str(file)):
             parts.append(_carried(str(file)))
             continue
-        parts.append(read_judgements(file, kind, mapping, strict))
+        parts.append(read_judgements(file, kind, mapping, strict, keep))
         typer.echo(ReadingCard(parts[-1].attrs["reading"]))
         by_people = is_by_people(parts[-1])
         if not (unread or by_people):
