@@ -12,7 +12,7 @@ from scipy.stats import spearmanr, ttest_1samp
 
 import biaslab as bl
 from biaslab.logs.audit.measures import OneList
-from biaslab.logs.audit.pair_measures import OneOrder, PairLength
+from biaslab.logs.audit.pair_measures import OneOrder, PairLength, first_position_log_odds
 from biaslab.stats.resample import Resampling
 
 STRENGTH = {"weak": 0.0, "middling": 0.6, "strong": 1.5}
@@ -75,6 +75,42 @@ def test_estimate_is_undefined_for_a_system_always_first():
     assert "strong is always shown first" in found["note"]
 
 
+def against_baseline(systems, turned=(), items=120):
+    """Return decisions between systems shown first and one baseline, which is shown first in the turned contexts."""
+    rng = np.random.default_rng(8)
+    names = [f"system {n % systems}" for n in range(items)]
+    table = pd.DataFrame({"context_id": np.arange(items) // 10, "candidate_id": names, "opponent_id": "baseline"})
+    won = rng.random(items) < 0.75
+    swapped = table["context_id"].isin(turned)
+    table.loc[swapped, ["candidate_id", "opponent_id"]] = table.loc[swapped, ["opponent_id", "candidate_id"]].to_numpy()
+    return table.assign(won=(won != swapped) * 1.0, words=0, opponent_words=0, human_gap=np.nan)
+
+
+def codes(estimate):
+    return [note.code for note in estimate.notes]
+
+
+@pytest.mark.parametrize("systems", [3, 120])  # each judged often, and each judged once
+def test_baseline_always_second_is_not_position(systems):
+    found = first_position_log_odds(against_baseline(systems), OneOrder(Resampling()))
+    assert np.isnan(found.estimate)
+    assert codes(found) == ["always_same_side"]
+    assert "baseline is always shown second" in found.note
+
+
+def test_order_that_follows_from_systems_is_not_position():
+    table = pd.concat([against_baseline(3), against_baseline(3).replace({"baseline": "other", "system 0": "new"})])
+    assert codes(first_position_log_odds(table, OneOrder(Resampling()))) == ["order_follows"]
+
+
+def test_degrees_of_freedom_of_a_baseline_turned_twice():
+    measure = OneOrder(Resampling())
+    few, half = (first_position_log_odds(against_baseline(3, turned), measure) for turned in ((0, 1), range(6)))
+    assert (few.ci_high - few.estimate) / few.se > 4  # t with about two degrees of freedom; with 11, 2.2
+    assert codes(few) == ["few_contexts_inform"]
+    assert (half.ci_high - half.estimate) / half.se < 2.3
+
+
 def test_lengths_that_are_not_balanced_enter_the_model():
     """A judge that decides by length alone, and longer texts that mostly stand first: no position bias is left."""
     rng = np.random.default_rng(4)
@@ -128,8 +164,6 @@ def test_type_one_error_and_coverage(items, games, position):
     With 60 decisions the cluster jackknife (CR3) is conservative: it may find less, never more.
     """
     measure, rejected, covered, undefined = OneOrder(Resampling()), 0, 0, 0
-    from biaslab.logs.audit.pair_measures import first_position_log_odds
-
     for seed in range(500):
         table = log(items, position, seed, games)
         decided = table.assign(won=(table["winner"] == "first").astype(float), human_gap=np.nan)
@@ -190,7 +224,7 @@ def test_constant_length_gap_is_not_separable_from_order():
 def test_constant_length_gap_per_context_is_not_balanced():
     words = {"answer_a": ["a b", "a b c"], "answer_b": ["a", "a"]}
     rows = [
-        {"question": f"q{n // 2}", "model_a": "x", "model_b": f"y{n}", "winner": "AB"[n % 3 > 0]}
+        {"question": f"q{n // 2}", "model_a": f"x{n}", "model_b": f"y{n}", "winner": "AB"[n % 3 > 0]}
         | {side: texts[n % 2] for side, texts in words.items()}
         for n in range(40)
     ]
