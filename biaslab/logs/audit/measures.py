@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.probes.base.probe import Cell, Part
@@ -21,7 +23,7 @@ from biaslab.stats.correlation import context_correlations, paired
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.resample import Resampling
+from biaslab.stats.resample import Resampling, grouped_codes
 
 
 @dataclass(frozen=True)
@@ -184,11 +186,11 @@ def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
 
 _LIST = ["context_id", "replicate", "list_order"]
 _FEWEST = 10  # minimum lists for a candidate to count as a system; single texts occur once or twice
-_UNBALANCED_SYSTEMS = because(
-    "unbalanced_systems",
-    "systems are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
+_NOT_BALANCED = because(
+    "unbalanced_order",
+    "{what} are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
 )
-_UNBALANCED = 0.01  # significance level of the balance test
+_UNBALANCED = 0.01  # significance level of the balance tests
 
 
 @dataclass(frozen=True)
@@ -207,11 +209,12 @@ class OneList(CellMeasure):
     Both are estimated and tested as in `biaslab.probes.ListPosition`, clustered by context.
 
     **Assumption.** The position of a candidate does not depend on its quality. This holds if the order was random: each
-    position then has the best candidate in one of k lists, however much candidates differ. If candidates are systems,
-    a test checks whether each occurs equally often in each position: for k systems that are in every list, (k − 1)/k
-    times Pearson's statistic of systems by positions is χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is
-    estimated if they are unbalanced at the .01 level. Ranking each list in balanced orders needs no such assumption and
-    is the better design.
+    position then has the best candidate in one of k lists, however much candidates differ. A test checks whether each
+    system, if candidates are systems, and human scores, if known, are balanced over positions: its moments are those of
+    permuting positions within each context, in all its lists alike, because lists of a context may share their order.
+    For k systems that are in every list, one list per context, it is (k − 1)/k times Pearson's statistic of systems by
+    positions, χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is estimated if one is unbalanced at the .01
+    level. Ranking each list in balanced orders needs no such assumption and is the better design.
 
     References
     ----------
@@ -249,33 +252,52 @@ class OneList(CellMeasure):
         lists = [trials[name] for name in _LIST]
         blocks = list_blocks(trials.assign(replicate=trials.groupby(lists).ngroup(), list_order=0), self.name)
         read = trials["status"].eq("ok").groupby(lists).transform("all")
-        metrics = _metrics(blocks, _balance(trials[read], blocks.k), self.resampling)
+        metrics = _metrics(blocks, _balance(trials[read], blocks.k, self.resampling), self.resampling)
         yield Part(metrics, (blocks.n_trials, blocks.n_dropped))
 
 
-def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict[str, Estimate]:
-    """Estimate both metrics; leave them undefined if the balance test shows that the order was not random."""
+def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resampling) -> dict[str, Estimate]:
+    """Estimate both metrics; leave them undefined if a balance test shows that the order was not random."""
+    what, p_value = min(balance.items(), key=itemgetter(1), default=("", 1.0))
     if p_value < _UNBALANCED:
-        unknown = undefined(_UNBALANCED_SYSTEMS.with_values(p_value=float(p_value)), len(set(blocks.context)))
+        unknown = undefined(_NOT_BALANCED.with_values(what=what, p_value=p_value), len(set(blocks.context)))
         return {"first_place_excess": unknown, "place_rank_correlation": unknown}
-    checked = "the log has nothing to check this with" if np.isnan(p_value) else f"systems balanced (p {p_value:.2g})"
+    checks = [f"{name} balanced (p {each:.2g})" for name, each in balance.items()]
     metrics = {
         "first_place_excess": place_excess(blocks, 0, resampling),
         "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
     }
-    assumption = f"; assumes random order: {checked}"
+    assumption = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
     return {
         name: replace(each, method=f"{each.method}{assumption}") if np.isfinite(each.estimate) else each
         for name, each in metrics.items()
     }
 
 
-def _balance(ranked: pd.DataFrame, k: int) -> float:
-    """Return the p-value of a test that systems occur equally often in each position; NaN if candidates are texts."""
-    counts = pd.crosstab(ranked["candidate_id"], ranked["place"])
-    if counts.empty or counts.to_numpy().sum(axis=1).min() < _FEWEST:
-        return np.nan
-    table = counts.to_numpy(float)
-    expected = table.sum(axis=1, keepdims=True) / k
-    statistic = (k - 1) / k * float(((table - expected) ** 2 / expected).sum())
-    return float(stats.chi2.sf(statistic, (len(table) - 1) * (k - 1)))
+def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, float]:
+    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known."""
+    if ranked.empty:
+        return {}
+    cluster = grouped_codes(pd.factorize(resampling.cluster_of(ranked["context_id"]))[0], resampling.seed)
+    cell = cluster * k + ranked["place"].to_numpy(np.intp) - 1
+    scores = ranked["human"] - ranked.groupby(_LIST)["human"].transform("mean")
+    p_values, systems = {}, pd.get_dummies(ranked["candidate_id"], dtype=float).to_numpy()
+    if systems.sum(axis=0).min() >= _FEWEST:
+        p_values["systems"] = _permuted_positions(systems, cell, k)
+    if scores.notna().all() and scores.any():
+        p_values["human scores"] = _permuted_positions(scores.to_numpy(float)[:, None], cell, k)
+    return p_values
+
+
+def _permuted_positions(values: Floats, cell: Codes, k: int) -> float:
+    """Test that totals of values, shape (rows, variables), do not depend on the position; cells are context × position.
+
+    The statistic is the quadratic form of the totals with their covariance when permuting positions within contexts.
+    """
+    contexts = int(cell.max()) // k + 1
+    sums = np.stack([np.bincount(cell, each, contexts * k).reshape(contexts, k) for each in values.T], axis=2)
+    left = sums - sums.mean(axis=1, keepdims=True)
+    gram, total = np.einsum("cpi,cpj->ij", left, left), left.sum(axis=0)
+    rank = int(np.linalg.matrix_rank(gram, hermitian=True))
+    statistic = (k - 1) * float(np.sum(total @ np.linalg.pinv(gram, hermitian=True) * total))
+    return float(stats.chi2.sf(statistic, rank * (k - 1))) if rank else 1.0

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy.stats import spearmanr, ttest_1samp
+from scipy.stats import chi2, spearmanr, ttest_1samp
 
 import biaslab as bl
-from biaslab.logs.audit.measures import OneList
+from biaslab.logs.audit.measures import OneList, _balance
 from biaslab.logs.audit.pair_measures import OneOrder, PairLength, first_position_log_odds
 from biaslab.stats.resample import Resampling
 
@@ -271,6 +271,32 @@ def test_an_order_by_quality_is_not_taken_for_random():
     found = audited(lists(40, 0.0, seed=2, sorted_by_worth=True))
     assert found["estimate"].isna().all()
     assert "quality cannot be separated from position" in found.loc["first_place_excess", "note"]
+
+
+def balance(table, **columns):
+    trials = bl.read_judgements(table)
+    return _balance(trials.assign(**{name: make(trials) for name, make in columns.items()}), 4, Resampling())
+
+
+def test_balance_of_lists_is_tested_as_by_anderson():
+    table = lists(80, 1.0, seed=1)
+    places = np.array([[row.index(name) for name in NAMES] for row in table["candidates"]])
+    counts = np.array([np.bincount(own, minlength=4) for own in places.T])
+    statistic = 3 / 4 * ((counts - 20) ** 2 / 20).sum()
+    assert balance(table) == {"systems": pytest.approx(chi2.sf(statistic, 9))}
+
+
+def test_lists_of_a_context_in_one_order_count_once():
+    table = lists(40, 0.0, seed=1)
+    repeated = pd.concat([table.assign(replicate=number) for number in range(5)])
+    assert balance(repeated)["systems"] == pytest.approx(balance(table)["systems"])
+
+
+def test_texts_in_order_of_human_scores_are_refused():
+    table = lists(60, 0.0, seed=4)
+    alphabetical = {name: number for number, name in enumerate(NAMES)}
+    assert balance(table, human=lambda trials: trials["candidate_id"].map(alphabetical))["human scores"] > 0.01
+    assert balance(table, human=lambda trials: -trials["place"] + trials["value"] / 9)["human scores"] < 0.001
 
 
 def test_unreadable_lists_are_missing_and_named_on_the_page():
