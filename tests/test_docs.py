@@ -110,7 +110,7 @@ def named(page):
 
 #: Guides whose examples are studies of seconds.
 LONG = {"remedies", "panels", "compare", "calibration", "add_a_probe", "plan", "show"}
-LONG |= {"atlas", "bias_by_form", "robustness", "faults", "recorded"}
+LONG |= {"atlas", "one_answer", "which_probe", "robustness", "faults", "recorded"}
 SIMULATED = [
     pytest.param(page, False, id=named(page), marks=[pytest.mark.slow] if page.stem in LONG else []) for page in PAGES
 ]

@@ -389,7 +389,7 @@ _NOT_COMPARED = ("score_share",)  # a distribution, which other metrics summaris
 _OF_OTHERS = ("human_alpha", "alpha_gap")  # about the people it is compared with: reported for all
 
 
-_DETAIL = ("against", "left_out", "verdict", "label", "group", "member")
+_DETAIL = ("other_judge", "left_out", "verdict", "label", "group", "member")
 
 
 def estimate_source(

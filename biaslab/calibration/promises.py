@@ -385,7 +385,7 @@ PROMISES = {
     **{
         f"agreement_{answers}_{100 * passed:.0f}": Promise(
             "intervals of agreement, true-positive rate, leniency and κ cover, 60 to 300 items of "
-            f"{answers} {'answer' if answers == 1 else 'answers'} a question, of which people pass {passed:.0%}",
+            f"{answers} {'answer' if answers == 1 else 'answers'} a question, of which people pass {passed:g}",
             (0.93, 0.97),
             partial(agreement_covered, answers=answers, passed=passed),
         )

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from biaslab.cli import audit, figures, probe, report, store
+from biaslab.cli.command import CommandGroup
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
 from biaslab.core.stopping import Stopped
 
@@ -23,6 +24,8 @@ _STOPPED = "biaslab: stopped; all replies so far are in the store; run the same 
 _EPILOG = """
 \b
 Start here:
+  biaslab audit verdicts.csv      kappa, TPR, TNR, leniency against ground truth;
+                                  biases that the log reveals
   biaslab screen smollm2-135m --out card
   biaslab figures --only position --contexts 4
   biaslab probe position --attribute coherence --out position.csv
@@ -33,6 +36,7 @@ is too small to tell (check), 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
 app = typer.Typer(
+    cls=CommandGroup,
     help="Measure the biases of LLM judges.",
     epilog=_EPILOG,
     rich_markup_mode=None,

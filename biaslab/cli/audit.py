@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,10 @@ def audit(
     card: Path | None = None,
     out: Path | None = None,
 ) -> None:
-    """Audit recorded judgements with every probe that applies.
+    """Audit recorded judgements: agreement with people, and biases.
 
+    With people's labels (ground truth, gold labels), prints accuracy, Cohen's kappa, the
+    true-positive and true-negative rate (TPR, TNR), precision and leniency first.
     Prints which biases were found, their size, their uncertainty, and what to do.
     `biaslab doctor FILE` shows in seconds which biases a log allows to estimate.
     Detects the format from the content: AlpacaEval, MT-Bench, LLMBar, JudgeBench, G-Eval, and more,
@@ -127,7 +130,12 @@ def not_measured(estimates: pd.DataFrame) -> list[tuple[str, str, str]]:
 
 
 def read_logs(
-    files: list[Path], kind: str | None, mapping: dict[str, Any] | Path | None, strict: bool, unread: bool = False
+    files: list[Path],
+    kind: str | None,
+    mapping: dict[str, Any] | Path | None,
+    strict: bool,
+    unread: bool = False,
+    keep: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Read all files and report on each; stop at the first that is mostly unreadable, unless ``unread``."""
     import pandas as pd
@@ -141,7 +149,7 @@ def read_logs(
         if _is_carried(str(file)):
             parts.append(_carried(str(file)))
             continue
-        parts.append(read_judgements(file, kind, mapping, strict))
+        parts.append(read_judgements(file, kind, mapping, strict, keep))
         typer.echo(ReadingCard(parts[-1].attrs["reading"]))
         by_people = is_by_people(parts[-1])
         if not (unread or by_people):

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 OptionTexts = Mapping[str, tuple[str | None, str]]
@@ -43,6 +43,30 @@ COMMON: OptionTexts = {
     "out": ("FILE.csv", "Write the table to this file."),
     "seed": (None, "Random seed for drawing pairs and resampling."),
 }
+
+#: Words that people type instead of a command, and the commands that answer.
+_WORDS = {
+    "accuracy ac1 agreement confusion-matrix gold human humans kappa leniency precision recall": "audit",
+    "sensitivity specificity tnr tpr": "audit",
+    "ground-truth label labels": "audit, correct, plan-labels",
+    "consistency flakiness flaky reliability": "audit, probe consistency",
+    "drift regression": "compare",
+    "calibration": "correct, validate",
+    "coverage power": "validate, plan",
+    "ppi rogan-gladen": "correct",
+}
+COMMANDS_OF_WORDS = {word: commands for words, commands in _WORDS.items() for word in words.split()}
+
+
+class CommandGroup(TyperGroup):
+    """Commands, which suggest one for a word of the field that is none of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and its arguments."""
+        word = args[0].lower().replace("_", "-")
+        if word not in self.commands and word in COMMANDS_OF_WORDS:
+            ctx.fail(f"No such command {args[0]!r}. For {word}, see: biaslab {COMMANDS_OF_WORDS[word]}")
+        return super().resolve_command(ctx, args)
 
 
 def command(

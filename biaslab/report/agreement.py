@@ -72,11 +72,11 @@ def agreement_table(estimates: pd.DataFrame) -> list[str]:
 
 def _differences(estimates: pd.DataFrame) -> Iterator[str]:
     """Yield the differences between judges that were found."""
-    rows = estimates[estimates["against"].notna() & (estimates["probe"] == PROBE)]
+    rows = estimates[estimates["other_judge"].notna() & (estimates["probe"] == PROBE)]
     found = rows[rows["q_value"] < ALPHA]
     for metric, part in found.groupby("metric", sort=False):
         label = find_metric(str(metric).removesuffix("_difference"), PROBE).label
-        pairs = [f"{row['judge']} − {row['against']} {_bounded(row)}" for row in part.to_dict("records")]
+        pairs = [f"{row['judge']} − {row['other_judge']} {_bounded(row)}" for row in part.to_dict("records")]
         more = f"; {len(pairs) - _SHOWN_PAIRS} more" if len(pairs) > _SHOWN_PAIRS else ""
         yield f"● {label}: {'; '.join(pairs[:_SHOWN_PAIRS])}{more} (q < .05)"
     if len(rows) and found.empty:
@@ -85,7 +85,7 @@ def _differences(estimates: pd.DataFrame) -> Iterator[str]:
 
 def _cells(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> list[_Block]:
     """Return the cells of one judge's agreement with people."""
-    if not {*_CELL, "left_out", "against", "group"} <= set(own.columns):
+    if not {*_CELL, "left_out", "other_judge", "group"} <= set(own.columns):
         return []
     rows = own[(own["probe"] == PROBE) & (own["n_contexts"] > 0)]
     return [_Block(part, findings) for _, part in rows.groupby(_CELL, sort=False, dropna=False)]
@@ -109,7 +109,7 @@ class _Block:
     def __init__(self, rows: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> None:
         self.rows, self.findings = rows, findings
         plain = rows["left_out"].isna() & rows["group"].isna() & rows["verdict"].isna() & rows["label"].isna()
-        plain &= rows["level"].isna() & rows["against"].isna()
+        plain &= rows["level"].isna() & rows["other_judge"].isna()
         self.of = {(row["metric"], row["rater"]): row for row in rows[plain].to_dict("records")}
 
     @property

@@ -462,7 +462,7 @@ def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
 
 #: Condition columns of breakdowns, by bin of the human score gap, by person left out or by another judge; missing in
 #: estimates over all items.
-BINS = ("human_gap", "left_out", "against")
+BINS = ("human_gap", "left_out", "other_judge")
 
 
 def without_breakdowns(estimates: pd.DataFrame, by: str | Sequence[str] = BINS) -> pd.DataFrame:

@@ -9,8 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 import biaslab as bl
-from biaslab.cli import app
-from biaslab.cli.command import COMMON, command, parameter_texts
+from biaslab.cli import app, main
+from biaslab.cli.command import COMMANDS_OF_WORDS, COMMON, command, parameter_texts
 
 trial_app = typer.Typer(rich_markup_mode=None)
 
@@ -102,3 +102,20 @@ def test_every_option_of_every_command_has_a_help_text():
         for one in (each, *getattr(each, "commands", {}).values()):
             for parameter in one.params:
                 assert parameter.help, f"{name} {one.name}: {parameter.name}"
+
+
+def test_words_lead_to_commands_that_exist():
+    root = typer.main.get_command(app)
+    assert not set(COMMANDS_OF_WORDS) & set(root.commands)
+    assert {name.split()[0] for names in COMMANDS_OF_WORDS.values() for name in names.split(", ")} <= set(root.commands)
+
+
+@pytest.mark.parametrize(
+    ("word", "suggested"),
+    [("kappa", "biaslab audit"), ("TPR", "biaslab audit"), ("ground_truth", "plan-labels"), ("drift", "compare")],
+)
+def test_unknown_command_suggests_one_that_answers(word, suggested, capsys):
+    assert main([word, "log.csv"]) == 2
+    shown = capsys.readouterr().err
+    assert repr(word) in shown
+    assert suggested in shown

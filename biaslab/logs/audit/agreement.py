@@ -84,7 +84,7 @@ class Agreement(AuditMeasure):
         too, without a test: they also depend on what people say of the group. For leniency at equal label, see
         `biaslab.probes.Verbosity` and the measure "covariate".
 
-    ``<metric>_difference`` (null 0; column ``against``)
+    ``<metric>_difference`` (null 0; column ``other_judge``)
         The judge's agreement, κ, rates or leniency minus another's, on the items of both, for up to twelve judges.
 
     With several people an item, rows with ``rater`` = "people" compare each person with every other on the same item,
@@ -155,7 +155,7 @@ class Agreement(AuditMeasure):
     )
     conditions: ClassVar[tuple[str, ...]] = (
         *_CELL[2:],
-        *("rater", "against", "left_out", "level", "coefficient", "verdict", "label", "group", "member"),
+        *("rater", "other_judge", "left_out", "level", "coefficient", "verdict", "label", "group", "member"),
     )
 
     by: tuple[str, ...] = field(default=())
@@ -182,7 +182,7 @@ class Agreement(AuditMeasure):
         judges = len({cell.where["judge"] for cell in cells})
         if judges <= _MANY_JUDGES:
             rows += [row for one, other in combinations(cells, 2) for row in one.against(other)]
-        tested = (*self.primary, *(row["metric"] for row in rows if "against" in row))
+        tested = (*self.primary, *(row["metric"] for row in rows if "other_judge" in row))
         return estimates_frame(rows, self.name, tested, self.conditions)
 
 
@@ -239,7 +239,7 @@ class _Cell:
         ]
         if min(map(len, frames)) and not self.other_scale and not other.other_scale:
             found = differences(self.compare(frames[0]), self.compare(frames[1]), self.resampling)
-            yield from self.row(found, frames[0], 0, against=str(other.where["judge"]))
+            yield from self.row(found, frames[0], 0, other_judge=str(other.where["judge"]))
 
     def levels(self) -> Iterator[dict[str, Any]]:
         """Yield pass rates or mean scores of the judge and of people."""

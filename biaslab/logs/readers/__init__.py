@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ def read_judgements(
     format: str | None = None,  # noqa: A002 - the usual name
     mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     strict: bool = False,
+    keep: Sequence[str] = (),
 ) -> pd.DataFrame:
     r"""Read a log of judgements as trials.
 
@@ -48,6 +49,9 @@ def read_judgements(
         index, the line in the file, so that rows can be traced.
     strict : bool
         Raise at the first malformed line.
+    keep : sequence of str
+        Columns of the log, or paths in its records (``"meta.language"``), that are kept under their own names: groups
+        and covariates. Numbers stay numbers, anything else is text; they tell no judgements apart.
 
     Returns
     -------
@@ -70,7 +74,8 @@ def read_judgements(
     Raises
     ------
     InputError
-        If the file does not exist, its format is unknown, or the mapping names something that does not exist.
+        If the file does not exist, its format is unknown, the mapping or `keep` names something that does not exist,
+        or `keep` the name of another column of the trials.
     TrialsError
         With ``strict``, at the first malformed line.
     MissingDependencyError
@@ -95,12 +100,18 @@ def read_judgements(
     ...     return table.rename(columns=names).replace({"reply": r".*\[\[(.)\]\].*"}, r"\1", regex=True)
     >>> read_judgements(file, mapping=mapping)[["judge", "candidate_id", "value", "key"]].to_numpy().tolist()
     [['j', 'x', 1.0, 'log.jsonl:1'], ['j', 'y', 0.0, 'log.jsonl:2']]
+
+    A column of the log beside those of trials:
+
+    >>> table = pd.DataFrame({"case_id": [1, 2], "judge_verdict": ["pass", "fail"], "language": ["de", "fr"]})
+    >>> read_judgements(table, keep=["language"])[["context_id", "value", "language"]].to_numpy().tolist()
+    [['1', 1.0, 'de'], ['2', 0.0, 'fr']]
     """
     log_mapping = make_mapping(mapping)
     chosen = log_mapping.format if format is None else format
     if not isinstance(chosen, str | None) or chosen not in (None, "inspect", "table"):
         find_format(chosen)
-    return _read(path, chosen, log_mapping, strict)
+    return _read(path, chosen, log_mapping, strict, (keep,) if isinstance(keep, str) else keep)
 
 
 def _read(
@@ -108,16 +119,17 @@ def _read(
     chosen: str | None,
     log_mapping: LogMapping,
     strict: bool,
+    keep: Sequence[str],
 ) -> pd.DataFrame:
     """Return the trials at a path; raise `InputError` with the reason if there are none."""
-    reading = LogReading(chosen, log_mapping, strict)
+    reading = LogReading(chosen, log_mapping, strict, keep)
     if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
         reading.alone = True
         parts = list(reading.of_frame(path if isinstance(path, pd.DataFrame) else to_pandas(path)))
     else:
         parts = _of_files(reading, path, is_pattern(path))
         if not parts and not reading.alone and not is_pattern(path):  # a folder or an archive of nothing but tables
-            again = LogReading(chosen, log_mapping, strict)
+            again = LogReading(chosen, log_mapping, strict, keep)
             parts = _of_files(again, path, alone=True)
             reading = again if parts else reading
     if not parts or reading.is_unclear:

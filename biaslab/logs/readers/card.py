@@ -15,9 +15,9 @@ from biaslab.logs.readers.expressions import COUNTED
 _SHORT = 25  # characters of a name in a list
 _FEW = 6  # meanings of values and columns set aside that are listed
 _UNREADABLE = {
-    "refused": "the judge refused",
-    "cut_off": "the reply was cut off",
-    "out_of_range": "the score is out of range",
+    "refused": "refused",
+    "cut_off": "gave a reply that was cut off",
+    "out_of_range": "gave a score out of range",
 }
 
 

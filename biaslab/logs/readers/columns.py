@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from biaslab.logs.readers.expressions import whole, written
@@ -18,6 +19,7 @@ ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "o
 
 _NEARLY = 0.9  # share of values that decides the kind of a column; the others count as unreadable
 _FLAGS = ({"true", "false"}, {"yes", "no"}, {"true", "false", "none"})
+_HALF = 0.5  # the same of a column that its name gives for scores
 _LONG, _WORDY = 60, 5  # mean characters or words of a text
 _FEW = 12  # most values of a column of words
 _REPEATED = 2  # mean number of rows with each name
@@ -120,7 +122,9 @@ class LogColumn:
         lower = {value.strip().lower() for value in self.counts}
         if any(lower <= flags for flags in _FLAGS) and len(lower) > 1:
             return "flag"
-        if sum(n for value, n in self.counts.items() if NUMERAL.fullmatch(value)) >= _NEARLY * len(self.known):
+        numerals = {value: n for value, n in self.counts.items() if NUMERAL.fullmatch(value)}
+        replies = self._may_be_scores and 1 < len(numerals) <= _FEW  # scores, and words instead of some
+        if sum(numerals.values()) >= (_HALF if replies else _NEARLY) * len(self.known):
             return "number"
         size = sum(map(len, self.known)) / len(self.known)
         if size > _LONG or self._spaces >= _WORDY:
@@ -128,6 +132,11 @@ class LogColumn:
         if len(self.counts) <= _FEW and (len(self.known) >= _REPEATED * len(self.counts) or len(self.counts) == 1):
             return "word"
         return "name" if len(self.known) >= _REPEATED * len(self.counts) else "id"
+
+    @property
+    def _may_be_scores(self) -> bool:
+        of_person = {"score", "person"} & set(self.roles) or "human" in self.words
+        return "verdict" not in self.roles and (bool(of_person) or is_model(self.name))
 
     @cached_property
     def numbers(self) -> list[float]:
@@ -140,6 +149,10 @@ class LogColumn:
         Short values that repeat are names, unless another column names the candidates.
         """
         return self.kind in ("text", "object") or ((named_apart or self.kind == "id") and self._spaces > 0.5)
+
+    def has_values_of(self, other: LogColumn) -> bool:
+        """Return whether another column has the same different values, but for case."""
+        return len(self.counts) > 1 and {v.lower() for v in self.counts} == {v.lower() for v in other.counts}
 
     @property
     def is_prose(self) -> bool:
@@ -188,6 +201,8 @@ def names_people(words: Sequence[str]) -> bool:
     >>> names_people(("user", "rating")), names_people(("user", "prompt")), names_people(("reviewer", "model"))
     (True, False, False)
     """
+    if " ".join(words) in aliases()["role"]["people"]["names"]:
+        return True
     if words[-1:] in (("model",), ("llm",)):
         return False
     of_user = "user" in words and bool(set(words) & (alias_words("score") | alias_words("verdict")))
@@ -414,8 +429,10 @@ def verdict_meanings(column: LogColumn, pair: SidePair | None) -> Meanings | Non
     return readings[0] if len(readings) == 1 else None
 
 
-def grade_values(column: LogColumn) -> dict[str, str] | None:
-    """Return the number that each grade of a column of flags or words stands for, worst first; None if they are none.
+def grade_values(*columns: LogColumn) -> dict[str, str] | None:
+    """Return the number that each grade of columns of flags or words stands for, worst first; None if they are none.
+
+    Several columns have one vocabulary: a grade that only one of them has counts for all.
 
     Examples
     --------
@@ -424,17 +441,18 @@ def grade_values(column: LogColumn) -> dict[str, str] | None:
     >>> grade_values(LogColumn("grade", ("Good", "Poor", "Excellent")))
     {'Poor': '1', 'Good': '2', 'Excellent': '3'}
     """
-    values = list({**column.counts, **dict.fromkeys(column.rare)})
-    if len(values) < 2 or len(values) > _FEW:
-        return None
-    ladders = [
-        [set(step) for step in ladder] for ladder in (aliases()["grades"]["opposite"], *aliases()["grades"]["ladders"])
-    ]
-    for number, ladder in enumerate(ladders):
-        steps = {value: next((at for at, step in enumerate(ladder) if _plain(value) in step), -1) for value in values}
-        if min(steps.values()) >= 0 and len(set(steps.values())) == len(values):
-            ordered = sorted(values, key=lambda value: steps[value])
-            return {value: str(at + (number > 0)) for at, value in enumerate(ordered)}
+    own = [Counter(dict.fromkeys(column.rare, 1)) | column.counts for column in columns]
+    grades = aliases()["grades"]
+    ladders = list(enumerate((grades["opposite"], *grades["ladders"], grades["counted"])))
+    for lost, (number, ladder) in product((0, 1 - _NEARLY), ladders):
+        places = {word: at for at, step in enumerate(ladder) for word in step}
+        steps = {value: places[plain] for each in own for value in each if (plain := _plain(value)) in places}
+        known = [{_plain(value): steps[value] for value in each if value in steps} for each in own]
+        fits = all(sum(each[value] for value in each if value not in steps) <= lost * each.total() for each in own)
+        reached = sorted(set(steps.values()))
+        if fits and len(reached) > 1 and len(steps) <= _FEW and all(len(set(k.values())) == len(k) for k in known):
+            every = range(len(ladder)) if ladder is grades["counted"] else reached
+            return {v: str(every.index(steps[v]) + (number > 0)) for v in sorted(steps, key=lambda v: steps[v])}
     return None
 
 

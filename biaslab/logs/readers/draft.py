@@ -44,14 +44,21 @@ class RoleDraft:
         named_in = (entry for name, entry in self.entries.items() if name != "ignore")
         return {name for entry in named_in for name in columns_in(entry, self.columns)} | set(self.aside)
 
+    @property
+    def unused(self) -> list[LogColumn]:
+        """The columns without a role."""
+        used = self.used
+        return [column for name, column in self.columns.items() if name not in used]
+
+    @property
+    def asked(self) -> set[str]:
+        """The columns that questions offer."""
+        options = [option for question in self.questions for option in question.options]
+        return set(columns_in(options, self.columns))
+
     def free(self, *roles: str, first: bool = True) -> list[LogColumn]:
         """Return the unused columns whose name suggests one of some roles, as its first role or as any."""
-        used = self.used
-        return [
-            column
-            for name, column in self.columns.items()
-            if name not in used and set(column.roles[:1] if first else column.roles) & set(roles)
-        ]
+        return [c for c in self.unused if set(c.roles[:1] if first else c.roles) & set(roles)]
 
     def settle(self, entry: str, expression: Any) -> None:
         """Fill an entry, unless the user has."""
@@ -68,20 +75,15 @@ class RoleDraft:
 
     def _scores(self) -> list[LogColumn]:
         """Return the judge's columns of scores or grades."""
-        used = self.used
-        return [
-            column
-            for name, column in self.columns.items()
-            if name not in used and not column.has("people") and self._is_score(column)
-        ]
+        return [column for column in self.unused if not column.has("people") and self._is_score(column)]
 
     def _is_score(self, column: LogColumn) -> bool:
         if _names_person(column) or set(column.words) & _WINNERS or column.words[-1:] == ("id",):
             return False
         others = [role for role in column.roles if role not in ("judge", "people", "person")]
-        if column.kind != "name" and {"score", "verdict"} & set(others):
+        if "judge" in column.roles or (column.kind != "name" and {"score", "verdict"} & set(others)):
             others = [role for role in others if role != "system"]  # "is_correct_llm" names no system
-        role = next(iter(others), "")
+        role = next(iter(others), "verdict" if is_label(column) else "")
         if column.kind == "number":
             if role in ("score", "verdict", "reply"):
                 return True
@@ -89,7 +91,12 @@ class RoleDraft:
                 other.name != column.name and other.name.startswith(column.name) and "explanation" in other.roles
                 for other in self.columns.values()
             )
-            return role == "" and (named.is_model(column.name) or explained or column.has("people"))
+            of_judge = column.roles[:1] == ("judge",) and any(
+                column.has_values_of(other) and (is_label(other) or {"people", "score", "verdict"} & set(other.roles))
+                for other in self.columns.values()
+                if other is not column
+            )
+            return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
         of_model = column.roles[:1] == ("judge",) or named.is_model(column.name)
         whose = role == "" and (column.has("people") or of_model)
         return (role in ("score", "verdict", "reply") or whose) and named.grade_values(column) is not None
@@ -131,18 +138,17 @@ class RoleDraft:
         fits = [value in (one, two) for value, one, two in known if named.side_of(value) != "tie"]
         return bool(fits) and sum(fits) >= 0.9 * len(fits) and (constant or not column.is_constant)
 
+    def _prose(self) -> list[LogColumn]:
+        """Return the unused columns of texts in words that no name gives to people."""
+        texts = [column for column in self.unused if column.is_prose and column.kind not in ("object", "empty")]
+        return [column for column in texts if not column.has("people")]
+
     def _replies(self) -> list[LogColumn]:
         """Return the columns with texts of the judge."""
-        texts = [
-            column
-            for name, column in self.columns.items()
-            if column.kind in ("text", "id", "name", "word") and name not in self.used and column.is_prose
-        ]
         return [
             column
-            for column in texts
-            if not column.has("people")
-            and column.roles[:1] != ("explanation",)
+            for column in self._prose()
+            if column.roles[:1] != ("explanation",)
             and (
                 column.roles[:1] in (("reply",), ("verdict",))
                 or (
@@ -154,21 +160,15 @@ class RoleDraft:
         ]
 
     def _without_repeats(self, found: Sequence[LogColumn]) -> list[LogColumn]:
-        """Drop columns that repeat another one, and set them aside."""
+        """Drop columns that repeat another one, and set them aside; a judge may agree with all labels."""
         kept: list[LogColumn] = []
         for column in sorted(found, key=lambda column: len(column.words)):
-            twin = next(
-                (
-                    o
-                    for o in kept
-                    if o.values == column.values and set(o.words) < set(column.words) and not _numbered(o, column)
-                ),
-                None,
-            )
-            if twin is None:
-                kept.append(column)
+            twins = [o for o in kept if o.values == column.values and set(o.words) < set(column.words)]
+            twins = [o for o in twins if not (_numbered(o, column) or (is_label(o) and is_judged(column)))]
+            if twins:
+                self.aside[column.name] = f"repeats {twins[0].name}"
             else:
-                self.aside[column.name] = f"repeats {twin.name}"
+                kept.append(column)
         return [column for column in found if column in kept]
 
     def _differ_in_name(self, several: Sequence[LogColumn]) -> bool:
@@ -221,6 +221,16 @@ class RoleDraft:
         if "judge" not in column.roles or column.has("people") or column.kind not in ("word", "name", "id", "number"):
             return False
         return column.roles[0] in ("judge", "system", "verdict") and not self._is_score(column)
+
+
+def is_judged(column: LogColumn) -> bool:
+    """Return whether a column is named as the verdict of a model."""
+    return bool(set(column.words) & set(named.aliases()["role"]["judge"]["verdicts"])) or named.is_model(column.name)
+
+
+def is_label(column: LogColumn) -> bool:
+    """Return whether a column is named as a label that somebody gave."""
+    return bool(set(named.tokens(named.last_part(column.name))) & set(named.aliases()["role"]["people"]["labels"]))
 
 
 def alias_and_plain(role: str) -> frozenset[str]:

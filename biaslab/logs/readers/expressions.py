@@ -77,6 +77,7 @@ def _quoted(name: str, expression: Any) -> str:
     if isinstance(expression, Mapping):
         field = ", ".join(expression["fields"]) if "fields" in expression else expression["field"]
         meanings = ", ".join(f"{value} -> {meaning}" for value, meaning in expression.get("values", {}).items())
+        field = f"{field}~{expression['pattern']}" if "pattern" in expression else field
         expression = f"{field} | {meanings}" if meanings else field
     text = f"{name}={expression}"
     if set(text) & set("$`\\!"):
@@ -291,13 +292,12 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
     for name, expression_text in mapping.items():
         expression = _split_fields(rows, name, parse_expression(name, expression_text))
         _require_fields(rows, name, expression)
-        if name in LISTS and expression.compared:
-            lists[name] = [[label or ""] for label in expression.greater(rows)]
-        elif name in LISTS and expression.constant is None:
-            parts = [_raw(rows, expression, field) for field in expression.fields]
-            lists[name] = [_listed(several) for several in zip(*parts, strict=True)]
+        if name in LISTS and expression.constant is None:
+            lists[name] = _lists(rows, name, expression)
         else:
             columns[name] = _column(rows, name, expression, lost)
+            if name == "score" and "reply" not in mapping and expression.constant is None:
+                columns["reply"] = _replies(rows, expression, columns[name])
     if "replicate" in columns:
         rows.refuse(columns["replicate"].isna() | (columns["replicate"] % 1 != 0), "replicate is not a whole number")
     if "ratings" in lists:
@@ -310,6 +310,20 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
         if name in columns:
             columns.setdefault(column, word_counts(columns.pop(name)))
     return MappedColumns(columns, lost)
+
+
+def _lists(rows: Rows, name: str, expression: Expression) -> list[list[str]]:
+    """Return the labels of each record by several people, and count words without a meaning."""
+    if expression.compared:
+        return [[label or ""] for label in expression.greater(rows)]
+    parts = [_raw(rows, expression, field) for field in expression.fields]
+    words = [rows.values(field) for field in expression.fields]
+    lost = sum(
+        own is None and bool(word) for pair in zip(parts, words, strict=True) for own, word in zip(*pair, strict=True)
+    )
+    if lost and not expression.is_plain:
+        rows.log.unmatched[f"{name}: {', '.join(expression.fields)} does not match"] += lost
+    return [_listed(several) for several in zip(*parts, strict=True)]
 
 
 def _note_unread_ratings(rows: Rows, lists: list[list[str]], means: pd.Series) -> None:
@@ -354,7 +368,8 @@ def _column(rows: Rows, name: str, expression: Expression, lost: Bools) -> pd.Se
     if expression.is_plain and name in TEXTS:
         return rows.convert([answered(value) for value in rows.values(field)], field, "text")
     if expression.is_plain and name in _SCORES:
-        return rows.convert([_or_none(value) for value in rows.values(field)], field, "number")
+        lacking = is_text if name == "score" else _is_no_text
+        return rows.convert([None if lacking(value) else value for value in rows.values(field)], field, "number")
     if expression.is_plain:
         return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)
     texts = expression.texts(rows, field, numbers=KINDS[name] == "number")
@@ -368,9 +383,22 @@ def _column(rows: Rows, name: str, expression: Expression, lost: Bools) -> pd.Se
     return _converted(texts, KINDS[name])
 
 
-def _or_none(value: Any) -> Any:
-    """Return None for a text that says that there is no value, such as that of an error."""
-    return None if isinstance(value, str) and (not value.strip() or is_no_value(value)) else value
+def _is_no_text(value: Any) -> bool:
+    """Return whether a text says that there is no value, such as that of an error."""
+    return isinstance(value, str) and (not value.strip() or is_no_value(value))
+
+
+def is_text(value: Any) -> bool:
+    """Return whether a value is a text and no number, such as a judge's words instead of a score."""
+    return isinstance(value, str) and not NUMERAL.fullmatch(value)
+
+
+def _replies(rows: Rows, expression: Expression, scores: pd.Series) -> pd.Series:
+    """Return the texts in place of scores, and those that a score was taken from."""
+    texts = rows.values(expression.fields[0])
+    kept = scores.isna() | (expression.pattern is not None)
+    words = [text if keep and is_text(text) and text.strip() else None for text, keep in zip(texts, kept, strict=True)]
+    return strings(words)
 
 
 def _joined(rows: Rows, fields: Sequence[str]) -> pd.Series:

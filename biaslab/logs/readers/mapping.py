@@ -76,7 +76,8 @@ _SHOWN = 6  # verdicts shown in a message
 
 #: Columns that must be mapped explicitly, because fields with these names rarely have this meaning.
 _EXPLICIT = (*TEXTS, "person", "samples", "label_mass", "swapped", "shown_first", "winner_swapped")
-_DISTINGUISHING = ("judge", "attribute", "replicate", "template", "configuration")  # what can distinguish columns
+#: Columns of trials that can distinguish columns of verdicts.
+DISTINGUISHING = ("judge", "attribute", "replicate", "template", "configuration")
 _UNMAPPED = ("probe", "value", "status", "key", "p_first_label", "p_both_orders")
 NAMES = tuple(dict.fromkeys((*OUTCOMES, *(c for c in COLUMNS if c not in _UNMAPPED), "preference", *_EXPLICIT)))
 
@@ -161,7 +162,7 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
     for field in fields:
         own = {name: _of_column(each, field, fields) for name, each in mapping.items()}
         own = {name: each for name, each in own.items() if each is not None} | {outcome: {**entry, "fields": [field]}}
-        if not any(_is_by_column(mapping.get(name), fields) for name in _DISTINGUISHING) and "attribute" not in own:
+        if not any(_is_by_column(mapping.get(name), fields) for name in DISTINGUISHING) and "attribute" not in own:
             own["attribute"] = f"={field}"
         parts.append(own)
     return parts

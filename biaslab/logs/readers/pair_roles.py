@@ -310,12 +310,8 @@ class PairRoles(RoleDraft):
         sides = there["values"] | (here["values"] if isinstance(here, Mapping) else {})
         decided = self._decided(pair, own, swapped, sides)
         if decided is None:
-            self.ask(
-                "winner_swapped",
-                f"does {swapped.name} name the place as shown in that order, or the column?",
-                there,
-                by_column,
-            )
+            why = f"does {swapped.name} name the place as shown in that order, or the column?"
+            self.ask("winner_swapped", why, there, by_column)
         else:
             self.settle("winner_swapped", there if decided else by_column)
 
@@ -381,9 +377,8 @@ class PairRoles(RoleDraft):
                 plain = values <= {"true", "false"}
                 self.settle("swapped", column.name if plain else {"field": column.name, "values": meaning})
             else:
-                self.ask(
-                    "swapped", f"does {column.name} say in which order the two were shown?", column.name, required=False
-                )
+                why = f"does {column.name} say in which order the two were shown?"
+                self.ask("swapped", why, column.name, required=False)
 
     def _ask_places(self) -> None:
         """Ask whether verdicts name places as shown or columns, if a column gives the order shown."""

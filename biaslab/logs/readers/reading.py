@@ -15,13 +15,14 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
+from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.logs.readers import inspect_logs
-from biaslab.logs.readers.columns import roles_of, tokens
+from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.detection import detect, find_format
 from biaslab.logs.readers.documents import LogDocument, read_frame, read_rows, why_empty
-from biaslab.logs.readers.expressions import COUNTED, map_line
+from biaslab.logs.readers.expressions import COUNTED, map_line, written
 from biaslab.logs.readers.flatten import (
     ANNOTATED,
     ANNOTATOR,
@@ -39,12 +40,13 @@ from biaslab.logs.readers.mapping_files import LogMapping, Shape, shaped
 from biaslab.logs.readers.plausibility import require_plausible
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
 from biaslab.logs.readers.roles import FileLayout, ReadingNotes
-from biaslab.logs.readers.rows import COLUMNS, Log, LogSource, Rows, counted, without_duplicates
+from biaslab.logs.readers.rows import COLUMNS, NUMERAL, Log, LogSource, Rows, counted, parse_literal, without_duplicates
 from biaslab.logs.readers.shared_roles import propose_rows
 
 TABLE, FRAME = "table", "a table"
 """Names of a data frame in keys and in messages."""
 
+_KEPT = "kept: "  # marks columns of the log among those of trials
 _SMALL = 10_000  # rows of a file below which texts of all files are put together
 _FIELDS = 20  # maximum fields named in a message
 _SHOWN = 3  # maximum files without records, or example rows, in a message
@@ -54,8 +56,10 @@ _LONGEST = 60  # characters of a verdict in words
 class LogReading:
     """State of reading a path: the files, logs and problems so far."""
 
-    def __init__(self, format_: str | None, mapping: LogMapping, strict: bool) -> None:
+    def __init__(self, format_: str | None, mapping: LogMapping, strict: bool, keep: Sequence[str] = ()) -> None:
         self.format, self.mapping, self.strict = format_, mapping, strict
+        self.keep = dict.fromkeys(keep, False)  # whether the log has the column
+        self.textual = False  # whether numbers are written as texts, as in CSV
         self.logs: list[Log] = []
         self.files: dict[str, str] = {}
         self.skipped: list[str] = []
@@ -109,14 +113,34 @@ class LogReading:
         read = read_entries if name == "table" else find_format(name).read
         source = LogSource(log.file, self.mapping.score_pattern)
         given = tuple(self.mapping.columns)
-        self.notes.start(
-            _layout(self.files[log.file], self.proposals.get(log.file), first, mapping, given), log.file, first
-        )
+        layout = _layout(self.files[log.file], self.proposals.get(log.file), first, mapping, given)
+        layout.kept = tuple(self.keep)
+        self.notes.start(layout, log.file, first)
         for rows in chain([first], chunks):
-            part = read(rows, source, mapping)
+            part = self._with_kept(read(rows, source, mapping), rows)
             if len(part) and len(trials := _with_positions(part, rows, log.file)):
                 self.notes.see(part, trials, rows)
                 yield trials
+
+    def _with_kept(self, trials: pd.DataFrame, rows: Rows) -> pd.DataFrame:
+        """Return trials with the columns of their records that are kept, whose names are marked."""
+        for name in self.keep:
+            self.keep[name] |= rows.has(name)
+            values = pd.Series(rows.values(name), dtype=object)
+            trials[f"{_KEPT}{name}"] = values.iloc[trials.index].to_numpy()
+            self.textual |= rows.textual
+        return trials
+
+    def _kept(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the kept columns under their names, as numbers or texts, without those that trials have."""
+        if absent := [name for name, is_there in self.keep.items() if not is_there]:
+            raise unknown("keep", absent[0], self.notes.columns)
+        columns = {name: kept_column(name, trials[f"{_KEPT}{name}"], self.textual) for name in self.keep}
+        for name in {*columns} & {*COLUMNS}:
+            if not columns.pop(name).map(written).fillna("").equals(trials[name].map(written).fillna("")):
+                why = f"keep: {name} of the log has other values than the column {name} of trials"
+                raise InputError.plain(f"{why}; rename it in the log")
+        return pd.DataFrame(columns, index=trials.index)
 
     @property
     def is_unclear(self) -> bool:
@@ -192,11 +216,13 @@ class LogReading:
         whole = self._without_people(pd.concat(parts, ignore_index=True))
         if len(parts) > 1 and len(whole) < _SMALL * len(parts):  # selections of text from hundreds of pieces are slow
             whole = whole.take(np.arange(len(whole)))
+        kept = self._kept(whole)
+        whole = whole.drop(columns=[f"{_KEPT}{name}" for name in self.keep])
         columns = self.mapping.columns
         if columns.get("replicate") == f"={COUNTED}":
             whole = counted(whole)
         trials, duplicates, others = without_duplicates(whole)
-        trials = trials.reset_index(drop=True)
+        trials = trials.join(kept).reset_index(drop=True)
         counts = {"judgements": len(trials), "duplicates": duplicates, "contradictions": others}
         trials.attrs = self.facts() | counts
         if set(self.files.values()) & {"mapping", "table"}:
@@ -240,6 +266,28 @@ def _layout(
     unnamed = {} if "person" in whole or name == "mapping" else {"judge": "=unknown"}
     entries = tuple(unnamed | own for own in by_column(whole))
     return FileLayout(name, entries, given, {} if proposal is None else dict(proposal.set_aside))
+
+
+def kept_column(name: str, values: pd.Series, textual: bool) -> pd.Series:
+    """Return the values of a column of a log as numbers, or else as texts.
+
+    Examples
+    --------
+    >>> kept_column("n", pd.Series(["3", "", "1.5"], dtype=object), textual=True).tolist()
+    [3.0, nan, 1.5]
+
+    Raises
+    ------
+    InputError
+        If a value is a list or an object.
+    """
+    if any(isinstance(value, list | dict) for value in values):
+        raise InputError("keep", name, "a column with a number or a text in each record")
+    known = values[[written(value) not in (None, "") for value in values]]
+    kinds = (int, float, str) if textual else (int, float)
+    if all(isinstance(value, kinds) and NUMERAL.fullmatch(str(value)) for value in known):
+        return pd.to_numeric(known).reindex(values.index)
+    return known.map(written).astype("str").reindex(values.index)
 
 
 def _head(rows: Rows) -> Rows:
@@ -293,6 +341,7 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> Iterator[Rows]:
     """Yield flat records; the lists that become rows are those that the mapping names, or that hold outcomes."""
+    first, chunks = _with_lists(first), map(_with_lists, chunks)
     paths = [path for own in by_column(mapping) for entry in own.values() for path in _paths(entry)]
     steps = steps_of_paths(paths)
     if not steps and not is_complete(mapping):
@@ -300,6 +349,23 @@ def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> It
     if steps or any("[" in path for path in paths) or not is_complete(mapping):
         return (rows for rows in (flattened(rows, steps) for rows in chunks) if rows.records)
     return chunks
+
+
+def _with_lists(rows: Rows) -> Rows:
+    """Return rows in which lists of labels by several people are lists, if texts write them as JSON or in Python."""
+    labels, some = set(aliases()["role"]["people"]["labels"]), rows.records[:SAMPLED]
+    named = {name for record in some for name, value in record.items() if isinstance(value, str) and value[:1] == "["}
+    named = {name for name in named if names_people(words := tokens(name)) or labels & set(words)}
+    if not named:
+        return rows
+    records = [{n: _list_in(v) if n in named else v for n, v in record.items()} for record in rows.records]
+    return Rows(records, rows.lines, rows.log, rows.textual)
+
+
+def _list_in(value: Any) -> Any:
+    """Return the list that a text writes; any other value unchanged."""
+    written_list = parse_literal(value) if isinstance(value, str) and value[:1] == "[" else None
+    return written_list if isinstance(written_list, list) else value
 
 
 def _single_list(first: Rows) -> tuple[str, ...]:

@@ -287,7 +287,13 @@ def read_score(columns: Mapping[str, pd.Series], outcome: str, source: LogSource
     def reader(scale: Scale, about: str) -> Callable[[Any], ParsedScore]:
         return number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
 
-    return each_on_scale(values, columns["scale"].fillna(""), attribute, reader)
+    reading = each_on_scale(values, columns["scale"].fillna(""), attribute, reader)
+    if outcome == "score" and "reply" in columns:
+        refused = (reading["status"] == "unparsable") & columns["reply"].map(is_refusal, na_action="ignore").eq(
+            other=True
+        )
+        reading["status"] = reading["status"].mask(refused, "refused")
+    return reading
 
 
 def sides(

@@ -50,6 +50,8 @@ class FileLayout:
         Names of the files.
     columns : dict
         Names of all columns.
+    kept : tuple of str
+        Columns that are kept under their own names.
     """
 
     format: str
@@ -58,6 +60,7 @@ class FileLayout:
     set_aside: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     columns: dict[str, None] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
 
     @cached_property
     def sources(self) -> dict[str, list[dict[str, Any]]]:
@@ -82,11 +85,14 @@ class FileLayout:
 
     def unused(self) -> dict[str, str]:
         """Return the columns that no role uses, with the reason; none if the reader of a format picks them."""
-        every = [name for sources in self.sources.values() for each in sources for name in each["columns"]]
+        every = [name for sources in self.sources.values() for each in sources for name in each["columns"]] + [
+            *self.kept
+        ]
         used = {*every, *(part.strip() for name in every for part in name.split(","))}
         named = [name for name in self.columns if name and not name.endswith("#")]  # without places in lists
         left = [name for name in named if not any(_is_within(name, one) for one in used)]
-        return (dict.fromkeys(left, "not used") if self.entries else {}) | self.set_aside
+        aside = {name: why for name, why in self.set_aside.items() if name not in self.kept}
+        return (dict.fromkeys(left, "not used") if self.entries else {}) | aside
 
     def roles(self, trials: pd.DataFrame) -> list[dict[str, Any]]:
         """Return each role with its sources in the file, and what its column of trials holds."""
@@ -105,6 +111,8 @@ class FileLayout:
                 known = roles.setdefault(role, {"role": role, "sources": []})
                 known["sources"] += [each for each in self.sources.get(entry, ()) if each not in known["sources"]]
                 known |= {"holds": _holds(trials, column, pairs)} if column else {}
+        if self.kept:
+            roles["kept"] = {"role": "kept", "sources": [{"columns": list(self.kept), "constant": None}]}
         if assumed:
             roles["shown"]["assumed"] = True
         if "scale" in roles and self.format == "table" and "scale" not in self.given:
@@ -138,6 +146,11 @@ class ReadingNotes:
         self._layout.columns |= dict.fromkeys(
             name for record in rows.records[:_SEEN] for name in islice(_paths(record), _MOST)
         )
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of all files."""
+        return list(dict.fromkeys(name for layout in self._layouts for name in layout.columns))
 
     def see(self, part: pd.DataFrame, trials: pd.DataFrame, rows: Rows) -> None:
         """Note rows of a part of a file that differ in their verdict, and unreadable ones.

@@ -6,24 +6,55 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, listed
+from biaslab.logs.readers.draft import alias_and_plain, is_judged, is_label, listed
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
 from biaslab.logs.readers.proposal import columns_in
+from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
+_READ, _MOSTLY = 200, 0.8  # replies that are read, and the share that must state a score
+_LAST = {"pattern": r"(\w+)\W*$"}
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
+_NAMES = ("word", "name", "id", "number")  # kinds of columns that say who judged
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 
 
 class ScoreRoles(PairRoles):
     """The roles of a log of scores."""
 
+    peers: tuple[LogColumn, ...] = ()  # columns of grades in words with one vocabulary
+
     def fill_scores(self) -> None:
         """Fill the entries of a log of scores, by a judge or by people."""
+        scores, by_user = self._without_means(), bool({"score", "reply"} & set(self.given))
+        if by_user:
+            scores = [self.columns[n] for n in columns_in(self.given.get("score"), self.columns)]
+        people = [column for column in self.free("people", first=False) if self._is_rating(column, scores)]
+        scores, labels = (scores, []) if people or self.given else self._with_labels(scores)
+        if len(scores) < 2 or all(named.is_model(column.name) for column in scores):
+            self.peers = tuple(column for column in (*scores, *people, *labels) if column.kind != "number")
+        self._give_numbers()
+        if by_user:
+            scores = scores or self._stated(self.given.get("reply"))
+        elif scores:
+            self._fill_score(scores)
+        else:
+            scores = self._ask_for_score(people)
+        self._fill_person(scores, people)
+        self._fill_scale("scale", scores)
+        if people and scores and self.is_open("ratings") and "human" not in self.given:
+            self._fill_ratings(scores, people)
+        if labels and self.is_open("ratings"):
+            self.ask("ratings", f"is {listed(labels)} people's?", self._labels(labels))
+            self._fill_scale_of_people(scores[0], labels)
+
+    def _without_means(self) -> list[LogColumn]:
+        """Return the judge's columns of scores without means of others, which are set aside."""
         everything = self._without_repeats(self._scores())
         derived = [column for column in everything if "derived" in column.roles]
         scores = [column for column in everything if column not in derived]
@@ -33,56 +64,111 @@ class ScoreRoles(PairRoles):
             if column.kind == "number" and len(others) >= 2 and shown and named.is_mean(column, others):
                 self.aside[column.name] = f"the mean of {listed(others)}"
                 scores = [other for other in scores if other is not column]
-        scores = scores or [column for column in derived if column.name not in self.aside]
-        people = [column for column in self.free("people", first=False) if self._is_score(column)]
-        people = [column for column in people if "derived" not in column.roles]
-        if {"score", "reply"} & set(self.given):
-            scores = [self.columns[n] for n in columns_in(self.given.get("score"), self.columns)]
-        elif scores and (alike := self._like_scores(scores)):
+        return scores or [column for column in derived if column.name not in self.aside]
+
+    def _fill_score(self, scores: Sequence[LogColumn]) -> None:
+        """Fill the score, or ask which of several columns it is."""
+        if alike := self._like_scores(scores):
             names = [column.name for column in scores]
             both = {"fields": [*names, *(column.name for column in alike)]}
-            self.ask(
-                "score", f"{listed(alike)} may be scores too", both, {"fields": names} if len(names) > 1 else names[0]
-            )
+            one = {"fields": names} if len(names) > 1 else names[0]
+            self.ask("score", f"{listed(alike)} may be scores too", both, one)
         elif len(scores) == 1:
-            self.settle("score", _graded(scores[0]))
-        elif len(scores) > 1 and all(_is_numbered(column.name) for column in scores):
+            self.settle("score", self._graded(scores[0]))
+        elif all(_is_numbered(column.name) for column in scores):
             self.settle("score", {"fields": [column.name for column in scores]})
             repeated = {column.name: f"={place}" for place, column in enumerate(scores)}
             why = f"are {listed(scores)} repetitions? If they are judges or criteria, map judge or attribute instead"
             self.ask("replicate", why, repeated)
-        elif scores and self._name_judges_or_criteria(scores):
+        elif self._name_judges_or_criteria(scores):
             self._settle_scores(scores)
-        elif scores:
-            options = [_graded(column) for column in scores]
-            self.ask("score", f"which of {listed(scores)} is the judge's score?", *options)
         else:
-            self._ask_for_score(people)
-        self._fill_person(scores, people)
-        self._fill_scale("scale", scores)
-        if people and scores and self.is_open("ratings"):
-            self._fill_ratings(scores, people)
+            options = [self._graded(column) for column in scores]
+            self.ask("score", f"which of {listed(scores)} is the judge's score?", *options)
+
+    def _is_rating(self, column: LogColumn, scores: Sequence[LogColumn]) -> bool:
+        """Return whether a column named after people has their scores: grades, even a single one that the judge has."""
+        return "derived" not in column.roles and (_is_one_grade(column, scores) or self._is_score(column))
+
+    def _with_labels(self, scores: list[LogColumn]) -> tuple[list[LogColumn], list[LogColumn]]:
+        """Return the judge's columns and those of labels by somebody else, if their names say so."""
+        judged = [column for column in scores if is_judged(column)]
+        labels = [c for c in self.columns.values() if c not in judged and is_label(c)]
+        labels = [c for c in labels if c in scores or _is_one_grade(c, judged)]
+        return (judged, labels) if judged and labels and set(scores) <= {*judged, *labels} else (scores, [])
+
+    def _give_numbers(self) -> None:
+        """Add the numbers of grades to what the user maps to columns of words."""
+        for entry in {"score", "ratings", "human"} & set(self.given):
+            expression = self.given[entry]
+            plain = isinstance(expression, str) or set(expression) == {"fields"}
+            columns = [self.columns[name] for name in columns_in(expression, self.columns)] if plain else []
+            if columns and all(c.kind != "number" and self._grades(c) is not None for c in columns):
+                of = {c.name: self._grades(c) or {} for c in columns}
+                where = {"fields": list(of)} if entry == "ratings" or len(of) > 1 else {"field": columns[0].name}
+                self.entries[entry] = {**where, "values": {v: n for own in of.values() for v, n in own.items()}}
+
+    def _grades(self, column: LogColumn) -> dict[str, str] | None:
+        """Return the numbers of a column's grades: as the user gives them, or of the vocabulary of judge and people."""
+        own = {**column.counts, **dict.fromkeys(column.rare)}
+        given = parse_expression("score", self.given["score"]).values if "score" in self.given else None
+        if given and set(own) <= set(given):
+            return {value: given[value] for value in own}
+        shared = named.grade_values(column, *(each for each in self.peers if each is not column))
+        return {value: n for value, n in shared.items() if value in own} if shared else named.grade_values(column)
+
+    def _graded(self, column: LogColumn) -> Any:
+        """Return the expression of a column of scores, with the numbers of grades in words."""
+        grades = None if column.kind == "number" else self._grades(column)
+        return column.name if grades is None else {"field": column.name, "values": grades}
+
+    def _labels(self, people: Sequence[LogColumn]) -> Any:
+        """Return the expression of people's scores."""
+        grades = [self._grades(column) or {} for column in people if column.kind != "number"]
+        meanings = {value: number for own in grades for value, number in own.items()}
+        return {"fields": [column.name for column in people]} | ({"values": meanings} if meanings else {})
+
+    def _observed(self, column: LogColumn) -> tuple[str, bool]:
+        """Return the observed range as a scale, and whether it is a usual one."""
+        if column.kind == "number":
+            return _observed(column)
+        shared = named.grade_values(column, *self.peers) if column in self.peers else None
+        numbers = [float(number) for number in (shared or self._grades(column) or {}).values()]
+        return f"={min(numbers, default=0):g}-{max(numbers, default=1):g}", set(numbers) == {0.0, 1.0}
+
+    def _stated(self, reply: Any) -> list[LogColumn]:
+        """Return a column with the scores that a judge's replies state, if most of them state one on a usual scale."""
+        column = self.columns.get(str(reply))
+        known = [] if column is None else column.known[:_READ]
+        best: list[float] = []
+        for low, high in _SCALES:
+            scores = [parse_score(text, scale_named(f"{low}-{high}"))[0] for text in known]
+            stated = [score for score in scores if score == score]
+            best = stated if len(stated) > len(best) else best
+        if len(best) < _MOSTLY * len(known) or not 1 < len(set(best)) <= _MOST_STEPS:
+            return []
+        return [LogColumn(str(reply), tuple(f"{score:g}" for score in best))]
 
     def _like_scores(self, scores: Sequence[LogColumn]) -> list[LogColumn]:
         """Return unnamed columns of numbers with the range of a score."""
-        ranges = {_observed(column)[0] for column in scores if column.kind == "number"}
-        free = [column for name, column in self.columns.items() if name not in self.used and not column.roles]
+        ranges = {self._observed(column)[0] for column in scores if column.kind == "number"}
         return [
             column
-            for column in free
-            if column.kind == "number"
+            for column in self.unused
+            if not column.roles
+            and column.kind == "number"
             and 2 < len(column.counts) <= _MOST_STEPS
-            and _observed(column)[0] in ranges
+            and self._observed(column)[0] in ranges
             and not set(column.words) <= set(named.aliases()["plain"]["words"])
         ]
 
-    def _ask_for_score(self, people: Sequence[LogColumn]) -> None:
+    def _ask_for_score(self, people: Sequence[LogColumn]) -> list[LogColumn]:
+        """Ask for the judge's score, or take the reply; return a column of the scores that replies state."""
         replies = self._replies()
         numbers = [
             column
-            for column in self.columns.values()
+            for column in self.unused
             if column.kind in ("number", "flag")
-            and column.name not in self.used
             and not column.has("people")
             and column.roles[:1] not in (("covariate",), ("ignore",), ("question",), ("replicate",), ("system",))
             and not set(column.words) <= set(named.aliases()["plain"]["words"])
@@ -92,51 +178,64 @@ class ScoreRoles(PairRoles):
         if len(shares) == 1:
             tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
             self.settle("score", {"field": shares[0].name, "pattern": r"^\s*([\d.]+)"})
-            self.ask(
-                "scale",
-                f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?",
-                *(f"=1-{top}" for top in tops),
-            )
-            return
+            why = f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?"
+            self.ask("scale", why, *(f"=1-{top}" for top in tops))
+            return []
+        if not numbers and (stating := self._fill_reply(replies)):
+            return stating
         if len(replies) == 1 and not numbers and any(sign.isdigit() for text in replies[0].known for sign in text):
             self.settle("reply", replies[0].name)
-        elif people and not numbers and (unclear := self._graded_columns()):
+            return replies
+        if people and not numbers and (unclear := self._graded_columns()):
             why = f"{listed(unclear)} may be the judge's; delete this line if only people judged"
-            self.ask("score", why, *(_graded(column) for column in unclear), required=False)
-            self.settle("ratings", _listed_labels(people))
+            self.ask("score", why, *(self._graded(column) for column in unclear), required=False)
+            self.settle("ratings", self._labels(people))
         elif people and not numbers and len({frozenset(_criteria_of(column)) for column in people}) > 1:
             why = f"{listed(people)} are people's scores of different criteria; which are of one?"
             self.ask("ratings", why, *(column.name for column in people))
+        elif people and not numbers and (judged := [c for c in self._prose() if {"judge", "reply"} & set(c.roles)]):
+            self.ask("reply", f"is {listed(judged)} the judge's reply?", *(column.name for column in judged))
+            return judged
         elif people and not numbers:
-            self.settle("ratings", _listed_labels(people))
+            self.settle("ratings", self._labels(people))
         elif texts and texts[0].kind == "word" and len(texts[0].counts) == 2:
             one, two = texts[0].counts
-            self.ask(
-                "score",
-                f"which of {one} and {two} in {texts[0].name} is better?",
-                *(
-                    {"field": texts[0].name, "values": {worse: "0", better: "1"}}
-                    for worse, better in ((one, two), (two, one))
-                ),
-            )
+            options = ({one: "0", two: "1"}, {two: "0", one: "1"})
+            why = f"which of {one} and {two} in {texts[0].name} is better?"
+            self.ask("score", why, *({"field": texts[0].name, "values": values} for values in options))
+            return texts[:1]
         else:
-            self.ask(
-                "score",
-                "which column holds the judge's score or verdict?",
-                *(column.name for column in [*numbers, *texts]),
-            )
+            why = "which column holds the judge's score or verdict?"
+            self.ask("score", why, *(column.name for column in [*numbers, *texts]))
+            return numbers[:1] if len(numbers) == 1 else []
+        return []
+
+    def _fill_reply(self, replies: Sequence[LogColumn]) -> list[LogColumn]:
+        """Fill the reply, or ask for it, and return the scores that it states; none if no texts state any."""
+        texts = [column for column in self._prose() if column.roles[:1] != ("question",)]
+        texts = list(replies) or (texts if len(texts) > 1 else [])
+        stating = [column for text in texts for column in self._stated(text.name)]
+        last = [column for column in texts if self._last_words(column) is not None]
+        if len(stating) == 1 and replies:
+            self.settle("reply", stating[0].name)
+        elif stating:
+            names = [column.name for column in stating]
+            self.ask("reply", f"{listed(stating)} states scores: is it the judge's reply?", *names)
+        elif last:
+            why = f"is the last word of {listed(last)} the judge's verdict?"
+            self.ask("score", why, *({**_LAST, "field": c.name, "values": self._last_words(c)} for c in last))
+        return stating or last
+
+    def _last_words(self, reply: LogColumn) -> dict[str, str] | None:
+        """Return the numbers of the grades with which replies end; None if they do not."""
+        words = [match[1] if (match := re.search(_LAST["pattern"], text)) else "" for text in reply.known]
+        return self._grades(LogColumn(reply.name, tuple(words))) if len(set(words)) > 1 else None
 
     def _graded_columns(self) -> list[LogColumn]:
         """Return the unused columns of grades in words that no name gives to people."""
-        return [
-            column
-            for name, column in self.columns.items()
-            if name not in self.used
-            and not column.has("people")
-            and column.kind in ("word", "flag", "name")
-            and named.grade_values(column) is not None
-            and column.roles[:1] not in (("covariate",), ("ignore",), ("derived",))
-        ]
+        others = (("covariate",), ("ignore",), ("derived",))
+        words = [c for c in self.unused if c.kind in ("word", "flag", "name") and c.roles[:1] not in others]
+        return [column for column in words if not column.has("people") and named.grade_values(column) is not None]
 
     def _name_judges_or_criteria(self, scores: Sequence[LogColumn]) -> bool:
         """Return whether all columns of scores are named after judges, or after criteria."""
@@ -145,9 +244,8 @@ class ScoreRoles(PairRoles):
         by_criterion = [bool(set(column.words) & criteria) for column in scores]
         by_model = [named.is_model(column.name) for column in scores]
         rest = [tuple(word for word in column.words if word not in shared) for column in scores]
-        alike = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"})) and len(
-            set(rest)
-        ) == len(rest)
+        scored = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"}))
+        alike = scored and len(set(rest)) == len(rest) and len(set(map(is_label, scores))) == 1
         plain = [column for column, one in zip(scores, by_criterion, strict=True) if not one]
         general = len(plain) == 1 and set(plain[0].words) <= {"score", "rating", "grade", "total"}
         return (
@@ -160,13 +258,10 @@ class ScoreRoles(PairRoles):
     def _settle_scores(self, scores: Sequence[LogColumn]) -> None:
         words = [column for column in scores if column.kind != "number"]
         if words and len(words) < len(scores):
-            self.ask(
-                "score",
-                f"{listed(scores)} are grades in words and numbers; map one kind",
-                [column.name for column in scores if column.kind == "number"],
-            )
+            numbers = [column.name for column in scores if column.kind == "number"]
+            self.ask("score", f"{listed(scores)} are grades in words and numbers; map one kind", numbers)
             return
-        options = [_graded(column) for column in scores]
+        options = [self._graded(column) for column in scores]
         if words and len({tuple(option["values"].items()) for option in options}) > 1:
             self.ask("score", f"{listed(scores)} have different grades; map one of them", *options)
             return
@@ -174,42 +269,29 @@ class ScoreRoles(PairRoles):
 
     def _fill_person(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Take scores as people's if a column says whose they are and nothing names a judge."""
-        persons = [
-            column for column in self.free("people", first=False) if column.has("person") and not self._is_score(column)
-        ]
-        persons = [
-            c
-            for c in persons
-            if c.kind in ("word", "name", "id", "number") and set(c.words) <= alias_and_plain("person")
-        ]
-        judged = (
-            self.free("judge")
-            or people
-            or any(named.is_model(column.name) for column in scores)
-            or "judge" in self.given
-        )
+        persons = [c for c in self.free("people", first=False) if c.has("person") and not self._is_score(c)]
+        persons = [c for c in persons if c.kind in _NAMES and set(c.words) <= alias_and_plain("person")]
+        by_name = any(named.is_model(column.name) or column.has("judge") for column in scores)
+        judged = bool(self.free("judge") or people or by_name or "judge" in self.given)
         if not persons or "person" in self.given:
             return
         models = [column for column in persons if sum(map(named.is_model, column.counts)) >= 0.5 * len(column.counts)]
+        rated = any(map(persons[0].has_values_of, scores))
         if not judged and len(models) == len(persons) == 1 and all(map(named.is_model, models[0].counts)) and scores:
             self.settle("judge", models[0].name)
-        elif not judged and not models and len(persons) == 1 and scores:
+        elif not (judged or models or rated) and len(persons) == 1 and scores:
             self.settle("person", persons[0].name)
         else:
-            self.ask(
-                "person",
-                f"{listed(persons)} may say which person gave a score",
-                *(c.name for c in persons),
-                required=False,
-            )
+            why = f"{listed(persons)} may say which person gave a score"
+            self.ask("person", why, *(c.name for c in persons), required=False)
 
     def _fill_scale(self, entry: str, scores: Sequence[LogColumn]) -> None:
         """Fill the scale if the observed range is a usual one; ask otherwise."""
-        if entry in self.entries or not ({"score", "ratings"} & set(self.entries)):
+        known = {"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)
+        if entry in self.entries or not known:
             if "reply" in self.entries and entry == "scale":
-                self.ask(
-                    entry, "on which scale does the judge score?", *(f"={low}-{high}" for low, high in _SCALES[:3])
-                )
+                usual = (f"={low}-{high}" for low, high in _SCALES[:3])
+                self.ask(entry, "on which scale does the judge score?", *usual)
             elif entry == "scale":
                 self._fill_scale_of_options()
             return
@@ -218,7 +300,7 @@ class ScoreRoles(PairRoles):
         scores = [column for column in scores if column.numbers or named.grade_values(column) is not None]
         if not scores and entry == "scale" and "score" in self.entries:
             self.ask(entry, "on which scale are the scores?")
-        found = {column.name: _observed(column) for column in scores}
+        found = {column.name: self._observed(column) for column in scores}
         if len(scores) == 1 and entry == "scale" and (by_value := self._ranges_by_criterion(scores[0])):
             found = by_value
         ends = {name: scale for name, (scale, _) in found.items()}
@@ -228,10 +310,8 @@ class ScoreRoles(PairRoles):
         one = len(set(ends.values())) == 1
         option: Any = next(iter(ends.values())) if one else ends
         if not one and len(scores) == 1:
-            option = {
-                "field": self._criterion(),
-                "values": {value: scale.removeprefix("=") for value, scale in ends.items()},
-            }
+            scales = {value: scale.removeprefix("=") for value, scale in ends.items()}
+            option = {"field": self._criterion(), "values": scales}
         if sure or (entry == "scale" and "person" in self.entries):
             self.settle(entry, option)
         else:
@@ -248,7 +328,7 @@ class ScoreRoles(PairRoles):
                 found[f"={min(numbers):g}-{max(numbers):g}"] = set(numbers) == {0.0, 1.0}
                 continue
             columns = [self.columns[name] for name in columns_in(option, self.columns)]
-            found |= dict(_observed(column) for column in columns if column.numbers)
+            found |= dict(self._observed(column) for column in columns if column.numbers)
         if len(found) == 1 and all(found.values()):
             self.settle("scale", next(iter(found)))
         elif found:
@@ -273,49 +353,45 @@ class ScoreRoles(PairRoles):
 
     def _fill_ratings(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Fill people's scores: of the same criterion, if there are several."""
-        if len(scores) > 1:
-            criteria = {column.name: set(column.words) & set(named.aliases()["criteria"]["words"]) for column in scores}
-            by_score = {
-                name: [column.name for column in people if words and words & set(column.words)]
-                for name, words in criteria.items()
-            }
-            if all(named.is_model(column.name) for column in scores) and not any(by_score.values()):
-                self.settle("ratings", _listed_labels(people))
-                self._fill_scale_of_people(scores[0], people)
-                return
-            matched = {name for own in by_score.values() for name in own}
-            if matched == {column.name for column in people}:
-                self.settle("ratings", {name: {"fields": own} for name, own in by_score.items() if own})
-            else:
-                options = [{one.name: {"fields": [person.name]}} for person in people for one in scores]
-                why = f"which people's scores belong to which of {listed(scores)}?"
-                self.ask("ratings", why, *options, required=False)
-                self.aside |= {column.name: "open" for column in people}
-                return
+        of = {one.name: [c for c in people if _criteria_of(one) & _criteria_of(c)] for one in scores}
+        if len(scores) == 1 or (all(named.is_model(one.name) for one in scores) and not any(of.values())):
+            self.settle("ratings", self._labels(people))
+        elif {column.name for own in of.values() for column in own} == {column.name for column in people}:
+            self.settle("ratings", {name: self._labels(own) for name, own in of.items() if own})
         else:
-            self.settle("ratings", _listed_labels(people))
+            options = [{one.name: {"fields": [person.name]}} for person in people for one in scores]
+            why = f"which people's scores belong to which of {listed(scores)}?"
+            self.ask("ratings", why, *options, required=False)
+            self.aside |= {column.name: "open" for column in people}
+            return
         self._fill_scale_of_people(scores[0], people)
 
     def _fill_scale_of_people(self, score: LogColumn, people: Sequence[LogColumn]) -> None:
         """Ask for people's scale if their scores end another usual scale, or lie outside the judge's."""
         if not self.is_open("human_scale"):
             return
-        numbers = [number for column in people for number in column.numbers]
+        shared = score.kind != "number" and named.grade_values(score, *self.peers) is not None
+        own = [column for column in people if column.kind == "number" or not shared]
+        numbers = [float(n) for column in own for n in column.numbers or (self._grades(column) or {}).values()]
         asked = next((question.options[0] for question in self.questions if question.entry == "scale"), None)
-        scale = self.entries.get("scale", asked or _observed(score)[0])
+        scale = self.entries.get("scale", asked or self._observed(score)[0])
         ends = re.fullmatch(r"=(-?[\d.]+)-(-?[\d.]+)", scale) if isinstance(scale, str) else None
         if ends is None:
             return
         low, high = float(ends[1]), float(ends[2])
         theirs, is_usual = _observed(LogColumn("people", tuple(map(str, numbers)))) if numbers else (scale, False)
         inside = bool(numbers) and low <= min(numbers) and max(numbers) <= high
-        if theirs != scale and (is_usual or not inside) and numbers:
-            self.ask(
-                "human_scale",
-                "people's scores end another scale than the judge's",
-                theirs,
-                *([scale] if inside else []),
-            )
+        if theirs != scale and is_usual and not any(column.numbers for column in own):
+            self.settle("human_scale", theirs)
+        elif theirs != scale and (is_usual or not inside) and numbers:
+            why = "people's scores end another scale than the judge's"
+            self.ask("human_scale", why, theirs, *([scale] if inside else []))
+
+
+def _is_one_grade(column: LogColumn, scores: Sequence[LogColumn]) -> bool:
+    """Return whether all values are one of the judge's grades."""
+    constant = bool(column.known) and column.is_constant
+    return constant and any(s.kind != "number" and named.grade_values(s, column) is not None for s in scores)
 
 
 def _criteria_of(column: LogColumn) -> set[str]:
@@ -323,25 +399,8 @@ def _criteria_of(column: LogColumn) -> set[str]:
     return set(column.words) & set(named.aliases()["criteria"]["words"])
 
 
-def _graded(column: LogColumn) -> Any:
-    """Return the expression of a column of scores, with the numbers of grades in words."""
-    grades = None if column.kind == "number" else named.grade_values(column)
-    return column.name if grades is None else {"field": column.name, "values": grades}
-
-
-def _listed_labels(people: Sequence[LogColumn]) -> Any:
-    """Return the expression of people's scores."""
-    names = [column.name for column in people]
-    grades = [named.grade_values(column) for column in people if column.kind != "number"]
-    return {"fields": names, "values": grades[0]} if grades and grades[0] else {"fields": names}
-
-
 def _observed(column: LogColumn) -> tuple[str, bool]:
-    """Return the observed range as a scale, and whether it is a usual one."""
-    if column.kind != "number":
-        grades = named.grade_values(column) or {}
-        numbers = [float(number) for number in grades.values()]
-        return f"={min(numbers, default=0):g}-{max(numbers, default=1):g}", set(numbers) == {0.0, 1.0}
+    """Return the observed range of numbers as a scale, and whether it is a usual one."""
     low, high = min(column.numbers), max(column.numbers)
     if low < 0:
         return "=reward", False

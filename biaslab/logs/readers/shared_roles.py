@@ -8,14 +8,15 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, listed, without
-from biaslab.logs.readers.expressions import require_fields
-from biaslab.logs.readers.mapping import by_column
+from biaslab.logs.readers.draft import alias_and_plain, is_label, listed, without
+from biaslab.logs.readers.expressions import OPEN, require_fields
+from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
 from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
-_MOST_JUDGES, _FEWEST_OF_A_JUDGE = 20, 5
+_MOST_JUDGES, _FEWEST_OF_A_JUDGE, _FEW_GRADES = 20, 5, 3
+_IDENTITY = ("context_id", "candidate_id", *DISTINGUISHING)
 _CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
 _DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
 _ASKED = {
@@ -59,14 +60,8 @@ class SharedRoles(ScoreRoles):
             found = [column for column in self.free(role) if column.kind in kinds]
             found = [column for column in found if entry == "attribute" or not column.is_constant]
             if entry == "attribute":
-                found += [
-                    column
-                    for column in self.columns.values()
-                    if column.kind in kinds
-                    and not column.is_constant
-                    and column.name not in self.used
-                    and column.name.endswith(("[].name", "[].key", "[].metric_name"))
-                ]
+                keys = [c for c in self.unused if c.name.endswith(("[].name", "[].key", "[].metric_name"))]
+                found += [column for column in keys if column.kind in kinds and not column.is_constant]
             if entry == "replicate":
                 found = [column for column in found if all(number % 1 == 0 for number in column.numbers)]
             if len(found) > 1 and all(named.functional(found[0], column) for column in found[1:]):
@@ -76,7 +71,7 @@ class SharedRoles(ScoreRoles):
                 self.settle(entry, found[0].name)
             elif found:
                 self.ask(entry, f"{listed(found)} could all be it", *(column.name for column in found), required=False)
-        keys = [column for name, column in self.columns.items() if name.endswith("*") and name not in self.used]
+        keys = [column for column in self.unused if column.name.endswith("*")]
         question = self.columns.get(str(self.entries.get("context_id")))
         repeats = question is not None and len(keys) == 1 and not named.functional(question, keys[0])
         if repeats and len(keys[0].counts) <= _MOST_JUDGES:
@@ -89,7 +84,7 @@ class SharedRoles(ScoreRoles):
             self.settle("subset", groups[0].name)
 
     def _fill_judge(self) -> None:
-        judges = [column for column in self.columns.values() if column.name not in self.used and self._is_judge(column)]
+        judges = [column for column in self.unused if self._is_judge(column)]
         if not judges or "judge" in self.entries or "person" in self.entries:
             named_after = [name for name in columns_in(self.entries.get("score"), self.columns) if named.is_model(name)]
             if len(named_after) == 1 and self.is_open("judge") and "person" not in self.entries:
@@ -102,21 +97,13 @@ class SharedRoles(ScoreRoles):
         self.aside |= {column.name: f"goes with {first.name}" for column in rest}
         people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
         if any(set(named.tokens(value)) & people for value in first.counts):
-            self.ask(
-                "judge",
-                f"some values of {first.name} look like people ({', '.join(first.examples)})",
-                first.name,
-                "=people",
-            )
+            why = f"some values of {first.name} look like people ({', '.join(first.examples)})"
+            self.ask("judge", why, first.name, "=people")
             return
         rows_of_each = len(first.known) / max(1, len(first.counts))
         if len(first.counts) > _MOST_JUDGES and rows_of_each < _FEWEST_OF_A_JUDGE:
-            self.ask(
-                "judge",
-                f"{first.name} has {len(first.counts)} values of few rows each, too many for judges",
-                first.name,
-                required=False,
-            )
+            why = f"{first.name} has {len(first.counts)} values of few rows each, too many for judges"
+            self.ask("judge", why, first.name, required=False)
         else:
             self.settle("judge", first.name)
 
@@ -200,28 +187,16 @@ class SharedRoles(ScoreRoles):
         return pair if pair[0] is not None and pair[1] is not None else None  # type: ignore[return-value]
 
     def _ask_question(self, found: Sequence[LogColumn]) -> None:
-        ids = [
-            column
-            for column in self.columns.values()
-            if column.name not in self.used
-            and "id" in column.words
-            and column.roles[:1] in ((), ("text",))
-            and not column.is_constant
-        ]
+        ids = [column for column in self.unused if "id" in column.words and column.roles[:1] in ((), ("text",))]
         texts = [
             c
-            for c in self.columns.values()
-            if c.name not in self.used
-            and c.kind in ("text", "id", "name")
+            for c in self.unused
+            if c.kind in ("text", "id", "name")
             and not c.is_constant
             and not c.has("people")
             and c.roles[:1] in ((), ("question",), ("covariate",))
         ]
-        numbers = [
-            c
-            for c in self.columns.values()
-            if c.name not in self.used and not c.roles and c.kind == "number" and len(c.counts) == len(c.known)
-        ]
+        numbers = [c for c in self.unused if not c.roles and c.kind == "number" and len(c.counts) == len(c.known)]
         options = dict.fromkeys(column.name for column in [*ids, *found, *texts, *numbers] if not column.is_constant)
         self.ask("context_id", "which column identifies the question?", *options)
 
@@ -241,11 +216,11 @@ class SharedRoles(ScoreRoles):
             for column in self.free("text")
             if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")
         ]
+        texts = [column for column in texts if column.name not in self.asked]
         inner = [
             column
-            for column in self.columns.values()
+            for column in self.unused
             if "[]." in column.name
-            and column.name not in self.used
             and column.words[-1:] == ("id",)
             and column.roles[:1] in ((), ("text",), ("question",))
         ]
@@ -259,19 +234,12 @@ class SharedRoles(ScoreRoles):
         ]
         if self.is_open("candidate_id"):
             if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
-                self.ask(
-                    "candidate_id", f"{listed(systems)} could all be the system", *(column.name for column in systems)
-                )
-            elif (
-                systems and len(texts) == 1 and self.is_open("judge") and self._answers_are_shared(texts[0], systems[0])
-            ):
+                why = f"{listed(systems)} could all be the system"
+                self.ask("candidate_id", why, *(column.name for column in systems))
+            elif self.is_open("judge") and self._answers_are_shared(texts, systems):
                 self.settle("candidate_id", texts[0].name)
-                self.ask(
-                    "judge",
-                    f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?",
-                    systems[0].name,
-                    required=False,
-                )
+                why = f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?"
+                self.ask("judge", why, systems[0].name, required=False)
             elif systems:
                 self.settle("candidate_id", systems[0].name)
                 self.aside |= {column.name: f"goes with {systems[0].name}" for column in systems[1:]}
@@ -289,57 +257,75 @@ class SharedRoles(ScoreRoles):
         if len(lengthy) == 1 and self.is_open("text"):
             self.settle("text", lengthy[0].name)
         elif len(lengthy) > 1 and self.is_open("candidate_id") is False and self.is_open("text"):
-            self.ask(
-                "text", f"which of {listed(lengthy)} was judged?", *(column.name for column in lengthy), required=False
-            )
+            why = f"which of {listed(lengthy)} was judged?"
+            self.ask("text", why, *(column.name for column in lengthy), required=False)
 
-    def _answers_are_shared(self, text: LogColumn, system: LogColumn) -> bool:
-        """Return whether each question has a single answer under several names of models."""
+    def tell_rows_apart(self) -> None:
+        """Take rows with the same question and answer for different cases, if a column numbers the cases."""
+        names = [name for entry in _IDENTITY for name in columns_in(self.entries.get(entry), self.columns)]
+        question, answer = (self.columns.get(str(self.entries.get(name))) for name in _IDENTITY[:2])
+        n_rows = len(set(zip(*(self.columns[name].values for name in names), strict=True)))
+        first = named.aliases()["role"]["question"]["first"]
+        cases = [
+            c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows and "_".join(c.words) in first
+        ]
+        if self._is_pair or not cases or question is None or self.given.keys() & set(_IDENTITY):
+            return
+        if answer is not None and named.functional(question, answer):
+            self.entries["context_id"] = cases[0].name
+            self.aside[question.name] = f"goes with the question, {cases[0].name}"
+        elif answer is None or "text" in answer.roles:
+            self.entries["candidate_id"] = cases[0].name
+        self.aside.pop(cases[0].name, None)
+
+    def _answers_are_shared(self, texts: Sequence[LogColumn], systems: Sequence[LogColumn]) -> bool:
+        """Return whether questions have a single answer each, under several names of models."""
         question = self.columns.get(str(self.entries.get("context_id")))
-        return (
-            question is not None
-            and not text.is_constant
-            and named.functional(question, text)
-            and not named.functional(question, system)
-            and len(question.counts) > 1
-        )
+        if question is None or not systems or len(texts) != 1 or texts[0].is_constant:
+            return False
+        names = set(zip(question.values, systems[0].values, strict=True))
+        return named.functional(question, texts[0]) and len(names) >= 1.5 * len(question.counts) > 1.5
 
     def ask_about_others(self) -> None:
         """Ask about unused columns that look like a verdict, an order or a person."""
-        asked = {
-            name
-            for question in self.questions
-            for option in question.options
-            for name in columns_in(option, self.columns)
-        }
+        asked = self.asked
         for column in self.columns.values():
             if column.name in self.used or column.name in asked or column.kind in ("empty", "object", "text"):
                 continue
+            people = column.has("people") and "derived" not in column.roles
             if self._is_pair and _says_correct(column):
                 self.aside[column.name] = "says whether a verdict was right"
-            elif (
-                column.has("people")
-                and not column.is_constant
-                and column.kind != "id"
-                and "derived" not in column.roles
-            ):
+            elif people and not column.is_constant and column.kind != "id":
                 if column.has("person") and set(column.words) <= alias_and_plain("person"):
                     self.ask("person", f"{column.name} may say which person judged", column.name, required=False)
                 elif self._is_score(column) or named.verdict_meanings(column, None):
                     entry = "preference" if self._is_pair else "ratings"
                     self.ask(entry, f"{column.name} may be people's", column.name, required=False)
+            if not self._is_pair and column.name not in self.used and self._may_be_label(column):
+                known = (self._grades(column) or dict.fromkeys(column.counts, OPEN)) if column.kind != "number" else {}
+                labels = {"fields": [column.name]} | ({"values": known} if known else {})
+                self.ask("ratings", f"{column.name} may be people's", labels, required=False)
+        unread = [c.name for c in self.free("score") if c.numbers and c.kind != "number" and c.name not in asked]
+        if unread and "score" in self.entries and "score" not in self.given:
+            why = f"{', '.join(unread)} may be scores, but are mostly no numbers: add them to score, or ignore them"
+            self.ask("ignore", why, ", ".join(unread))
+
+    def _may_be_label(self, column: LogColumn) -> bool:
+        """Return whether a column has the judge's grades, or is people's with few words that may be grades."""
+        scores = [self.columns[name] for name in columns_in(self.entries.get("score"), self.columns)]
+        if "derived" in column.roles:
+            return False
+        if any(map(column.has_values_of, scores)):
+            named_so = column.has("people") or is_label(column)
+            return named_so or (column.kind in ("word", "name") and not column.roles)
+        graded = column.has("people") and bool({"score", "verdict"} & set(column.roles))
+        return graded and bool(scores) and column.kind == "word" and 1 < len(column.counts) <= _FEW_GRADES
 
     def reasons(self) -> dict[str, str]:
         """Return the columns without a role, and why."""
         named_in = (entry for name, entry in self.entries.items() if name != "ignore")
         used = {name for entry in named_in for name in columns_in(entry, self.columns)}
-        asked = {
-            name
-            for question in self.questions
-            for option in question.options
-            for name in columns_in(option, self.columns)
-        }
-        rest = (column for name, column in self.columns.items() if name not in used | asked)
+        rest = (column for name, column in self.columns.items() if name not in used | self.asked)
         return {column.name: self.aside.get(column.name) or _why_unused(column) for column in rest}
 
 
@@ -377,5 +363,6 @@ def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
     else:
         draft.fill_scores()
     draft.fill_common()
+    draft.tell_rows_apart()
     draft.ask_about_others()
     return Proposal(source, draft.columns, draft.entries, tuple(draft.questions), draft.reasons())

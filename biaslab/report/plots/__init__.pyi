@@ -9,7 +9,7 @@ from .figure import (
     standard as standard,
 )
 from .figure_words import headline as headline
-from .scores import heaps as heaps, spread as spread
+from .scores import bland_altman as bland_altman, confusion as confusion, heaps as heaps, spread as spread
 from .style import (
     MARKERS as MARKERS,
     PALETTE as PALETTE,

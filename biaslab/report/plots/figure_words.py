@@ -212,9 +212,9 @@ _PLURALS = tuple(
 _SPEAKING = frozenset(
     [
         "answer", "attribute", "compared", "comparison", "component", "configuration", "correction", "cot", "data",
-        "dataset", "debiasing", "decoding", "defence", "edit", "form", "judge", "kind", "level", "log", "naming",
-        "nothing", "order", "panel", "remedy", "role", "scorer", "source", "state", "strategy", "subset", "variant",
-        "who",
+        "dataset", "debiasing", "decoding", "defence", "edit", "form", "judge", "kind", "level", "log", "member",
+        "naming", "nothing", "order", "panel", "rater", "remedy", "role", "scorer", "source", "state", "strategy",
+        "subset", "variant", "who",
     ]
 )  # fmt: skip
 _CODES = frozenset(["configuration", "decoding", "defence", "edit", "system"])  # whose values are identifiers
@@ -261,6 +261,8 @@ _WORDS = {
     ("between", "resampling"): "samples of one request",
     ("adjusted", ""): "at equal human score",
     ("adjusted", "log perplexity"): "at equal perplexity too",
+    ("rater", "judge"): "the judge and a person",
+    ("rater", "people"): "two people",
     ("scorer", "judge"): "judge",
     ("scorer", "human"): "humans",
     ("correction", "judge"): "judge as it is",

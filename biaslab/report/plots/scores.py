@@ -1,10 +1,14 @@
-"""Plot scores: how often each is given, and samples against the human score (Stureborg et al. 2024, Figs. 3, 5)."""
+"""Plot scores and verdicts: how often each is given, and against people's.
+
+After Stureborg et al. (2024), Figs. 3 and 5, and Bland and Altman (1999).
+"""
 
 from __future__ import annotations
 
 from os import PathLike
 
 import pandas as pd
+import seaborn as sns
 
 from biaslab.core.errors import TrialsError
 from biaslab.core.output import percent, written
@@ -12,9 +16,11 @@ from biaslab.core.scales import scale_named
 from biaslab.report.plots.drawing import fit_text
 from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.figure_words import judge_words, marked
-from biaslab.report.plots.style import PALETTE, note, panels, styled
+from biaslab.report.plots.style import NULL, PALETTE, note, panels, styled
+from biaslab.report.wording import varying, with_interval
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import require_columns
+from biaslab.stats.reliability import read_ratings
 
 
 @styled
@@ -137,3 +143,114 @@ def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[st
         f"{samples:.0f} scores of one text by {judge_words(judge)} span {apart:.1f} points on average, on {ways[0]}"
     )
     return close(axes[: len(shown)], shares, name, out, headline)
+
+
+_CELL = ["judge", "dataset", "attribute", "template", "configuration", "scale"]
+_LIMITS = {"limit_of_agreement_low": "--", "mean_difference": "-", "limit_of_agreement_high": "--"}
+_MATRICES = 3  # maximum number of matrices per line
+_LARGEST = 400  # square points of the largest dot
+
+
+@styled
+def confusion(estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
+    """Plot how often each verdict of a judge meets each label of people, with a panel for each judge.
+
+    Numbers are counts of judgements with a label, shares are of items.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Of the measure "agreement" of `biaslab.audit`.
+    name, out
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    Drawn
+
+    Examples
+    --------
+    >>> confusion(bl.audit("verdicts.csv"), name="audit__confusion")  # doctest: +SKIP
+    """
+    require_columns(estimates, [*_CELL, "verdict", "label", "estimate", "n_trials"], "estimates")
+    joint = estimates[estimates[["verdict", "label", "estimate"]].notna().all(axis=1)]
+    if joint.empty:
+        return DrawnFigures(missing=("Not drawn: no verdicts on items that people labelled",))
+    differing = varying(joint, _CELL) or ["judge"]
+    cells = [(" · ".join(map(judge_words, key)), rows) for key, rows in joint.groupby(differing, sort=False)]
+    axes = panels(min(len(cells), _MATRICES), 5.0, rows=-(-len(cells) // _MATRICES), sharex=False, sharey=False)
+    agreed = {}
+    for ax, (who, rows) in zip(axes, cells, strict=False):
+        labels = list(dict.fromkeys(rows["label"]))[::-1]
+        both = rows.pivot_table(["estimate", "n_trials"], "verdict", "label").reindex(labels)
+        shares = both["estimate"][labels]
+        words = both["n_trials"][labels].map("{:,.0f}\n".format) + shares.map(lambda share: percent(share, 2))
+        sns.heatmap(shares, vmin=0, vmax=1, annot=words, fmt="", cmap="Blues", cbar=False, ax=ax)
+        ax.set(xlabel="label of people", ylabel="verdict of the judge")
+        note(ax, f"{who}\nn = {rows['n_contexts'].max()} contexts")
+        agreed[who] = sum(shares.loc[label, label] for label in labels)
+    for ax in axes[len(cells) :]:
+        ax.remove()
+    ends = dict.fromkeys(choose(agreed, key=lambda who: agreed[who]) for choose in (max, min))
+    shown = [f"{percent(agreed[who], 2)} of the verdicts of {who}" for who in ends]
+    return close(axes[: len(cells)], joint, name, out, f"People agree with {' and '.join(shown)}")
+
+
+@styled
+def bland_altman(
+    trials: pd.DataFrame, estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures"
+) -> DrawnFigures:
+    """Plot a judge's scores against people's, and their differences against their means.
+
+    The area of a dot is its share. Lines are the mean difference and the limits of agreement, bands their intervals.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Scores of items that people scored on the same scale; those of the first judge, attribute and scale are drawn.
+    estimates : pandas.DataFrame
+        Of the measure "agreement" of `biaslab.audit` for these trials.
+    name, out
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    Drawn
+
+    Examples
+    --------
+    >>> bland_altman(trials, bl.audit(trials), name="audit__differences")  # doctest: +SKIP
+    """
+    require_columns(trials, [*_CELL, "opponent_id", "human", "value"], "trials")
+    require_columns(estimates, [*_CELL, "group", "metric", "estimate"], "estimates")
+    scored = trials[trials["value"].notna() & trials["human"].notna() & trials["opponent_id"].isna()]
+    scored = scored.fillna(dict.fromkeys(_CELL, ""))
+    scored = scored.merge(scored[_CELL].head(1))
+    own = estimates[estimates["metric"].isin(_LIMITS) & estimates["group"].isna() & estimates["estimate"].notna()]
+    limits = own.merge(scored[_CELL].head(1)).set_index("metric").to_dict("index")
+    if len(limits) < len(_LIMITS):
+        return DrawnFigures(missing=("Not drawn: no scores of items that people scored on the same scale",))
+    labels = read_ratings(scored, scored["human"].to_numpy(float)).set_index("item")["score"]
+    labels = pd.concat([labels, scored["human"].drop(labels.index.unique())])
+    points = pd.DataFrame({"label": labels, "value": scored["value"].loc[labels.index]})
+    points = points.value_counts(normalize=True).rename("estimate").reset_index()
+    beside, apart = panels(2, 6.5, sharex=False, sharey=False)
+    look = {"s": _LARGEST * points["estimate"] / points["estimate"].max(), "alpha": 0.6, "linewidths": 0}
+    beside.scatter(points["label"], points["value"], **look)
+    beside.axline((points["label"].min(), points["label"].min()), slope=1, **NULL)
+    beside.set(xlabel="score of people", ylabel="score of the judge")
+    apart.scatter(points[["label", "value"]].mean(axis=1), points["value"] - points["label"], **look)
+    apart.axhline(0, **NULL)
+    for metric, line in _LIMITS.items():
+        apart.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line)
+        apart.axhspan(limits[metric]["ci_low"], limits[metric]["ci_high"], color=PALETTE[1], alpha=0.25, linewidth=0)
+    apart.set(xlabel="mean of both", ylabel="judge minus people")
+    judge, data = (str(scored[column].iloc[0]) for column in ("judge", "dataset"))
+    facts = f"{scored['attribute'].iloc[0]} · n = {limits['mean_difference']['n_contexts']} contexts"
+    for ax in (beside, apart):
+        ax.margins(0.2)
+        note(ax, " · ".join(filter(None, [marked(judge), written(data), facts])))
+        fit_text(ax)
+    low, mean, high = (with_interval(limits[metric], 2) for metric in _LIMITS)
+    headline = f"{judge_words(judge)} minus people: {mean} points on average; limits of agreement {low} to {high}"
+    return close([beside, apart], points, name, out, headline)

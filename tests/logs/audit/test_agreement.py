@@ -34,7 +34,7 @@ def audited(table, mapping=None, **options):
 
 
 def main_rows(found, **where):
-    plain = found[found[["against", "left_out", "group", "verdict", "label"]].isna().all(axis=1)]
+    plain = found[found[["other_judge", "left_out", "group", "verdict", "label"]].isna().all(axis=1)]
     for name, value in ({"rater": "judge"} | where).items():
         plain = plain[plain[name] == value]
     return plain.set_index("metric")["estimate"]
@@ -183,7 +183,7 @@ def test_difference_of_two_judges_is_over_the_items_of_both():
     found = audited(table)
     row = found[(found["metric"] == "exact_agreement_difference")].iloc[0]
     hits = [(each["judge_verdict"] == each["human_verdict"])[20:].mean() for each in (one, two)]
-    assert (row["judge"], row["against"]) == ("sharp", "blunt")
+    assert (row["judge"], row["other_judge"]) == ("sharp", "blunt")
     assert row["estimate"] == pytest.approx(hits[0] - hits[1])
     assert row["q_value"] < 0.05
 

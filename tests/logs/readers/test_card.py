@@ -185,7 +185,7 @@ def test_unreadable_verdicts_are_counted_and_shown(tmp_path):
 
 def test_refusals_and_scores_out_of_range_are_in_words():
     log = scores(points=lambda n: 1 if n else 9)
-    assert "the score is out of range (9)" in str(ReadingCard(reading_of(log, SCORED)))
+    assert "gave a score out of range (9)" in str(ReadingCard(reading_of(log, SCORED)))
     log = scores(words=lambda n: "I cannot rate this." if n == 3 else "Rating: 4").drop(columns="points")
     mapping = {name: entry for name, entry in SCORED.items() if name != "score"} | {"reply": "words"}
     assert "the judge refused (I cannot rate this.)" in str(ReadingCard(reading_of(log, mapping)))

@@ -412,3 +412,56 @@ def test_a_row_has_several_published_values(estimates):
     theirs = pd.DataFrame({"label": "two", "attribute": ["fluency", "fluency", "x"], "value": [0.3, 0.4, 0.5]})
     [ax] = bl.plots.draw(estimates, "tie_rate", by="attribute", hue="template", published=theirs).axes
     assert published(ax)[0].get_xdata().tolist() == [0.3, 0.4]
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """Verdicts of two judges, and scores of one, of the same sixty answers with people's labels."""
+    random = np.random.default_rng(0)
+    human = random.integers(1, 6, 60)
+    score = np.clip(human + random.choice([-1, 0, 0, 1, 1, 2], 60), 1, 5)
+    items = {"question": [f"q{n}" for n in range(60)], "human_score": human, "score": score}
+    verdicts = pd.concat(
+        pd.DataFrame(items).assign(judge=judge, score=(score >= least) * 1, human_score=(human >= 3) * 1)
+        for judge, least in (("mild", 2), ("strict", 4))
+    )
+    return bl.read_judgements(verdicts), bl.read_judgements(pd.DataFrame(items))
+
+
+def test_confusion_matrix_has_the_counts_of_the_log(labelled):
+    trials, _ = labelled
+    drawn = bl.plots.confusion(bl.audit(trials, only=["agreement"]))
+    for ax, judge in zip(drawn.axes, ("mild", "strict"), strict=True):
+        rows = trials[trials["judge"] == judge]
+        table = pd.crosstab(rows["value"], rows["human"]).loc[[1, 0], [1, 0]]
+        assert [int(text.get_text().split("\n")[0]) for text in ax.texts] == table.to_numpy().ravel().tolist()
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["pass", "fail"]
+        assert judge in ax.get_title(loc="left")
+
+
+def test_confusion_headline_has_the_highest_agreement(labelled, tmp_path):
+    trials, _ = labelled
+    bl.plots.confusion(bl.audit(trials, only=["agreement"]), name="a__passes", out=tmp_path)
+    agreed = trials["value"].eq(trials["human"]).groupby(trials["judge"]).mean()
+    [headline] = pd.read_csv(tmp_path / "a__passes.csv")["headline"].unique()
+    assert headline.startswith(f"People agree with {100 * agreed.max():.2g} % of the verdicts of {agreed.idxmax()} and")
+
+
+def test_bland_altman_draws_scores_and_limits(labelled):
+    _, trials = labelled
+    beside, apart = bl.plots.bland_altman(trials, bl.audit(trials, only=["agreement"])).axes
+    drawn = {tuple(dot) for dot in beside.collections[0].get_offsets().data.tolist()}
+    assert drawn == set(zip(trials["human"], trials["value"], strict=True))
+    difference = trials["value"] - trials["human"]
+    limits = difference.mean() + 1.96 * difference.std() * np.array([-1, 0, 1])
+    assert sorted(line.get_ydata()[0] for line in apart.lines[1:]) == pytest.approx(limits, abs=0.02)
+    assert apart.lines[0].get_ydata()[0] == 0
+
+
+@pytest.mark.parametrize("part", ["value", "human"])
+def test_plots_without_labels_draw_nothing(labelled, part):
+    for trials in labelled:
+        estimates = bl.audit(trials, only=["agreement"])
+        none = bl.plots.bland_altman(trials.assign(**{part: np.nan}), estimates)
+        assert not none.axes
+        assert not bl.plots.confusion(estimates.assign(label=np.nan)).axes
