@@ -498,7 +498,7 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
         return "open", "powerless" if row["mde"] > 0 else "unknown"
     doubt = first_doubt(row, null - size, null + size)
     if doubt == "":
-        return "open", "reliability" if depends_on_reliability(row) else "wide"
+        return "open", "reliability" if "over_reliabilities" in notes_of(row) or depends_on_reliability(row) else "wide"
     return ("none", "") if doubt is None else ("open", _DOUBTS[doubt])
 
 

@@ -19,11 +19,11 @@ from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess
 from biaslab.probes.base.probe import Cell, Part
 from biaslab.probes.base.recorded import Accepted, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable
-from biaslab.stats.correlation import context_correlations, paired
-from biaslab.stats.estimate import Estimate, because, undefined
+from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined, without_interval
 from biaslab.stats.frame import estimates_frame
-from biaslab.stats.ratio import Ratio
-from biaslab.stats.resample import Resampling, grouped_codes
+from biaslab.stats.reliability import LEAST_RELIABILITY, moments_within, read_ratings
+from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
+from biaslab.stats.t_inference import estimate_by_t
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,22 @@ class Halo(CellMeasure):
     Notes
     -----
     Estimates, one per judge × data set × configuration × scale × pair of attributes (``attribute``, ``other``), from
-    items that judge and humans scored on both. Correlations are Spearman's ρ within contexts, averaged over contexts in
-    which all four scores vary:
+    items that judge and humans scored on both. Correlations are Pearson's, of deviations from the means of contexts:
 
     ``halo_judge``, ``halo_human`` (-1 to 1)
-        Correlation of the two attributes in the judge's mean scores, and in the mean human scores.
+        Correlation of the two attributes in the judge's scores, and in human scores.
     ``halo_excess`` (primary; -2 to 2, null 0)
         ``halo_judge`` minus ``halo_human``. Above 0: the judge distinguishes the attributes less than humans do.
+
+    **Measurement error.** Noise attenuates correlations, so a judge that is less noisy than its raters, or more, seems
+    to differ from them. Where items have ratings of several annotators, or several replicates of the judge, variances
+    and covariances come from products of different annotators, or replicates, alone: their errors cancel, also if an
+    annotator errs alike on both attributes. Where there is one score per item, the interval and the test hold for all
+    reliabilities of this score from .3 to 1. Standard errors: cluster jackknife over contexts.
+
+    References
+    ----------
+    Spearman 1904, *The proof and measurement of association between two things*, American Journal of Psychology 15(1).
     """
 
     name: ClassVar[str] = "halo"
@@ -156,32 +165,112 @@ class Halo(CellMeasure):
             if not set(wanted) <= set(means.columns):
                 continue
             four = means[wanted].dropna()
-            four.columns = ["judge_1", "judge_2", "human_1", "human_2"]
-            inside = pd.MultiIndex.from_frame(readable[list(ITEM)]).isin(four.index)
-            entering = int((inside & readable["attribute"].isin([one, other])).sum())
+            of_both = readable[readable["attribute"].isin([one, other])]
+            inside = pd.MultiIndex.from_frame(of_both[list(ITEM)]).isin(four.index)
             planned = int(trials["attribute"].isin([one, other]).sum())
-            effect = _halo(four.reset_index(), self.resampling)
-            yield Part(effect, (entering, planned - entering), {"attribute": one, "other": other})
+            sources = {
+                "judge": _of_replicates(of_both, [one, other], four.index),
+                "human": _of_annotators(of_both, [one, other], four.index),
+            }
+            effect = _halo({who: four[kind] for who, kind in _KINDS.items()}, sources, self.resampling)
+            yield Part(effect, (int(inside.sum()), planned - int(inside.sum())), {"attribute": one, "other": other})
 
 
-def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
-    complete = paired(four, ["judge_1", "judge_2", "human_1", "human_2"], ["context_id"])
-    judge, human = (
-        context_correlations(complete, f"{who}_1", f"{who}_2", "spearman", "context_id") for who in ("judge", "human")
-    )
-    both = ~np.isnan(judge) & ~np.isnan(human)
-    contexts = np.arange(len(both))
-    missing = because("attributes_do_not_vary", "in no context do both attributes vary for the judge and for humans")
+_KINDS = {"judge": "value", "human": "human"}
+_KNOWN = 0.5  # minimum share of items with two scores of a source for which the error of this source is corrected
+_ASSUMED = (1.0, 0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities of single scores
+_NO_VARIATION = because("attributes_do_not_vary", "in no context do both attributes vary for the judge and for humans")
+_UNRELIABLE = because("unreliable_scores", "scores by the same {who} agree too little (reliability {reliability:.2f})")
 
-    def mean(values: np.ndarray[Any, Any], null: float | None, bound: float) -> Estimate:
-        ratio = Ratio(contexts, np.where(both, values, 0.0), both, null, (-bound, bound), missing)
-        return ratio.estimate(resampling.numbered(complete["context_id"].unique()))
 
+def _of_replicates(rows: pd.DataFrame, attributes: list[str], items: pd.MultiIndex) -> pd.DataFrame:
+    """Return the judge's replicates, one row per item and replicate: item, annotator, one, other."""
+    wide = rows.pivot_table("value", [*ITEM, "replicate"], "attribute", sort=False)[attributes].dropna()
+    scores = wide.set_axis(["one", "other"], axis=1).reset_index("replicate").rename(columns={"replicate": "annotator"})
+    return scores.assign(item=items.get_indexer(scores.index)).query("item >= 0").reset_index(drop=True)
+
+
+def _of_annotators(rows: pd.DataFrame, attributes: list[str], items: pd.MultiIndex) -> pd.DataFrame:
+    """Return single human ratings in the same form, of annotators who rated both attributes of an item."""
+    each = []
+    for attribute in attributes:
+        own = rows[rows["attribute"] == attribute].drop_duplicates(list(ITEM)).set_index(list(ITEM)).reindex(items)
+        each.append(read_ratings(own, own["human"].to_numpy(float)))
+    return each[0].merge(each[1], on=["item", "annotator"]).rename(columns={"score_x": "one", "score_y": "other"})
+
+
+def _halo(
+    means: Mapping[str, pd.DataFrame], sources: Mapping[str, pd.DataFrame], resampling: Resampling
+) -> dict[str, Estimate]:
+    """Estimate the three metrics from mean scores and, where these are several per item, those behind them."""
+    items = means["judge"].index
+    several = {who: np.bincount(table["item"], minlength=len(items)) > 1 for who, table in sources.items()}
+    known = [who for who, each in several.items() if len(each) and each.mean() >= _KNOWN]
+    kept = np.all([np.ones(len(items), bool), *(several[who] for who in known)], axis=0)
+    context = pd.Series(items.get_level_values("context_id")).where(kept)
+    kept &= (context.groupby(context).transform("size") > 1).to_numpy()
+    codes, names = pd.factorize(context[kept])
+    groups = pd.factorize(resampling.cluster_of(names))[0] if resampling.clusters else None
+    number = np.cumsum(kept) - 1
+    correlations: dict[str, list[Floats]] = {}
+    for who, scores in means.items():
+        single = scores[kept].set_axis(["one", "other"], axis=1).assign(item=np.arange(len(codes)), annotator=who)
+        moments = plain = without_clusters(moments_within(single, codes, across=False), groups)
+        if who in known:
+            table = sources[who][kept[sources[who]["item"]]]
+            table = table.assign(item=number[table["item"]])
+            moments = without_clusters(moments_within(table, codes, across=True), groups)
+        if (plain[0, :2] <= 0).any() or is_rounding(plain[0, :2]).any():
+            return dict.fromkeys(_HALO, undefined(_NO_VARIATION, len(names)))
+        reliability = float((moments[0, :2] / plain[0, :2]).min())
+        if reliability < LEAST_RELIABILITY:
+            why_not = _UNRELIABLE.with_values(who=who, reliability=reliability)
+            return dict.fromkeys(_HALO, undefined(why_not, len(names)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            raw = moments[:, 2] / np.sqrt(moments[:, 0] * moments[:, 1])
+        least = max(abs(float(raw[0])), LEAST_RELIABILITY)
+        assumed = [1.0] if who in known else [share for share in (*_ASSUMED, least) if share >= least]
+        correlations[who] = [raw / share for share in assumed]
+    judge, human = (correlations[who] for who in means)
+    differences = [one - other for one in judge for other in human]
+    every = [_jackknifed(each, resampling.level, 0.0, 2.0) for each in differences]
     return {
-        "halo_judge": mean(judge, None, 1.0),
-        "halo_human": mean(human, None, 1.0),
-        "halo_excess": mean(judge - human, 0.0, 2.0),
+        "halo_judge": _jackknifed(judge[0], resampling.level, None, 1.0),
+        "halo_human": _jackknifed(human[0], resampling.level, None, 1.0),
+        "halo_excess": _over_reliabilities(every, [who for who in means if who not in known]),
     }
+
+
+_HALO = ("halo_judge", "halo_human", "halo_excess")
+
+
+def _jackknifed(values: Floats, level: float, null: float | None, bound: float) -> Estimate:
+    """Return the first value with its jackknife error; the other values each leave out one context."""
+    value, left, contexts = float(np.clip(values[0], -bound, bound)), values[1:], len(values) - 1
+    if contexts < 2 or not np.isfinite(left).all():
+        return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
+    error = float(np.sqrt((contexts - 1) / contexts * np.sum((left - left.mean()) ** 2)))
+    if is_rounding(error):
+        return without_interval(value, contexts, Note("no_variation", {"bounded": False}))
+    method = "correlation within contexts, cluster jackknife, t"
+    return estimate_by_t(value, error, contexts, level, method, null, (-bound, bound))
+
+
+def _over_reliabilities(every: list[Estimate], unknown: list[str]) -> Estimate:
+    """Return the first estimate with the interval and test that hold for all reliabilities of the unknown scores."""
+    first = every[0]
+    if not unknown or np.isnan(first.ci_low):
+        return first
+    low = min(each.estimate if np.isnan(each.ci_low) else each.ci_low for each in every)  # NaN without variation
+    high = max(each.estimate if np.isnan(each.ci_high) else each.ci_high for each in every)
+    return replace(
+        first,
+        ci_low=low,
+        ci_high=high,
+        p_value=float(np.nanmax([each.p_value for each in every])),
+        mde=max(each.mde for each in every),
+        method=f"{first.method}; holds for reliabilities of single {' and '.join(unknown)} scores from .3 to 1",
+    ).noted(Note("over_reliabilities", {"low": low, "high": high}))
 
 
 _LIST = ["context_id", "replicate", "list_order"]

@@ -11,8 +11,10 @@ import statsmodels.api as sm
 from scipy.stats import chi2, spearmanr, ttest_1samp
 
 import biaslab as bl
-from biaslab.logs.audit.measures import OneList, _balance
+from biaslab.logs.audit.measures import Halo, OneList, _balance
 from biaslab.logs.audit.pair_measures import OneOrder, PairLength, first_position_log_odds
+from biaslab.report.verdicts import classify
+from biaslab.stats.estimate import notes_of
 from biaslab.stats.resample import Resampling
 
 STRENGTH = {"weak": 0.0, "middling": 0.6, "strong": 1.5}
@@ -474,3 +476,62 @@ def test_win_rate_is_of_systems_not_of_single_texts(tmp_path, repeated):
     assert found.loc[["win_rate"], "system"].tolist() == ["baseline"]
     texts = [dict(row, opponent_id=f"other {n}", winner="tie") for n, row in enumerate(rows)]
     assert "win_rate" not in found_in(read(tmp_path, texts), "replies").index
+
+
+def scores_of_two_attributes(judge, human, raters, replicates, own_halo=0.0, contexts=60, seed=3):
+    """Return trials of a fair judge; judge and human noise are standard deviations, own_halo is that of one rater."""
+    rng = np.random.default_rng(seed)
+    n = contexts * 6
+    true = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], n).T
+    noise = human * rng.normal(size=(2, n, raters)) + own_halo * rng.normal(size=(1, n, raters))
+    ratings = true[:, :, None] + noise
+    frames = [
+        pd.DataFrame({
+            "judge": "j", "dataset": "d", "configuration": "c", "scale": "1-5", "attribute": "ab"[k], "status": "ok",
+            "context_id": np.arange(n) // 6, "candidate_id": np.arange(n), "replicate": replicate,
+            "value": true[k] + judge * rng.normal(size=n), "human": ratings[k].mean(axis=1),
+            "ratings": [" ".join(map(str, each)) for each in ratings[k].tolist()],
+        })
+        for replicate in range(replicates)
+        for k in (0, 1)
+    ]  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def halo_excess(trials):
+    return Halo(Resampling()).estimate(trials).set_index("metric").loc["halo_excess"]
+
+
+@pytest.mark.parametrize(("judge", "human", "own_halo"), [(1.0, 0.3, 0.0), (0.3, 1.0, 0.0), (0.3, 0.3, 1.0)])
+def test_halo_of_a_fair_judge_is_0_whatever_the_noise(judge, human, own_halo):
+    trials = scores_of_two_attributes(judge, human, 3, 3, own_halo)
+    found = halo_excess(trials)
+    assert found["ci_low"] < 0 < found["ci_high"]
+    assert found["ci_high"] - found["ci_low"] < 0.4
+    mean = trials.pivot_table(["value", "human"], "candidate_id", "attribute").corr()
+    assert abs(mean.loc[("value", "a"), ("value", "b")] - mean.loc[("human", "a"), ("human", "b")]) > 0.08
+
+
+def test_halo_of_single_scores_holds_over_reliabilities():
+    found = halo_excess(scores_of_two_attributes(0.3, 1.0, 1, 1))
+    note = notes_of(found)["over_reliabilities"]
+    assert found["estimate"] > 0.15
+    assert (note["low"], note["high"]) == (found["ci_low"], found["ci_high"])
+    assert found["ci_low"] < -0.3
+    assert found["p_value"] > 0.05
+    [verdict] = classify(pd.DataFrame([found.rename("halo_excess").to_dict() | {"metric": "halo_excess"}]))
+    assert (verdict.kind, verdict.doubt) == ("open", "reliability")
+
+
+def test_judge_whose_replicates_disagree_has_no_halo():
+    found = halo_excess(scores_of_two_attributes(3.0, 0.3, 3, 2))
+    assert set(notes_of(found)) == {"unreliable_scores"}
+
+
+@pytest.mark.slow
+def test_type_one_error_and_power_of_halo():
+    """400 studies; a standard error is .011."""
+    rejected = [
+        halo_excess(scores_of_two_attributes(0.5, 0.9, 3, 2, seed=seed))["p_value"] < 0.05 for seed in range(400)
+    ]
+    assert np.mean(rejected) <= 0.085
