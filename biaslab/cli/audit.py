@@ -39,6 +39,7 @@ def audit(
     only: list[str] | None = None,
     by: list[str] | None = None,
     cluster: str | None = None,
+    covariate: list[str] | None = None,
     all_: bool = False,
     card: Path | None = None,
     out: Path | None = None,
@@ -73,6 +74,8 @@ def audit(
         Split agreement with people by this column of the log; may be repeated.
     cluster : COLUMN
         Column of the log by which contexts are related, such as a document; they then count as one.
+    covariate : NAME
+        Test whether this column of the log changes scores at the same human label; may be repeated.
     all_
         Print every estimate instead of the summary.
     card : STEM
@@ -85,25 +88,23 @@ def audit(
     from biaslab.correct.labels import with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.run import audit_humans, by_cluster
-    from biaslab.logs.readers.rows import COLUMNS
+    from biaslab.logs.audit.run import audit_humans, by_cluster, columns_to_keep
 
     log, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
-    keep = [name for name in (*(by or ()), cluster) if name is not None and name not in COLUMNS]
-    trials = read_logs(files, log.format_, log.given_mapping(), strict, humans, keep)
+    keep = columns_to_keep(by or (), covariate or (), cluster)
+    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
     trials = trials if known is None else with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
     if humans:
-        estimates = audit_humans(trials, None if cluster is None else by_cluster(trials, cluster))
+        estimates = audit_humans(trials, by_cluster(trials, cluster))
     else:
-        estimates = run_audit(trials, human, only or None, by=by or (), cluster=cluster)
+        estimates = run_audit(trials, human, only or None, by=by or (), cluster=cluster, covariates=covariate or ())
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):
-        typer.echo(
-            f"{line}\nfor each system, differences and ranks: biaslab correct {' '.join(map(str, files))}{log.words()}"
-        )
+        words = f"{' '.join(map(str, files))}{log.words()}" + ("" if labels is None else f" --labels {labels}")
+        typer.echo(f"{line}\nfor each system, differences and ranks: biaslab correct {words}")
     if card is not None and not humans:
         from biaslab.report import card as make_card
 
@@ -145,7 +146,7 @@ def read_logs(
     unread: bool = False,
     keep: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Read all files and report on each; stop at the first that is mostly unreadable, unless ``unread``."""
+    """Read all files, keeping some columns, and report on each; stop at a mostly unreadable one, unless ``unread``."""
     import pandas as pd
 
     from biaslab import read_judgements

@@ -21,7 +21,13 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import PairFeatureProbe, add_perplexities, kept_columns, with_missing_scores
+from biaslab.probes.base.feature_probe import (
+    PairFeatureProbe,
+    add_perplexities,
+    kept_columns,
+    level_of,
+    with_missing_scores,
+)
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.probes.base.recorded import Accepted, paired, scored
@@ -29,6 +35,7 @@ from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.missing import note_missing
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import linear_model
 from biaslab.stats.resample import Resampling
 
 _WAYS = ("template", "configuration", "scale")
@@ -59,6 +66,9 @@ class SelfPreference(PairFeatureProbe):
         Compare own texts with others' in both orders, score all texts, or both; evaluators support only one of them.
     perplexity : bool
         Also ask the judge for the likelihood of each text, and estimate at equal perplexity too.
+    level : {"context", "dataset"}, optional
+        Compare the scores of texts of the same context, or of all. Default: within contexts, but across contexts if at
+        most a tenth of them have several candidates. The column ``level`` of the shift states it.
 
     Raises
     ------
@@ -75,8 +85,8 @@ class SelfPreference(PairFeatureProbe):
       human scores and on position, over pairs judged in both orders (in logs, over all judgements): least squares for
       exact probabilities; logistic for verdicts and for shares of samples, whose log odds are attenuated by noise.
     - ``self_preference_shift`` — standard deviations by which own texts score higher at equal human score. Null 0;
-      above: the judge prefers its own. Primary. Regression of score on own, human score and an intercept for each
-      context.
+      above: the judge prefers its own. Primary. Regression of score on own, human score and, within contexts, an
+      intercept for each.
     - ``own_win_excess`` — probability that the own text wins, minus the share of pairs in which humans prefer it. −1 to
       1, null 0. If own texts are better or worse, noise alone moves it away from 0; prefer the logit.
     - ``own_win_rate`` — mean probability that the own text wins, ties counting ½; also by the other ``system``. 0–1, no
@@ -114,7 +124,7 @@ class SelfPreference(PairFeatureProbe):
 
     name = "self_preference"
     feature = "own"
-    conditions = (*_WAYS, "own", "adjusted", "system")
+    conditions = (*_WAYS, "own", "adjusted", "system", "level")
     columns = (*ScoreProbe.columns, "opponent_id", "replicate", "system", "own", "label_mass")
     needs = "texts of the judge's own system (column judge_system if it differs from the judge's name)"
     metrics = (
@@ -183,6 +193,7 @@ class SelfPreference(PairFeatureProbe):
     own: str | None = None
     asks: Sequence[Literal["pairs", "scores"]] = field(default=("pairs", "scores"), kw_only=True)
     perplexity: bool = field(default=False, kw_only=True)
+    level: Literal["context", "dataset"] | None = field(default=None, kw_only=True)
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan the pairs of an own text and another's in both orders, and each text's score."""
@@ -239,9 +250,12 @@ class SelfPreference(PairFeatureProbe):
         named = with_writers(trials)
         pairs, scores = paired(named), scored(named)
         one_own = pairs[(pairs["system"] == pairs["own"]) != (pairs["opponent_system"] == pairs["own"])]
-        own = scores["system"] == scores["own"]
-        beside_own = own.groupby([scores[n] for n in (*self.cell, "configuration", "context_id")]).transform("any")
-        return self._accepted(pd.concat([one_own, scores[beside_own]]))
+        comparable = [one_own]
+        for _, part in each_cell(scores, (*self.cell, "configuration")):
+            own = part["system"] == part["own"]
+            group = part["context_id" if level_of(part, self.level) == "context" else "judge"]
+            comparable.append(part[own.groupby(group).transform("any")])
+        return self._accepted(pd.concat(comparable))
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the metrics of pairs for one system."""
@@ -274,9 +288,10 @@ class SelfPreference(PairFeatureProbe):
             items = (part.items(keep) for part in (cell, everything))
             rated, planned = (each.assign(own=(each["system"] == at["own"]).astype(float)) for each in items)
             notes = note_missing(scores["context_id"], ~has_value(scores), own, "who wrote the text")
+            level = level_of(planned, self.level)
             for adjusted, covariates in _adjustments(rated, "log_perplexity"):
-                shift = self._slope(rated, covariates=covariates, planned=planned)
-                yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted}, notes)
+                shift = self._slope(rated, level == "context", covariates, planned)
+                yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted, "level": level}, notes)
         mass = {} if recorded else {"label_mass": label_mass(scores)}
         width = feature_probe.width_of(at["scale"])
         gap = {"own_score_gap": partial(score_gap, scores, own, width, cell.resampling)} if at["scale"] else {}
@@ -328,7 +343,7 @@ def win_rate(judged: pd.DataFrame, resampling: Resampling) -> Estimate:
 
 
 def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Resampling) -> Estimate:
-    """Return the mean score of own texts minus that of others, over contexts with both.
+    """Return the mean score of own texts minus that of others, over contexts with both or, if there are none, over all.
 
     Parameters
     ----------
@@ -346,6 +361,10 @@ def score_gap(scores: pd.DataFrame, own: pd.Series, width: float, resampling: Re
     if len(sides) < 2:
         return undefined(because("no_own_and_other_texts", "no context with scores of own texts and of others"))
     gap = (sides[True] - sides[False]).dropna()
+    if gap.empty:
+        items = read.assign(own=own[read.index].astype(float))
+        fit = linear_model(items, "value ~ own", level=resampling.level, clusters=resampling.clusters)
+        return replace(fit["own"], p_value=math.nan).noted(_MAY_BE_BETTER)
     ratio = Ratio(gap.index, gap, np.ones(len(gap)), bounds=(-width, width) if np.isfinite(width) else None)
     estimate = ratio.with_missing(ratio.estimate(resampling), len(read), len(scores) - len(read))
     return estimate.noted(_MAY_BE_BETTER)

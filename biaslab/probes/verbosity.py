@@ -16,7 +16,7 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import PairFeatureProbe, kept_columns, with_missing_scores
+from biaslab.probes.base.feature_probe import PairFeatureProbe, kept_columns, level_of, with_missing_scores
 from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
@@ -36,8 +36,9 @@ class Verbosity(PairFeatureProbe):
 
     Parameters
     ----------
-    level : {"context", "dataset"}
-        Level of correlations with length: averaged within contexts, or pooled.
+    level : {"context", "dataset"}, optional
+        Compare the items of each context, or all items across contexts. Default: within contexts, but across contexts
+        if at most a tenth of them have several candidates. The column ``level`` states it.
 
     Raises
     ------
@@ -105,7 +106,7 @@ class Verbosity(PairFeatureProbe):
             form="score",
             primary=True,
             calibration=planted({"verbosity": 0.35}, {"reliability": 1.0}, longest=16),
-            comparison=Comparison("scores of texts that humans scored too"),
+            comparison=Comparison("scores of texts that humans scored too", ("level",)),
         ),
         Metric(
             "verbosity_excess",
@@ -163,7 +164,7 @@ class Verbosity(PairFeatureProbe):
         Figure("pairs", ("verbosity_logit", "longer_wins_excess"), by="attribute", col="metric"),
     )
 
-    level: Literal["context", "dataset"] = "context"
+    level: Literal["context", "dataset"] | None = None
 
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan each candidate's score on each attribute, and each pair in both orders."""
@@ -186,13 +187,14 @@ class Verbosity(PairFeatureProbe):
         keep = ("human", "words", *kept_columns(cell.trials))
         items = _with_doublings(cell.items(keep))
         planned = _with_doublings(replace(cell, trials=with_missing_scores(cell.trials)).items(keep))
-        slope = partial(self._slope, items, planned=planned)
-        yield Part({"verbosity_slope": slope, "label_mass": label_mass(cell.trials)}, items)
-        level = {"level": self.level}
-        yield Part({"verbosity_excess": lambda: self._excess(items, self.level)}, items, level)
+        level = level_of(planned, self.level)
+        slope = partial(self._slope, items, level == "context", planned=planned)
+        excess = partial(self._excess, items, level)
+        yield Part({"verbosity_slope": slope, "verbosity_excess": excess}, items, {"level": level})
+        yield Part({"label_mass": label_mass(cell.trials)}, items)
         for scorer in ("judge", "human"):
-            correlation = partial(self._correlation, items, scorer, self.level)
-            yield Part({"verbosity_correlation": correlation}, items, level | {"scorer": scorer})
+            correlation = partial(self._correlation, items, scorer, level)
+            yield Part({"verbosity_correlation": correlation}, items, {"level": level, "scorer": scorer})
 
     def _of_pairs(self, cell: Cell, at: Mapping[str, Any]) -> Iterator[Part]:
         """Yield the log odds per doubling of words, and how often the longer text wins."""

@@ -45,6 +45,7 @@ ADDED = (
 #: Log odds that move an even chance to .993: an interval that reaches further does not bound the size.
 _ANY_SIZE = 5.0
 _NARROWER = "use more contexts, label probabilities instead of verdicts, or human scores by two annotators"
+_ALWAYS = ("attribute", "covariate", "contrast")  # conditions that are named even if they do not vary
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
@@ -232,13 +233,12 @@ def _metric(name: str, probe: str, null: float | None) -> Metric:
 
 
 def _telling_apart(estimates: pd.DataFrame) -> dict[Any, list[str]]:
-    """Return the columns that distinguish the rows of one judge and metric, always including the attribute."""
+    """Return the columns that distinguish the rows of one judge and metric, always including `_ALWAYS`."""
     names: dict[Any, list[str]] = {}
     for key, part in estimates.groupby(["judge", "probe", "metric"], sort=False):
         columns = wording.conditions(part)
-        names[key] = ["attribute"] * ("attribute" in columns) + wording.varying(
-            part, [c for c in columns if c != "attribute"]
-        )
+        always = [name for name in _ALWAYS if name in columns]
+        names[key] = always + wording.varying(part, [name for name in columns if name not in always])
     return names
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -864,6 +864,9 @@ def _counted(codes: Codes, values: Floats, contexts: int) -> Floats:
     return np.asarray(np.bincount(codes, values, contexts), float)
 
 
+_PRODUCTS = 1 << 22  # products of ratings of two items that are held in memory at once
+
+
 def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return an estimate of `_about_mean` free of rating error, from products of ratings by different annotators."""
     item, annotator = ratings["item"].to_numpy(), pd.factorize(ratings["annotator"])[0]
@@ -871,12 +874,14 @@ def _cross_products(ratings: pd.DataFrame, codes: Codes, contexts: int, within: 
     if within:
         square, own, size = _products_within(item, annotator, score, codes, contexts)
         return _centred(square, own, own, size, within)
-    products, items = _products(item, annotator, score)
-    at = codes[items]
-    inside = (products * (at[:, None] == at)).sum(axis=1)
-    sums = (np.diag(products), inside, products.sum(axis=1), np.ones(len(at)))
-    square, own, rows, size = (np.bincount(at, values, contexts).astype(float) for values in sums)
-    return _centred(square, own, rows, size, within)
+    items = np.unique(item)
+    at, sums = codes[items], np.ones((4, len(items)))
+    for start, products in _products(item, annotator, score):
+        rows = slice(start, start + len(products))
+        inside = np.where(at[rows, None] == at, products, 0.0)
+        sums[:3, rows] = np.diagonal(products, start), inside.sum(axis=1), products.sum(axis=1)
+    square, own, totals, size = (np.bincount(at, values, contexts).astype(float) for values in sums)
+    return _centred(square, own, totals, size, within)
 
 
 def _products_within(
@@ -902,16 +907,19 @@ def _products_within(
     return square, own, np.bincount(home, minlength=contexts).astype(float)
 
 
-def _products(item: Codes, annotator: Codes, score: Floats) -> tuple[Floats, Codes]:
-    """Return the mean product of ratings of two items by different annotators, shape (items, items), and the items."""
+def _products(item: Codes, annotator: Codes, score: Floats) -> Iterator[tuple[int, Floats]]:
+    """Yield the mean product of ratings of two items by different annotators: the first row, and rows × all items."""
     items, item = np.unique(item, return_inverse=True)
     names, annotator = np.unique(annotator, return_inverse=True)
     scores, rated = np.zeros((2, len(items), len(names)))
     scores[item, annotator] = score - score.mean()
     rated[item, annotator] = 1
     sums, counts = scores.sum(axis=1), rated.sum(axis=1)
-    products = (np.outer(sums, sums) - scores @ scores.T) / (np.outer(counts, counts) - rated @ rated.T)
-    return products, items
+    step = max(1, _PRODUCTS // max(len(items), 1))
+    for start in range(0, len(items), step):
+        rows = slice(start, start + step)
+        products = np.outer(sums[rows], sums) - scores[rows] @ scores.T
+        yield start, products / (np.outer(counts[rows], counts) - rated[rows] @ rated.T)
 
 
 def _centred(square: Floats, own: Floats, rows: Floats, size: Floats, within: bool) -> Floats:

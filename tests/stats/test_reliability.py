@@ -15,7 +15,14 @@ from statsmodels.stats.anova import anova_lm
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.correlation import agreement_loss, correlation
-from biaslab.stats.reliability import Crossed, estimate_alpha, fit_components, krippendorff_alpha, spread_of_means
+from biaslab.stats.reliability import (
+    Crossed,
+    estimate_alpha,
+    fit_components,
+    krippendorff_alpha,
+    rating_error,
+    spread_of_means,
+)
 from biaslab.stats.resample import Resampling
 from biaslab.stats.samples import expected_agreement_loss, sampling_noise, thought_variance
 
@@ -511,3 +518,16 @@ def test_wrong_arguments(shape, values, named):
 def test_a_thought_that_rules_every_label_out():
     with pytest.raises(InputError, match="no label has probability"):
         thought_variance([[[-np.inf, -np.inf], [-0.1, -3.0]]])
+
+
+def test_rating_error_does_not_depend_on_how_products_are_split(monkeypatch):
+    rng = np.random.default_rng(0)
+    ratings = rng.integers(1, 6, (40, 3))
+    frame = pd.DataFrame({"context_id": rng.integers(0, 30, 40), "human": ratings.mean(axis=1)})
+    frame["ratings"] = [" ".join(map(str, row)) for row in ratings]
+    frame["annotators"] = [" ".join(map(str, rng.choice(6, 3, replace=False))) for _ in ratings]
+    whole = rating_error(frame, within=False)
+    monkeypatch.setattr("biaslab.stats.reliability._PRODUCTS", 100)
+    split = rating_error(frame, within=False)
+    assert whole.error == pytest.approx(split.error)
+    assert (whole.error != 0).any()

@@ -239,7 +239,13 @@ def _verbosity(log: Holdings, wanted: int) -> str:
         return f"{SCORES}: {wanted:,} items, with human scores and the texts"
     lacking = [] if log.rated_items else [_human_scores(log, wanted)]
     lacking += [] if log.long_items else ["the texts that were scored (--map text=FIELD)"]
-    return _all_of(lacking) or "texts of different length within each context"
+    return _all_of(lacking) or "texts of different length"
+
+
+def _covariate(log: Holdings, wanted: int) -> str:
+    if not log.scores:
+        return f"{SCORES}: {wanted:,} items, with human labels"
+    return "values of the covariate that differ" if log.rated_items else _human_scores(log, wanted)
 
 
 def _agreement(log: Holdings, wanted: int) -> str:
@@ -331,6 +337,7 @@ _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "verbosity_slope": _verbosity,
     "verbosity_logit": _length_of_pairs,
     "exact_agreement": _agreement,
+    "covariate_slope": _covariate,
     "halo_excess": _halo,
     "alpha_gap": _repeated,
     "configuration_gap": _configuration,

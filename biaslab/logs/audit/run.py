@@ -10,20 +10,21 @@ from typing import Any, get_args
 import pandas as pd
 
 from biaslab import probes
-from biaslab.core.checks import require_some_of
+from biaslab.core.checks import require_some_of, unknown
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
 from biaslab.logs.audit import (
     pair_measures,
 )
 from biaslab.logs.audit.agreement import Agreement
+from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
 from biaslab.logs.readers.human_scores import with_humans
-from biaslab.logs.readers.rows import trials_of
+from biaslab.logs.readers.rows import COLUMNS, trials_of
 from biaslab.logs.readers.summary import (
     HALF,
     describe_unread,
@@ -65,6 +66,7 @@ def audit(
     breakdowns: bool = True,
     by: Sequence[str] = (),
     cluster: str | None = None,
+    covariates: Sequence[str] = (),
 ) -> pd.DataFrame:
     r"""Run every probe that recorded judgements support.
 
@@ -77,7 +79,7 @@ def audit(
         Human scores to join by context, candidate and attribute.
     only : sequence of str, optional
         Names of the probes and measures to run; default: all. Besides the probes, there are "replies",
-        "agreement", "halo", "pair_length", "one_order", "one_list" and "subsets".
+        "agreement", "halo", "pair_length", "one_order", "one_list" and "subsets", and "covariate" if some are named.
     resampling : Resampling, optional
         Confidence level and resampling of the estimates.
     breakdowns : bool
@@ -89,6 +91,9 @@ def audit(
         Column by which contexts are related, such as a document that several questions are about. Contexts that share
         a value are one cluster: resampled, left out and tested together. In 24 contexts of 6 documents, tests that took
         them for independent rejected a true null in .24 of simulated studies.
+    covariates : sequence of str
+        Columns whose effect on scores at the same human label to estimate, in addition: columns of the trials, or of a
+        file that is read; see `biaslab.logs.audit.covariates.Covariates`.
 
     Returns
     -------
@@ -106,7 +111,8 @@ def audit(
     Raises
     ------
     InputError
-        If a probe or a column of `by` or `cluster` is unknown, or the data set has no human scores for what was judged.
+        If a probe, covariate, or column of `by` or `cluster` is unknown, or the data set has no human scores for what
+        was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
@@ -127,17 +133,15 @@ def audit(
     >>> float(result.set_index("metric").loc["order_consistency", "estimate"]), result.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
-    every = measures(resampling, by)
+    every = measures(resampling, by, covariates)
     if only is not None:
         require_some_of("only", only, list(every))
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
-    recorded = recorded_trials(trials)
-    for name in by:
-        _require_column("by", name, recorded)
-    if cluster is not None:
-        resampling = by_cluster(recorded, cluster, resampling)
-        every = measures(resampling, by)
+    recorded = recorded_trials(trials, columns_to_keep(by, covariates, cluster))
+    _require_named(recorded, {"by": by, "covariates": covariates})
+    resampling = by_cluster(recorded, cluster, resampling)
+    every = every if cluster is None else measures(resampling, by, covariates)
     if is_by_people(recorded):
         return _of_people(recorded, resampling)
     readable, not_run = readable_judges(recorded)
@@ -168,16 +172,33 @@ def audit(
     return estimates
 
 
-def by_cluster(trials: pd.DataFrame, cluster: str, resampling: Resampling | None = None) -> Resampling:
-    """Return a resampling that keeps contexts together that share a value of a column of the trials."""
-    _require_column("cluster", cluster, trials)
+def by_cluster(trials: pd.DataFrame, cluster: str | None, resampling: Resampling | None = None) -> Resampling | None:
+    """Return a resampling that keeps contexts together that share a value of a column of the trials, if any is named.
+
+    Raises
+    ------
+    InputError
+        If trials do not have the column.
+    """
+    if cluster is None:
+        return resampling
+    _require_named(trials, {"cluster": [cluster]})
     return joined(resampling or Resampling(), linked_contexts(trials, cluster))
 
 
-def _require_column(option: str, name: str, trials: pd.DataFrame) -> None:
-    if name not in trials:
-        remedy = "keep a column of the log: read_judgements(log, keep=[...])"
-        raise InputError(option, name, f"a column of the trials: {', '.join(map(str, trials.columns))}", remedy)
+def _require_named(trials: pd.DataFrame, named: Mapping[str, Sequence[str]]) -> None:
+    """Raise `InputError` if a parameter names a column that trials do not have."""
+    for parameter, names in named.items():
+        for name in names:
+            if name not in trials:
+                remedy = "keep a column of the log: read_judgements(log, keep=[...])"
+                raise unknown(parameter, name, trials.columns, remedy)
+
+
+def columns_to_keep(by: Sequence[str], covariates: Sequence[str], cluster: str | None = None) -> list[str]:
+    """Return the columns of a log to keep for an audit: those named that trials do not have anyway."""
+    named = dict.fromkeys([*by, *covariates, *([] if cluster is None else [cluster])])
+    return [name for name in named if name not in COLUMNS]
 
 
 def _of_people(trials: pd.DataFrame, resampling: Resampling | None) -> pd.DataFrame:
@@ -213,12 +234,14 @@ def _additions(
     return {name: next(filter(None, additions), "") for name, additions in each.items()}
 
 
-def recorded_trials(log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable) -> pd.DataFrame:
-    """Return a frame of trials unchanged; read anything else as a file or a plain table."""
+def recorded_trials(
+    log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable, keep: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return a frame of trials unchanged; read anything else as a file or a plain table, keeping some columns."""
     if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
         require_columns(log, _READ, "trials")
         return log
-    return read_judgements(log)
+    return read_judgements(log, keep=keep)
 
 
 def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -232,7 +255,9 @@ def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]
     return trials[~trials["judge"].astype(str).isin(unread)], unread
 
 
-def measures(resampling: Resampling | None, by: Sequence[str] = ()) -> dict[str, AuditMeasure | Probe]:
+def measures(
+    resampling: Resampling | None, by: Sequence[str] = (), covariates: Sequence[str] = ()
+) -> dict[str, AuditMeasure | Probe]:
     """Return all probes and measures by name; agreement with people is split by the columns of `by`."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
@@ -241,6 +266,8 @@ def measures(resampling: Resampling | None, by: Sequence[str] = ()) -> dict[str,
         name: kind(resampling=resampling) for name, kind in probes.available().items()
     }
     every[Agreement.name] = Agreement(resampling, tuple(by))
+    if covariates:
+        every[Covariates.name] = Covariates(resampling, tuple(covariates))
     return every | {kind.name: kind(resampling) for kind in _OTHERS}
 
 

@@ -35,6 +35,8 @@ from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, rating_error
 from biaslab.stats.resample import Resampling
 
 _ALIKE = 0.05  # p-value below which human scores are associated with the feature
+_SCREENED = 0.2  # the same, where the error in human scores is unknown
+_SEVERAL = 0.1  # share of contexts with several items up to which items are compared across contexts
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,14 @@ class FeatureProbe(ScoreProbe):
     annotators (``ratings``, ``annotators``), slopes are corrected by errors-in-variables regression (Fuller 1987) and
     correlations for attenuation, both by cross-products of different annotators. With one rating per item the error is
     unknown: ``note`` gives the reliability that a finding requires, `sensitivity` gives estimates at assumed
-    reliabilities, and the verdict is inconclusive unless the finding holds down to .3. Errors shared by annotators are
-    not corrected; ``note`` says how large they would have to be to explain a finding.
+    reliabilities, and the verdict is inconclusive unless the finding holds, on the same side, down to .3. Across
+    contexts interval and test also hold for every reliability from .3 to 1, see `slope_given_quality`. Errors shared by
+    annotators are not corrected; ``note`` says how large they would have to be to explain a finding.
+
+    **Pass or fail.** Scores or labels of two values enter the same model, as linear probabilities. That is right if the
+    truth has two values and labels err independently of the feature. If quality is finer than its labels, and the judge
+    sees it, better texts among those that pass may be longer too: a single label then counts as unreliable, but what
+    several labels of an item have in common is taken for the truth.
 
     Parameters
     ----------
@@ -174,15 +182,7 @@ class FeatureProbe(ScoreProbe):
         if planned is not None and len(planned) > len(items):
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
             slope = missing.bound(slope, of, spread)
-        crowded = crowded_end(rated)
-        if not crowded or math.isnan(slope.estimate):
-            return slope
-        options = {"within": within_contexts, "level": self.resampling.level, "clusters": self.resampling.clusters}
-        alike = linear_model(rated, f"{self.feature} ~ human", **options)["human"]  # type: ignore[arg-type]
-        if not alike.p_value < _ALIKE:
-            return slope.noted(f"{crowded}; {self.feature} is not associated with human scores")
-        why_not = f"no test: {crowded}, where scores hardly reflect quality, and human scores depend on the feature"
-        return without_test(slope).noted(why_not)
+        return without_crowded_test(slope, rated, self.feature, self.resampling, within_contexts)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -211,13 +211,7 @@ class FeatureProbe(ScoreProbe):
         Parameters as in `_slope`; ``resampling`` sets level and clusters, and ``feature`` overrides the probe's own.
         """
         feature = feature or self.feature
-        formula = " + ".join([*covariates, feature, "human"])
-        options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
-        return self._allowing_for_errors(
-            items,
-            lambda: linear_model(items, f"score ~ {formula}", **options)[feature],  # type: ignore[arg-type]
-            lambda rated: slope_at_equal(rated, "score", feature, resampling, within_contexts, covariates),
-        )
+        return slope_given_quality(items, feature, resampling, within_contexts, covariates, self.reliability)
 
     def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
         """Return the judge's correlation with the feature minus the humans', tested against 0.
@@ -250,34 +244,111 @@ class FeatureProbe(ScoreProbe):
     def _allowing_for_errors(
         self, items: pd.DataFrame, uncorrected: Callable[[], Estimate], correct: Callable[[pd.DataFrame], Corrected]
     ) -> Estimate:
-        """Correct an estimate for error in human scores, as far as known; note what could explain a finding.
+        """Correct an estimate for error in human scores; see `allowing_for_errors`."""
+        return allowing_for_errors(items, uncorrected, correct, self.resampling, self.reliability)
 
-        Parameters
-        ----------
-        items : pandas.DataFrame
-            As in `_slope`.
-        uncorrected : callable
-            Returns the estimate without correction.
-        correct : callable
-            Maps items to estimates at a given share of error in the variance of human scores (shared error, if items
-            have ratings of several annotators).
-        """
-        unrated = without_ratings(items)
-        if self.reliability is not None:
-            return correct(unrated)(1 - self.reliability)
-        several = has_several_ratings(items)
-        corrected = correct(items) if several else None
-        estimate = corrected(0.0) if corrected else uncorrected()
-        if self.resampling.values_only or not _excludes_0(estimate):
-            return estimate
-        at = corrected or correct(unrated)
-        share = bisect_left(range(100), True, key=lambda percent: not _excludes_0(at(percent / 100)))
-        if several:
-            hedge = Note("depends_on_shared_error", {"percent": share})
-        else:
-            least = round(max(1 - share / 100, LEAST_RELIABILITY), 2)
-            hedge = Note("depends_on_reliability", {"reliability": least})
-        return estimate.noted(hedge)
+
+def slope_given_quality(
+    items: pd.DataFrame,
+    feature: str,
+    resampling: Resampling,
+    within_contexts: bool = True,
+    covariates: Sequence[str] = (),
+    reliability: float | None = None,
+) -> Estimate:
+    """Regress the score on a feature, controlling for human score and covariates; return the slope.
+
+    Parameters
+    ----------
+    items : pandas.DataFrame
+        One row per item: ``context_id, score, human``, the named columns and, if known, ``ratings, annotators``.
+    feature : str
+        Column of the feature.
+    resampling : Resampling
+        Confidence level and clusters.
+    within_contexts : bool
+        Fit an intercept per context. If not, and items have one rating, interval and test hold for every reliability
+        from .3 to 1. Only if the feature is not associated with human scores at the 20 % level, at which confounders
+        are screened (Maldonado & Greenland 1993), the slope is that of least squares: quality then cannot explain it.
+    covariates : sequence of str
+        Additional columns to control for.
+    reliability : float, optional
+        Assumed reliability of the mean human score.
+    """
+    options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
+    formula = " + ".join([*covariates, "human", feature])  # the feature comes last, so it is dropped if collinear
+
+    def at_equal(rated: pd.DataFrame) -> Corrected:
+        return slope_at_equal(rated, "score", feature, resampling, within_contexts, covariates)
+
+    def uncorrected() -> Estimate:
+        return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
+
+    known = within_contexts or reliability is not None or has_several_ratings(items)
+    alike = {} if known else linear_model(items, " + ".join([f"{feature} ~ human", *covariates]), **options)  # type: ignore[arg-type]
+    if alike and alike["human"].p_value >= _SCREENED:
+        return uncorrected()
+    slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
+    if known or resampling.values_only or math.isnan(slope.estimate):
+        return slope
+    return over_reliabilities(slope, at_equal(without_ratings(items)))
+
+
+def allowing_for_errors(
+    items: pd.DataFrame,
+    uncorrected: Callable[[], Estimate],
+    correct: Callable[[pd.DataFrame], Corrected],
+    resampling: Resampling,
+    reliability: float | None = None,
+) -> Estimate:
+    """Correct an estimate for error in human scores, as far as known; note what could explain a finding.
+
+    Parameters
+    ----------
+    items : pandas.DataFrame
+        As in `slope_given_quality`.
+    uncorrected : callable
+        Returns the estimate without correction.
+    correct : callable
+        Maps items to estimates at a given share of error in the variance of human scores (shared error, if items have
+        ratings of several annotators).
+    resampling : Resampling
+        Whether only values are wanted.
+    reliability : float, optional
+        Assumed reliability of the mean human score.
+    """
+    unrated = without_ratings(items)
+    if reliability is not None:
+        return correct(unrated)(1 - reliability)
+    several = has_several_ratings(items)
+    corrected = correct(items) if several else None
+    estimate = corrected(0.0) if corrected else uncorrected()
+    side = _side(estimate)
+    if resampling.values_only or not side:
+        return estimate
+    at = corrected or correct(unrated)
+    share = bisect_left(range(100), True, key=lambda percent: _side(at(percent / 100)) != side)
+    if several:
+        hedge = Note("depends_on_shared_error", {"percent": share})
+    else:
+        least = round(max(1 - share / 100, LEAST_RELIABILITY), 2)
+        hedge = Note("depends_on_reliability", {"reliability": least})
+    return estimate.noted(hedge)
+
+
+def level_of(items: pd.DataFrame, level: Level | None) -> Level:
+    """Return the level asked for or, by default, "dataset" if at most a tenth of the contexts have several rated items.
+
+    Examples
+    --------
+    >>> level_of(pd.DataFrame({"context_id": [*"abc"], "candidate_id": "x", "human": [1.0, 2.0, 3.0]}), None)
+    'dataset'
+    """
+    if level is not None:
+        return level
+    rated = items[items["human"].notna()] if items["human"].notna().any() else items
+    sizes = rated.drop_duplicates(list(ITEM))["context_id"].value_counts()
+    return "dataset" if len(sizes) and (sizes > 1).mean() <= _SEVERAL else "context"
 
 
 def kept_columns(trials: pd.DataFrame) -> list[str]:
@@ -291,8 +362,9 @@ def with_missing_scores(trials: pd.DataFrame) -> pd.DataFrame:
     return completed(trials, np.where(scores, 0.0, math.nan))
 
 
-def _excludes_0(estimate: Estimate) -> bool:
-    return estimate.ci_low > 0 or estimate.ci_high < 0
+def _side(estimate: Estimate) -> int:
+    """Return the side of 0 on which the interval lies: 1, -1, or 0 if it contains 0 or is undefined."""
+    return int(estimate.ci_low > 0) - int(estimate.ci_high < 0)
 
 
 _ASSUMED = (0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities; estimates change monotonically with reliability
@@ -344,6 +416,34 @@ def without_test(estimate: Estimate) -> Estimate:
         bound_low=math.nan,
         bound_high=math.nan,
     )
+
+
+def without_crowded_test(
+    slope: Estimate, rated: pd.DataFrame, feature: str, resampling: Resampling, within_contexts: bool = True
+) -> Estimate:
+    """Return a slope without interval and test if scores crowd an end of the scale and human scores follow the feature.
+
+    A linear model then confounds quality with the feature, unless scores or human scores have two values.
+
+    Parameters
+    ----------
+    slope : Estimate
+        From `slope_given_quality`.
+    rated : pandas.DataFrame
+        The items, with ``score`` in points and, if known, ``scale``.
+    feature, resampling, within_contexts
+        As there.
+    """
+    two_values = min(rated["score"].nunique(), rated["human"].nunique()) <= 2
+    crowded = "" if two_values or math.isnan(slope.estimate) else crowded_end(rated)
+    if not crowded:
+        return slope
+    options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
+    alike = linear_model(rated, f"{feature} ~ human", **options)["human"]  # type: ignore[arg-type]
+    if not alike.p_value < _ALIKE:
+        return slope.noted(f"{crowded}; {feature} is not associated with human scores")
+    why_not = f"no test: {crowded}, where scores hardly reflect quality, and human scores depend on the feature"
+    return without_test(slope).noted(why_not)
 
 
 _CROWDED = 0.2  # share of scores at an end above which linearity in quality is not assumed
