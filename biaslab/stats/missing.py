@@ -114,8 +114,8 @@ def plausible_intervals(record: Mapping[Any, Any]) -> dict[str, tuple[float, flo
         intervals["missing"] = low, high
     elif "unbounded" in notes:
         intervals["missing"] = everything
-    if "over_reliabilities" in notes:
-        intervals["reliability"] = tuple(float(notes["over_reliabilities"][end]) for end in ("low", "high"))
+    if over := notes.get("over_reliabilities"):
+        intervals["reliability"] = float(over["low"]), float(over["high"])
     elif depends_on_reliability(record):
         intervals["reliability"] = everything
     return intervals

@@ -195,10 +195,10 @@ def collect(
 def _warn_repeated(probe: Design, dataset: Dataset) -> None:
     """Warn if contexts have the same text and the probe's resampling does not cluster them."""
     repeated = linked_contexts(dataset.candidates, "context")
-    one = len(set(repeated.values())) == 1 and len(repeated) == dataset.n_contexts  # such as the prompt of all essays
+    texts = len(set(repeated.values()))
+    one = texts == 1 and len(repeated) == dataset.n_contexts  # such as the prompt of all essays
     if repeated and not one and not getattr(getattr(probe, "resampling", None), "clusters", None):
-        of, example = len(set(repeated.values())), ", ".join(map(repr, [*repeated][:2]))
-        words = f"{len(repeated)} contexts have only {count(of, 'text')} ({example}, …), so they are not independent"
+        words = f"{len(repeated)} contexts have only {count(texts, 'text')}, so they are not independent"
         remedy = "Resampling(clusters=biaslab.stats.blocks.linked_contexts(data.candidates, 'context'))"
         warn(f"{dataset.name}: {words}; give the probe resampling={remedy}", RepeatedTextsWarning)
 

@@ -66,7 +66,7 @@ def test_repeated_texts_of_contexts_are_announced(judge, graded):
     text = graded.candidates["context"].where(graded.candidates["context_id"] != names[1], "")
     text = text.where(graded.candidates["context_id"] != names[0], text.iloc[-1])
     data = dataclasses.replace(graded, candidates=graded.candidates.assign(context=text))
-    with pytest.warns(RepeatedTextsWarning, match=f"2 contexts have only 1 text .'{names[0]}', '{names[-1]}'"):
+    with pytest.warns(RepeatedTextsWarning, match="2 contexts have only 1 text"):
         collect(judge, data)
     clusters = linked_contexts(data.candidates, "context")
     assert clusters == {names[0]: names[0], names[-1]: names[0]}

@@ -19,11 +19,11 @@ from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess
 from biaslab.probes.base.probe import Cell, Part
 from biaslab.probes.base.recorded import Accepted, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable
-from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined, without_interval
+from biaslab.stats.correlation import jackknife_t
+from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.frame import estimates_frame
 from biaslab.stats.reliability import LEAST_RELIABILITY, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
-from biaslab.stats.t_inference import estimate_by_t
 
 
 @dataclass(frozen=True)
@@ -168,92 +168,73 @@ class Halo(CellMeasure):
             of_both = readable[readable["attribute"].isin([one, other])]
             inside = pd.MultiIndex.from_frame(of_both[list(ITEM)]).isin(four.index)
             planned = int(trials["attribute"].isin([one, other]).sum())
-            sources = {
-                "judge": _of_replicates(of_both, [one, other], four.index),
-                "human": _of_annotators(of_both, [one, other], four.index),
-            }
-            effect = _halo({who: four[kind] for who, kind in _KINDS.items()}, sources, self.resampling)
+            effect = _halo(four, of_both, [one, other], self.resampling)
             yield Part(effect, (int(inside.sum()), planned - int(inside.sum())), {"attribute": one, "other": other})
 
 
-_KINDS = {"judge": "value", "human": "human"}
 _KNOWN = 0.5  # minimum share of items with two scores of a source for which the error of this source is corrected
 _ASSUMED = (1.0, 0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities of single scores
 _NO_VARIATION = because("attributes_do_not_vary", "in no context do both attributes vary for the judge and for humans")
 _UNRELIABLE = because("unreliable_scores", "scores by the same {who} agree too little (reliability {reliability:.2f})")
 
 
-def _of_replicates(rows: pd.DataFrame, attributes: list[str], items: pd.MultiIndex) -> pd.DataFrame:
+def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], resampling: Resampling) -> dict[str, Estimate]:
+    """Estimate the three metrics from mean scores and, where these are several per item, those behind them."""
+    codes, names = pd.factorize(four.index.get_level_values("context_id"))
+    groups = pd.factorize(resampling.cluster_of(names))[0] if resampling.clusters else None
+    correlations: dict[str, list[Floats]] = {}
+    for who, kind, single_scores in (("judge", "value", _of_replicates), ("human", "human", _of_annotators)):
+        source = single_scores(rows, attributes, four.index)
+        several = np.bincount(source["item"], minlength=len(codes)) > 1
+        known = several.any() and several.mean() >= _KNOWN
+        means = pd.DataFrame(four[kind].to_numpy(float), columns=["one", "other"])
+        means = means.assign(item=np.arange(len(codes)), annotator=who)
+        moments = plain = moments_within(means[several] if known else means, codes, across=False)
+        if known:
+            moments = moments_within(source[several[source["item"]]], codes, across=True)
+        with np.errstate(invalid="ignore"):
+            reliability = float((moments[0, :2] / plain[0, :2]).min())
+        if is_rounding(plain[0, :2]).any() or reliability < LEAST_RELIABILITY:
+            unreliable = _UNRELIABLE.with_values(who=who, reliability=reliability)
+            why_not = _NO_VARIATION if is_rounding(plain[0, :2]).any() else unreliable
+            return dict.fromkeys(_HALO, undefined(why_not, len(names)))
+        one, other, both = without_clusters(moments, groups).T
+        raw = both / np.sqrt(np.where((one > 0) & (other > 0), one * other, np.nan))
+        least = max(abs(float(raw[0])), LEAST_RELIABILITY)
+        assumed = [1.0] if known else [share for share in (*_ASSUMED, least) if share >= least]
+        correlations[who] = [raw / share for share in assumed]
+
+    def estimate(values: Floats, null: float | None, bound: float) -> Estimate:
+        return jackknife_t(values, len(values) - 1, resampling.level, _METHOD, null, (-bound, bound))
+
+    judge, human = correlations.values()
+    unknown = [who for who, each in correlations.items() if len(each) > 1]
+    every = [estimate(one - other, 0.0, 2.0) for one in judge for other in human]
+    return {
+        "halo_judge": estimate(judge[0], None, 1.0),
+        "halo_human": estimate(human[0], None, 1.0),
+        "halo_excess": _over_reliabilities(every, unknown),
+    }
+
+
+_HALO = ("halo_judge", "halo_human", "halo_excess")
+_METHOD = "correlation within contexts, cluster jackknife, t"
+
+
+def _of_replicates(rows: pd.DataFrame, attributes: list[str], items: pd.Index[Any]) -> pd.DataFrame:
     """Return the judge's replicates, one row per item and replicate: item, annotator, one, other."""
     wide = rows.pivot_table("value", [*ITEM, "replicate"], "attribute", sort=False)[attributes].dropna()
     scores = wide.set_axis(["one", "other"], axis=1).reset_index("replicate").rename(columns={"replicate": "annotator"})
     return scores.assign(item=items.get_indexer(scores.index)).query("item >= 0").reset_index(drop=True)
 
 
-def _of_annotators(rows: pd.DataFrame, attributes: list[str], items: pd.MultiIndex) -> pd.DataFrame:
+def _of_annotators(rows: pd.DataFrame, attributes: list[str], items: pd.Index[Any]) -> pd.DataFrame:
     """Return single human ratings in the same form, of annotators who rated both attributes of an item."""
     each = []
     for attribute in attributes:
         own = rows[rows["attribute"] == attribute].drop_duplicates(list(ITEM)).set_index(list(ITEM)).reindex(items)
         each.append(read_ratings(own, own["human"].to_numpy(float)))
     return each[0].merge(each[1], on=["item", "annotator"]).rename(columns={"score_x": "one", "score_y": "other"})
-
-
-def _halo(
-    means: Mapping[str, pd.DataFrame], sources: Mapping[str, pd.DataFrame], resampling: Resampling
-) -> dict[str, Estimate]:
-    """Estimate the three metrics from mean scores and, where these are several per item, those behind them."""
-    items = means["judge"].index
-    several = {who: np.bincount(table["item"], minlength=len(items)) > 1 for who, table in sources.items()}
-    known = [who for who, each in several.items() if len(each) and each.mean() >= _KNOWN]
-    kept = np.all([np.ones(len(items), bool), *(several[who] for who in known)], axis=0)
-    context = pd.Series(items.get_level_values("context_id")).where(kept)
-    kept &= (context.groupby(context).transform("size") > 1).to_numpy()
-    codes, names = pd.factorize(context[kept])
-    groups = pd.factorize(resampling.cluster_of(names))[0] if resampling.clusters else None
-    number = np.cumsum(kept) - 1
-    correlations: dict[str, list[Floats]] = {}
-    for who, scores in means.items():
-        single = scores[kept].set_axis(["one", "other"], axis=1).assign(item=np.arange(len(codes)), annotator=who)
-        moments = plain = without_clusters(moments_within(single, codes, across=False), groups)
-        if who in known:
-            table = sources[who][kept[sources[who]["item"]]]
-            table = table.assign(item=number[table["item"]])
-            moments = without_clusters(moments_within(table, codes, across=True), groups)
-        if (plain[0, :2] <= 0).any() or is_rounding(plain[0, :2]).any():
-            return dict.fromkeys(_HALO, undefined(_NO_VARIATION, len(names)))
-        reliability = float((moments[0, :2] / plain[0, :2]).min())
-        if reliability < LEAST_RELIABILITY:
-            why_not = _UNRELIABLE.with_values(who=who, reliability=reliability)
-            return dict.fromkeys(_HALO, undefined(why_not, len(names)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            raw = moments[:, 2] / np.sqrt(moments[:, 0] * moments[:, 1])
-        least = max(abs(float(raw[0])), LEAST_RELIABILITY)
-        assumed = [1.0] if who in known else [share for share in (*_ASSUMED, least) if share >= least]
-        correlations[who] = [raw / share for share in assumed]
-    judge, human = (correlations[who] for who in means)
-    differences = [one - other for one in judge for other in human]
-    every = [_jackknifed(each, resampling.level, 0.0, 2.0) for each in differences]
-    return {
-        "halo_judge": _jackknifed(judge[0], resampling.level, None, 1.0),
-        "halo_human": _jackknifed(human[0], resampling.level, None, 1.0),
-        "halo_excess": _over_reliabilities(every, [who for who in means if who not in known]),
-    }
-
-
-_HALO = ("halo_judge", "halo_human", "halo_excess")
-
-
-def _jackknifed(values: Floats, level: float, null: float | None, bound: float) -> Estimate:
-    """Return the first value with its jackknife error; the other values each leave out one context."""
-    value, left, contexts = float(np.clip(values[0], -bound, bound)), values[1:], len(values) - 1
-    if contexts < 2 or not np.isfinite(left).all():
-        return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
-    error = float(np.sqrt((contexts - 1) / contexts * np.sum((left - left.mean()) ** 2)))
-    if is_rounding(error):
-        return without_interval(value, contexts, Note("no_variation", {"bounded": False}))
-    method = "correlation within contexts, cluster jackknife, t"
-    return estimate_by_t(value, error, contexts, level, method, null, (-bound, bound))
 
 
 def _over_reliabilities(every: list[Estimate], unknown: list[str]) -> Estimate:
@@ -370,8 +351,9 @@ def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, 
     cluster = grouped_codes(pd.factorize(resampling.cluster_of(ranked["context_id"]))[0], resampling.seed)
     cell = cluster * k + ranked["place"].to_numpy(np.intp) - 1
     scores = ranked["human"] - ranked.groupby(_LIST)["human"].transform("mean")
-    p_values, systems = {}, pd.get_dummies(ranked["candidate_id"], dtype=float).to_numpy()
-    if systems.sum(axis=0).min() >= _FEWEST:
+    p_values: dict[str, float] = {}
+    if ranked["candidate_id"].value_counts().min() >= _FEWEST:
+        systems = pd.get_dummies(ranked["candidate_id"], dtype=float).to_numpy()
         p_values["systems"] = _permuted_positions(systems, cell, k)
     if scores.notna().all() and scores.any():
         p_values["human scores"] = _permuted_positions(scores.to_numpy(float)[:, None], cell, k)
