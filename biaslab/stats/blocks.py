@@ -269,8 +269,8 @@ def joined(resampling: Resampling, clusters: Mapping[Any, Any]) -> Resampling:
 
     Examples
     --------
-    >>> joined(Resampling(clusters={"b": "a"}), {"c": "b"}).clusters
-    {'b': 'a', 'a': 'a', 'c': 'a'}
+    >>> joined(Resampling(clusters={"b": "a"}), {"c": "b"}).cluster_of(["a", "b", "c", "d"]).tolist()
+    ['b', 'b', 'b', 'd']
     """
     if not (clusters and resampling.clusters):
         return replace(resampling, clusters=clusters) if clusters else resampling
