@@ -200,9 +200,9 @@ def with_labels(trials: pd.DataFrame, labels: pd.DataFrame | str | Path) -> pd.D
     --------
     >>> import biaslab as bl
     >>> log = pd.DataFrame({"question": [*"abcd"], "answer": [*"wxyz"], "verdict": ["pass", "fail", "pass", "pass"]})
-    >>> labels = pd.DataFrame({"question": [*"ab"], "human_label": ["fail", "fail"]})
+    >>> labels = pd.DataFrame({"question": [*"ab"], "human_label": ["fail", "pass"]})
     >>> with_labels(bl.read_judgements(log), labels)["human"].tolist()
-    [0.0, 0.0, nan, nan]
+    [0.0, 1.0, nan, nan]
     """
     known = HumanLabels.read(labels, trials)
     labelled = trials.copy()

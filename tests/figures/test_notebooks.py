@@ -207,6 +207,7 @@ LEFT_OUT = {
     "familiarity": {
         "log_perplexity": "read by `likelihood_judge`, or by the judge itself",
     },
+    "self_preference": {"level": "data sets have several texts per context, which are compared within it"},
     "comparative": {
         "decoding": "all of them are shown side by side",
         "debiasing": "all remedies are shown side by side",
