@@ -529,7 +529,7 @@ def test_judge_whose_replicates_disagree_has_no_halo():
 
 
 @pytest.mark.slow
-def test_type_one_error_and_power_of_halo():
+def test_type_one_error_of_halo():
     """400 studies; a standard error is .011."""
     rejected = [
         halo_excess(scores_of_two_attributes(0.5, 0.9, 3, 2, seed=seed))["p_value"] < 0.05 for seed in range(400)
