@@ -27,8 +27,7 @@ from biaslab.core.metrics import find_metric
 from biaslab.core.output import Page, count
 from biaslab.stats.estimate import side_of, significant
 from biaslab.stats.frame import require_columns
-from biaslab.stats.missing import decided_by_missing
-from biaslab.stats.reliability import depends_on_reliability
+from biaslab.stats.missing import first_doubt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,9 +215,10 @@ def finding(record: Mapping[Any, Any], null: float | None) -> str:
     if null is None or math.isnan(record["q_value"]):
         return ""
     side = side_of(record, null)
-    if side is None or not significant(record["q_value"]) or decided_by_missing(record, null, side):
+    if side is None or not significant(record["q_value"]):
         return "open"
-    return "open" if depends_on_reliability(record) else side
+    doubt = first_doubt(record, low=null) if side == "above" else first_doubt(record, high=null)
+    return side if doubt is None else "open"
 
 
 class _Places:

@@ -37,7 +37,7 @@ from biaslab.core.metrics import Calibration, Metric
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.stats.estimate import side_of, significant
-from biaslab.stats.missing import decided_by_missing
+from biaslab.stats.missing import first_doubt
 from biaslab.stats.power import expected_power
 from biaslab.stats.resample import Resampling
 
@@ -324,8 +324,9 @@ def _finds_bias(estimates: pd.DataFrame, null: float) -> pd.Series:
     """Return whether each study finds a bias that no values of the missing replies could overturn."""
 
     def is_found(row: dict[Any, Any]) -> bool:
-        side = side_of(row, null)
-        return side is not None and significant(row["p_value"]) and not decided_by_missing(row, null, side)
+        if side_of(row, null) is None or not significant(row["p_value"]):
+            return False
+        return None in (first_doubt(row, low=null), first_doubt(row, high=null))
 
     return pd.Series([is_found(row) for row in estimates.to_dict("records")], dtype=bool)
 

@@ -38,6 +38,7 @@ def audit(
     path: Path | None = None,
     only: list[str] | None = None,
     by: list[str] | None = None,
+    cluster: str | None = None,
     covariate: list[str] | None = None,
     all_: bool = False,
     card: Path | None = None,
@@ -71,6 +72,8 @@ def audit(
         Run only this probe; may be repeated.
     by : COLUMN
         Split agreement with people by this column of the log; may be repeated.
+    cluster : COLUMN
+        Column of the log by which contexts are related, such as a document; they then count as one.
     covariate : NAME
         Test whether this column of the log changes scores at the same human label; may be repeated.
     all_
@@ -85,18 +88,18 @@ def audit(
     from biaslab.correct.labels import with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.run import audit_humans, columns_to_keep
+    from biaslab.logs.audit.run import audit_humans, by_cluster, columns_to_keep
 
     log, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
-    keep = columns_to_keep(by or (), covariate or ())
+    keep = columns_to_keep(by or (), covariate or (), cluster)
     trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
     trials = trials if known is None else with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
     if humans:
-        estimates = audit_humans(trials)
+        estimates = audit_humans(trials, by_cluster(trials, cluster))
     else:
-        estimates = run_audit(trials, human, only or None, by=by or (), covariates=covariate or ())
+        estimates = run_audit(trials, human, only or None, by=by or (), cluster=cluster, covariates=covariate or ())
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):

@@ -25,6 +25,7 @@
 
     MissingDataWarning (a UserWarning)    more than 5 % of the judgements of a metric are missing
     SharedRequestsWarning (a UserWarning) contexts share requests, so they are resampled as one cluster
+    RepeatedTextsWarning (a UserWarning)  contexts have the same text, so they are not independent
     ModelChangedWarning (a UserWarning)   a server says that it runs another model than before
     NearestDesignWarning (a UserWarning)  a judge refuses what was planned, and is asked the nearest that it can answer
     InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests
@@ -249,6 +250,10 @@ class MissingDataWarning(UserWarning):
 
 class SharedRequestsWarning(UserWarning):
     """Contexts share requests and are therefore not independent: they count as one cluster."""
+
+
+class RepeatedTextsWarning(UserWarning):
+    """Contexts have the same text and are therefore not independent, unless they are clustered."""
 
 
 class ModelChangedWarning(UserWarning):

@@ -16,6 +16,7 @@ from biaslab.core.output import number
 from biaslab.report.wording import cell, conditions, varying, with_interval
 from biaslab.stats.estimate import is_above
 from biaslab.stats.frame import LEADING, require_columns
+from biaslab.stats.missing import plausible_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,8 +81,8 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     -------
     pandas.DataFrame
         The rows of these metrics with ``place``, "inside" (the whole interval), "outside" (the whole interval is beyond
-        a limit) or "unclear" (it crosses a limit or is missing: the study was too small to tell), ``name`` (what
-        distinguishes the row) and ``sentence``.
+        a limit) or "unclear" (it crosses a limit or is missing, or missing judgements or the unknown reliability of
+        human scores could move it there), ``name`` (what distinguishes the row) and ``sentence``.
 
     Raises
     ------
@@ -114,11 +115,14 @@ def check_limits(estimates: pd.DataFrame, limits: Mapping[str, Limit]) -> pd.Dat
     chosen = estimates[estimates["metric"].isin(list(limits))]
     columns = ["judge"] * (len(set(chosen["judge"])) > 1) + varying(chosen, conditions(chosen))
     rows = chosen.to_dict("records")
-    places = [limits[row["metric"]].place(row["ci_low"], row["ci_high"]) for row in rows]
+    every = [{limits[row["metric"]].place(*each) for each in plausible_intervals(row).values()} for row in rows]
+    places: list[LimitStatus] = [each.pop() if len(each) == 1 else "unclear" for each in every]
     names = [", ".join(filter(None, (row["metric"], cell(row, columns)))) for row in rows]
     sentences = []
     for row, name, place in zip(rows, names, places, strict=True):
-        where = "too few contexts to tell whether inside" if place == "unclear" else place
+        own = limits[row["metric"]].place(row["ci_low"], row["ci_high"])
+        doubt = "too few contexts" if own == "unclear" else "missing judgements or unreliable human scores do not allow"
+        where = f"{doubt} to tell whether inside" if place == "unclear" else place
         sentences.append(f"{name}: {where} {limits[row['metric']]}: {with_interval(row)}")
     return chosen.assign(place=places, name=names, sentence=sentences)
 

@@ -32,7 +32,7 @@ from biaslab.stats.frame import (
     with_numpy_types,
     without_breakdowns,
 )
-from biaslab.stats.missing import decided_by_missing
+from biaslab.stats.missing import first_doubt
 from biaslab.stats.reliability import depends_on_reliability
 
 if TYPE_CHECKING:
@@ -114,12 +114,12 @@ def findings(
 
         * ``detectable`` — smallest shift detected with 80 % power after correction for these rows, given the other
           results; ``mde`` is the same for the single test (see `biaslab.stats.corrected_effects`). NaN if none.
-        * ``finding`` — *above* or *below* the null (q is below .05, and the interval does not contain the null), *none*
-          (the interval excludes every shift that matters), *open* (inconclusive) or *untested*.
-        * ``doubt`` — why it is inconclusive. A significant estimate is inconclusive too if its missing-data bounds
-          (Horowitz & Manski 2000) contain the null or do not exist, or if it depends on the unknown reliability of
-          human scores.
-        * ``slight`` — above or below, but the interval excludes every shift that matters.
+        * ``finding`` — *above* or *below* the null (q is below .05, and no plausible interval contains the null),
+          *none* (no plausible interval contains a shift that matters), *open* (inconclusive) or *untested*. Plausible
+          are the interval, the missing-data bounds (Horowitz & Manski 2000; unlimited if missing values are unbounded),
+          and intervals over the reliabilities that human scores may have: `biaslab.stats.missing.plausible_intervals`.
+        * ``doubt`` — why it is inconclusive.
+        * ``slight`` — above or below, but no plausible interval contains a shift that matters.
         * ``hedge`` — what else could explain the finding.
         * ``null``, ``matters`` — fair value, and the smallest distance from it that matters.
         * ``cell`` — the attribute and the conditions that vary.
@@ -322,19 +322,16 @@ class Finding:
 
     @property
     def slight(self) -> bool:
-        """Whether there is a bias, but the interval excludes every shift that matters."""
-        return self.is_bias and _excludes(self.row, self.metric.null, self.matters)
+        """Whether there is a bias, but no plausible interval contains a shift that matters."""
+        null, size = self.metric.null, self.matters
+        if not self.is_bias or null is None or size is None:
+            return False
+        return first_doubt(self.row, null - size, null + size) is None
 
     @property
     def hedge(self) -> str:
-        """What else could explain a verdict: missing data (by the bounds of the estimate), and its note."""
-        null, size = self.metric.null, self.matters
-        if null is None or not (self.is_bias or self.kind == "none"):
-            return ""
-        low, high = (float(self.row.get(name, math.nan)) for name in ("bound_low", "bound_high"))
-        hidden = size is not None and (is_above(null - size, low) or is_above(high, null + size))
-        words = "missing data could hide a shift that matters" if self.kind == "none" and hidden else ""
-        return "; ".join(filter(None, [words, self.note]))
+        """What else could explain a verdict: the notes of the estimate."""
+        return self.note if self.metric.null is not None and (self.is_bias or self.kind == "none") else ""
 
     @property
     def clauses(self) -> list[str]:
@@ -427,7 +424,9 @@ class Finding:
         if self.doubt == "missing":
             return self._why_missing()
         if self.doubt == "reliability":
-            return f"{notes_of(self.row)['depends_on_reliability']}, which a single rating cannot show"
+            notes = notes_of(self.row)
+            note = notes.get("over_reliabilities") or notes["depends_on_reliability"]
+            return f"{note}, which a single rating cannot show"
         if self.doubt == "powerless":
             return f"{self._contexts} cannot show an effect of any size among {self.over}"
         if self.doubt == "unknown" or null is None or size is None:
@@ -490,24 +489,28 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
         return "open", "leaves out"
     if np.isnan([row["ci_low"], row["ci_high"]]).any():
         return "open", "unknown"
-    if _is_never(row, size):
-        return ("none", "") if _share_unseen(row) < RARE else ("open", "few")
+    never = _is_never(row, size)
+    if never and _share_unseen(row) >= RARE:
+        return "open", "few"
     if size is None:
-        if detectable > 0:
+        if never or detectable > 0:
             return "none", ""
         return "open", "powerless" if row["mde"] > 0 else "unknown"
-    if _excludes(row, null, size):
-        return "none", ""
-    return "open", "reliability" if depends_on_reliability(row) else "wide"
+    doubt = first_doubt(row, null - size, null + size)
+    if doubt == "":
+        return "open", "reliability" if "over_reliabilities" in notes_of(row) or depends_on_reliability(row) else "wide"
+    return ("none", "") if doubt is None else ("open", _DOUBTS[doubt])
+
+
+_DOUBTS: Mapping[str, Doubt] = {"": "contains", "missing": "missing", "reliability": "reliability"}
 
 
 def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None) -> tuple[Kind, Doubt]:
     """Return the finding for a significant estimate, unless its interval, missing data or human error leave it open."""
     if side is None:
         return "open", "contains"
-    if decided_by_missing(row, null, side):
-        return "open", "missing"
-    return ("open", "reliability") if depends_on_reliability(row) else (side, "")
+    doubt = first_doubt(row, low=null) if side == "above" else first_doubt(row, high=null)
+    return (side, "") if doubt is None else ("open", _DOUBTS[doubt])
 
 
 def found_side(row: Mapping[Any, Any], null: float) -> str:
@@ -522,13 +525,6 @@ def found_side(row: Mapping[Any, Any], null: float) -> str:
         return ""
     kind, doubt = _significant(row, null, side_of(row, null))
     return "" if doubt else kind
-
-
-def _excludes(row: Mapping[Any, Any], null: float | None, size: float | None) -> bool:
-    """Return whether the interval excludes every shift that matters."""
-    if null is None or size is None:
-        return False
-    return is_above(row["ci_low"], null - size) and is_above(null + size, row["ci_high"])
 
 
 def _is_never(row: Mapping[Any, Any], size: float | None) -> bool:

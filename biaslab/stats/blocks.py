@@ -222,10 +222,34 @@ def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     """
     if "key" not in trials or ("probe" in trials and (trials["probe"] == "recorded").all()):
         return {}
-    key, keys = pd.factorize(trials["key"].replace("", None) if (trials["key"] == "").any() else trials["key"])
-    if len(keys) == len(trials):
+    return linked_contexts(trials, "key")
+
+
+def linked_contexts(frame: pd.DataFrame, column: str) -> dict[Any, Any]:
+    """Cluster contexts that share a value of a column, such as a document, directly or through other contexts.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        With ``context_id`` and the column. Missing values and empty text link nothing.
+    column : str
+        The column, such as ``"context"`` of the candidates of a data set for contexts with equal texts.
+
+    Returns
+    -------
+    dict
+        As of `shared_requests`; for ``clusters`` of `biaslab.stats.Resampling`.
+
+    Examples
+    --------
+    >>> trials = pd.DataFrame({"context_id": list("abcd"), "document": ["x", "y", "x", None]})
+    >>> linked_contexts(trials, "document")
+    {'a': 'a', 'c': 'a'}
+    """
+    key, keys = pd.factorize(frame[column].replace("", None) if (frame[column] == "").any() else frame[column])
+    if len(keys) == len(frame):
         return {}
-    context, names = pd.factorize(trials["context_id"])
+    context, names = pd.factorize(frame["context_id"])
     known = (key >= 0) & (context >= 0)
     links = pd.unique(context[known].astype(np.int64) * len(keys) + key[known])
     if len(links) <= len(keys):
@@ -238,6 +262,24 @@ def shared_requests(trials: pd.DataFrame) -> dict[Any, Any]:
     several = np.bincount(component)[component] > 1
     called = np.asarray(names, object)
     return dict(zip(called[several], called[first[several]], strict=True))
+
+
+def joined(resampling: Resampling, clusters: Mapping[Any, Any]) -> Resampling:
+    """Return a resampling that also keeps further clusters of contexts together.
+
+    Examples
+    --------
+    >>> joined(Resampling(clusters={"b": "a"}), {"c": "b"}).cluster_of(["a", "b", "c", "d"]).tolist()
+    ['b', 'b', 'b', 'd']
+    """
+    if not (clusters and resampling.clusters):
+        return replace(resampling, clusters=clusters) if clusters else resampling
+    both = [resampling.clusters, clusters]
+    names = list(dict.fromkeys(name for one in both for name in (*one, *one.values())))
+    links = [(name, (number, one.get(name, name))) for number, one in enumerate(both) for name in names]
+    return replace(
+        resampling, clusters=linked_contexts(pd.DataFrame(links, columns=["context_id", "cluster"]), "cluster")
+    )
 
 
 def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
@@ -261,7 +303,7 @@ def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any],
     """
     clusters = shared_requests(trials)
     warn_shared(what, clusters)
-    return replace(resampling, clusters=clusters).numbered(names) if clusters else resampling
+    return joined(resampling, clusters).numbered(names)
 
 
 def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:

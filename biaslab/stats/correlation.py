@@ -710,7 +710,8 @@ def disattenuated_difference(
             return undefined(why_not, contexts)
         with np.errstate(invalid="ignore"):
             values = of_judge - of_humans / np.sqrt(np.where(reliability > _LEAST_LEFT, reliability, np.nan))
-        return _by_t(values, contexts, resampling.level)
+        method = "jackknife t over contexts, humans' correlation corrected for attenuation; t test"
+        return jackknife_t(values, contexts, resampling.level, method)
 
     return at
 
@@ -736,13 +737,19 @@ def _correlations(
     return one, two, np.ones(contexts, bool)
 
 
-def _by_t(values: Floats, contexts: int, confidence: float) -> Estimate:
-    """Return the first value with its jackknife error; the other values each leave out one context."""
-    value, left_out = float(values[0]), values[1:]
+def jackknife_t(
+    values: Floats,
+    contexts: int,
+    level: float,
+    method: str,
+    null: float | None = 0.0,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Estimate:
+    """Return the first value with its jackknife error, by t; the other values each leave out one context."""
+    value, left_out = float(np.clip(values[0], *bounds)), values[1:]
     if contexts < 2 or np.isnan(left_out).any():
         return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
     error = float(np.sqrt((contexts - 1) / contexts * np.sum((left_out - left_out.mean()) ** 2)))
     if is_rounding(error, np.abs(left_out).max()):
         return without_interval(value, contexts, "no interval: no variation between contexts")
-    method = "jackknife t over contexts, humans' correlation corrected for attenuation; t test"
-    return estimate_by_t(value, error, contexts, confidence, method)
+    return estimate_by_t(value, error, contexts, level, method, null, bounds)

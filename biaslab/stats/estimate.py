@@ -43,6 +43,7 @@ NOTE_WORDS: Mapping[str, str] = {
     "few_contexts": "fewer than {fewest} contexts: no test can reach p < .05",
     "few_differ": "few contexts differ: a test needs {needed} that do, to one side",
     "no_variation": "no variation between contexts",
+    "over_reliabilities": "{low:.2g} to {high:.2g}, depending on the reliability of single scores",
     "tipping_point": "tipping point: missing scores {points:.2g} points off their predicted values",
     "unbounded": "nothing bounds the effect of what is missing",
 }

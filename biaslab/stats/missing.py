@@ -20,6 +20,7 @@ from biaslab.core.errors import InputError
 from biaslab.stats.blocks import has_value, whole_blocks
 from biaslab.stats.estimate import Note, is_above, notes_of
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.reliability import depends_on_reliability
 from biaslab.stats.resample import Resampling
 
 _ALPHA = 0.05
@@ -85,27 +86,64 @@ def shift_extremes(
     return filled({first: low, second: high}), filled({first: high, second: low})
 
 
-def decided_by_missing(record: Mapping[Any, Any], null: float, side: str) -> bool:
-    """Return whether a finding depends on missing data: its bounds contain the null, or there are no bounds.
+def plausible_intervals(record: Mapping[Any, Any]) -> dict[str, tuple[float, float]]:
+    """Return the intervals that nothing rules out, by what they allow for beyond sampling error.
 
     Parameters
     ----------
     record : mapping
-        A row of an estimates frame: ``bound_low``, ``bound_high`` and ``notes``.
-    null : float
-        Value without an effect.
-    side : {"above", "below"}
-        The side of the null on which the interval lies.
+        A row of an estimates frame: ``ci_low``, ``ci_high``, and, if known, ``bound_low``, ``bound_high`` and
+        ``notes``.
+
+    Returns
+    -------
+    dict of str to tuple of float
+        ``""``: the confidence interval. ``"missing"``: the missing-data bounds, unlimited if nothing bounds what is
+        missing. ``"reliability"``: from the lowest to the highest end over the reliabilities that human scores may
+        have, unlimited if the estimate only notes that it depends on them.
 
     Examples
     --------
-    >>> decided_by_missing({"bound_low": 0.48, "bound_high": 0.9}, 0.5, "above")
-    True
+    >>> plausible_intervals({"ci_low": 0.52, "ci_high": 0.6, "bound_low": 0.48, "bound_high": 0.9})
+    {'': (0.52, 0.6), 'missing': (0.48, 0.9)}
     """
+    notes, everything = notes_of(record), (-math.inf, math.inf)
+    intervals = {"": (float(record["ci_low"]), float(record["ci_high"]))}
     low, high = (float(record.get(name, math.nan)) for name in ("bound_low", "bound_high"))
-    if math.isnan(low) or math.isnan(high):
-        return "unbounded" in notes_of(record)
-    return not (is_above(low, null) if side == "above" else is_above(null, high))
+    if not (math.isnan(low) or math.isnan(high)):
+        intervals["missing"] = low, high
+    elif "unbounded" in notes:
+        intervals["missing"] = everything
+    if over := notes.get("over_reliabilities"):
+        intervals["reliability"] = float(over["low"]), float(over["high"])
+    elif depends_on_reliability(record):
+        intervals["reliability"] = everything
+    return intervals
+
+
+def first_doubt(record: Mapping[Any, Any], low: float = -math.inf, high: float = math.inf) -> str | None:
+    """Return the first plausible interval that does not lie between two values; None if all do.
+
+    A verdict is what survives everything that is not ruled out: an estimate is above a null if all plausible intervals
+    are, and shows no bias that matters if all lie within the margin.
+
+    Parameters
+    ----------
+    record : mapping
+        As in `plausible_intervals`.
+    low, high : float
+        The values.
+
+    Examples
+    --------
+    >>> row = {"ci_low": 0.52, "ci_high": 0.6, "bound_low": 0.48, "bound_high": 0.7}
+    >>> first_doubt(row, low=0.5), first_doubt(row, low=0.4, high=0.8)
+    ('missing', None)
+    """
+    for name, (least, most) in plausible_intervals(record).items():
+        if not ((math.isinf(low) or is_above(least, low)) and (math.isinf(high) or is_above(high, most))):
+            return name
+    return None
 
 
 def missing_by_condition(context: ArrayLike, missing: ArrayLike, condition: ArrayLike) -> float:

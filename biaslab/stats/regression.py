@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats.estimate import ROUNDING, Estimate, Note, because, is_rounding, undefined, without_interval
+from biaslab.stats.estimate import FEWEST, ROUNDING, Estimate, Note, because, is_rounding, undefined, without_interval
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import (
     Corrected,
@@ -34,6 +34,9 @@ _TOO_UNCERTAIN = because(
     "uncertain_reliability",
     "annotators agree too little for so few contexts (reliability {reliability:.2f} of human scores given {given}, "
     "standard error {error:.2f})",
+)
+_FEW_INFORM = Note(
+    "few_contexts_inform", words="few of {contexts} contexts inform the estimate (effective number {effective:.1f})"
 )
 
 
@@ -165,8 +168,37 @@ def sums_of_products(x: Floats, codes: Codes, weights: Floats | float = 1.0) -> 
     return sums
 
 
-def coefficient_by_t(value: float, error: float, contexts: int, level: float, method: str) -> Estimate:
-    """Return a coefficient with its interval and its test against 0, by t with G − 1 degrees of freedom."""
+def effective_contexts(x: Floats, codes: Codes, weights: Floats, term: int) -> float:
+    """Return the effective number of contexts behind a coefficient: G if all inform it equally, 1 if only one does.
+
+    (Σ s)² / Σ s², where s is a context's share of the term's information given the other terms, its partial leverage.
+    Parameters as in `jackknife_errors`; ``term`` is the column.
+
+    References
+    ----------
+    Carter, Schnepel & Steigerwald 2017, *Asymptotic behavior of a t-test robust to cluster heterogeneity*, Review of
+    Economics and Statistics 99(4).
+
+    Examples
+    --------
+    >>> x = np.column_stack([np.ones(8), np.repeat([0.0, 1.0], 4)])
+    >>> effective_contexts(x, np.arange(8), np.ones(8), 1), effective_contexts(x, np.arange(8) // 2, np.ones(8), 1)
+    (8.0, 4.0)
+    """
+    weighted = x * np.sqrt(weights)[:, None]
+    others, own = np.delete(weighted, term, axis=1), weighted[:, term]
+    left = own - others @ np.linalg.lstsq(others, own, rcond=None)[0]
+    shares = np.bincount(codes, left**2)
+    return float(shares.sum() ** 2 / np.sum(shares**2))
+
+
+def coefficient_by_t(
+    value: float, error: float, contexts: int, level: float, method: str, effective: float | None = None
+) -> Estimate:
+    """Return a coefficient with its interval and its test against 0, by t with G − 1 degrees of freedom.
+
+    G is the number of contexts or, if given, their effective number (`effective_contexts`).
+    """
     value, error = float(value), float(error)
     if not error > 0:
         reason = (
@@ -175,9 +207,13 @@ def coefficient_by_t(value: float, error: float, contexts: int, level: float, me
             else "no interval: residuals do not vary"
         )
         return replace(without_interval(value, contexts, reason), method=method)
-    low, high = student(value, error, contexts, level)
-    p_value = 2 * float(stats.t.sf(abs(value) / error, contexts - 1))
-    effect, notes = effect_and_notes(error, contexts)
+    counted = contexts if effective is None else effective
+    low, high = student(value, error, counted, level)
+    p_value = 2 * float(stats.t.sf(abs(value) / error, counted - 1))
+    if counted < min(FEWEST, contexts):
+        notes: tuple[Note, ...] = (_FEW_INFORM.with_values(contexts=contexts, effective=float(counted)),)
+        return Estimate(value, error, low, high, p_value, math.nan, contexts, method, notes)
+    effect, notes = effect_and_notes(error, int(counted))
     return Estimate(value, error, low, high, p_value, effect, contexts, method, notes)
 
 
@@ -241,7 +277,7 @@ _FAR = 20.0  # logits; if the fit keeps growing beyond this, the terms separate 
 
 
 def logistic_model(
-    frame: pd.DataFrame, outcome: str, terms: Sequence[str], resampling: Resampling
+    frame: pd.DataFrame, outcome: str, terms: Sequence[str], resampling: Resampling, effective: bool = False
 ) -> dict[str, Estimate]:
     """Fit a logistic model to an outcome in 0 to 1 by quasi-likelihood, with intervals and tests over contexts.
 
@@ -256,6 +292,9 @@ def logistic_model(
         Numeric columns. There is no intercept unless one of them is a column of ones.
     resampling : Resampling
         Confidence level and clusters.
+    effective : bool
+        For the last term, use the effective number of contexts (`effective_contexts`) for the degrees of freedom,
+        because few contexts may inform it.
 
     Returns
     -------
@@ -288,9 +327,11 @@ def logistic_model(
     estimates = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if b is not None:
         p = expit(x @ b)
-        errors = jackknife_errors(x, y - p, grouped_codes(codes, resampling.seed), p * (1 - p))
-        for name, value, error in zip(identifiable, b, errors, strict=True):
-            estimates[name] = coefficient_by_t(value, error, contexts, resampling.level, _LOGISTIC_METHOD)
+        weights, groups = p * (1 - p), grouped_codes(codes, resampling.seed)
+        errors = jackknife_errors(x, y - p, groups, weights)
+        for k, (name, value, error) in enumerate(zip(identifiable, b, errors, strict=True)):
+            counted = effective_contexts(x, codes, weights, k) if effective and name == terms[-1] else None
+            estimates[name] = coefficient_by_t(value, error, contexts, resampling.level, _LOGISTIC_METHOD, counted)
     return {name: estimates[name] for name in terms}
 
 

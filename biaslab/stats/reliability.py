@@ -811,6 +811,43 @@ def depends_on_reliability(row: Mapping[Any, Any]) -> bool:
     return note is not None and is_above(float(note["reliability"]), LEAST_RELIABILITY)
 
 
+def moments_within(ratings: pd.DataFrame, codes: Codes, across: bool) -> Floats:
+    """Return sums of squares and products of two scores around the means of contexts.
+
+    Parameters
+    ----------
+    ratings : pandas.DataFrame
+        One row per item and source, such as an annotator: ``item`` (its number), ``annotator``, and the scores ``one``
+        and ``other``.
+    codes : numpy.ndarray of int, shape (items,)
+        The context of each item, from 0.
+    across : bool
+        Use products of ratings by different sources alone, whose errors are independent, so that they cancel in
+        expectation even if the errors in the two scores of one source are related. Every item needs two sources. By
+        default ratings of an item, one each, have no error.
+
+    Returns
+    -------
+    numpy.ndarray, shape (1 + contexts, 3)
+        Σ of squares of one and other, and Σ of their products; for all contexts and leaving out each.
+
+    Examples
+    --------
+    >>> table = {"item": [0, 0, 1, 1], "annotator": [*"abab"], "one": [1.0, 2, 3, 4], "other": [1.0, 1, 2, 2]}
+    >>> moments_within(pd.DataFrame(table), np.zeros(2, int), across=True)[0]
+    array([2. , 0.5, 1. ])
+    """
+    contexts, scores = int(codes.max(initial=-1)) + 1, (ratings["one"], ratings["other"])
+
+    def square(score: pd.Series) -> Floats:
+        if across:
+            return _cross_products(ratings.assign(score=score), codes, contexts, True)
+        return _about_mean(score.to_numpy(float), codes[ratings["item"].to_numpy()], contexts, True)
+
+    one, other, both = (square(score) for score in (*scores, scores[0] + scores[1]))
+    return np.column_stack([one, other, (both - one - other) / 2])
+
+
 def _about_mean(values: Floats, codes: Codes, contexts: int, within: bool) -> Floats:
     """Return the sum of squares around context means, or the overall mean; for all contexts and without each."""
     square, total, size = (_counted(codes, term, contexts) for term in (values**2, values, np.ones(len(values))))

@@ -16,15 +16,15 @@ from biaslab.stats.estimate import ALPHA, FEWEST, Estimate, Note, is_rounding, s
 _POWER = 0.8
 
 
-def student(value: float, error: float, contexts: int, level: float) -> tuple[float, float]:
+def student(value: float, error: float, contexts: float, level: float) -> tuple[float, float]:
     """Return the interval of Student's t with G - 1 degrees of freedom.
 
     Parameters
     ----------
     value, error : float
         The statistic for all contexts and its standard error.
-    contexts : int
-        Number of contexts G, at least 2.
+    contexts : float
+        Number of contexts G, or their effective number; above 1.
     level : float
         Confidence level, between 0 and 1.
 

@@ -21,16 +21,18 @@ from biaslab.core.errors import (
     JudgeError,
     ModelChangedWarning,
     NearestDesignWarning,
+    RepeatedTextsWarning,
     UnreachableError,
     UnsupportedRequestError,
     warn,
 )
 from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential
-from biaslab.core.output import Postfix, progress_bar
+from biaslab.core.output import Postfix, count, progress_bar
 from biaslab.core.requests import EACH_ALONE, Choice, Compare, Rank, Request, Score, request_key, thinking_of
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial, uncollected
 from biaslab.judges.function import judge_of
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
+from biaslab.stats.blocks import linked_contexts
 from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge
 from biaslab.store.tables import OF_THOUGHTS, TablePart, TrialColumns, TrialsFile, require_target, writing
@@ -151,6 +153,8 @@ def collect(
     -----
     NearestDesignWarning
         If the nearest design is asked instead.
+    RepeatedTextsWarning
+        If contexts have the same text, and the probe's resampling does not cluster them.
 
     Examples
     --------
@@ -163,6 +167,7 @@ def collect(
     judge = cast("Judge", judge) if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
     asked = as_judge(judge)
+    _warn_repeated(probe, dataset)
     next(iter(probe.design(dataset)), None)  # raises errors of the design before a store is created
     try:
         with (
@@ -185,6 +190,17 @@ def collect(
         words = f"replies of {asked.id!r} come from several models, according to its server: {shares}"
         warn(words, ModelChangedWarning)
     return trials
+
+
+def _warn_repeated(probe: Design, dataset: Dataset) -> None:
+    """Warn if contexts have the same text and the probe's resampling does not cluster them."""
+    repeated = linked_contexts(dataset.candidates, "context")
+    texts = len(set(repeated.values()))
+    one = texts == 1 and len(repeated) == dataset.n_contexts  # such as the prompt of all essays
+    if repeated and not one and not getattr(getattr(probe, "resampling", None), "clusters", None):
+        words = f"{len(repeated)} contexts have only {count(texts, 'text')}, so they are not independent"
+        remedy = "Resampling(clusters=biaslab.stats.blocks.linked_contexts(data.candidates, 'context'))"
+        warn(f"{dataset.name}: {words}; give the probe resampling={remedy}", RepeatedTextsWarning)
 
 
 def _ask_nearest(walk: Walk, probe: Design, name: str, changes: tuple[str, ...] = ()) -> pd.DataFrame | TrialsFile:

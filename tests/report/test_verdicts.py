@@ -161,7 +161,6 @@ def test_rounding_never_turns_small_values_into_the_null(make_row):
         ({"estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8, "bound_low": 0.55, "bound_high": 0.8}, ""),
         ({"bound_low": 0.2, "bound_high": 0.48}, ""),
         ({"bound_low": NAN, "bound_high": NAN}, ""),
-        ({"estimate": 0.5, "p_value": 0.9, "bound_low": 0.3, "bound_high": 0.52}, "could hide a shift that matters"),
         ({"estimate": 0.5, "p_value": 0.9, "bound_low": 0.42, "bound_high": 0.52}, ""),
         ({"p_value": 0.9, "ci_high": 0.7, "bound_low": 0.3, "bound_high": 0.52}, ""),
         ({"note": "ratings are taken to have no error"}, "ratings are taken to have no error"),
@@ -194,6 +193,33 @@ def test_finding_that_missing_judgements_decide_is_inconclusive(make_row, change
     assert report.card(pd.DataFrame([row]), reference=None).biases["status"].iloc[0] == (
         "unclear" if decide else "bias"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding", "doubt"),
+    [
+        ({"bound_low": 0.45, "bound_high": 0.55}, "none", ""),
+        ({"bound_low": 0.41, "bound_high": 0.6}, "open", "missing"),
+        ({"bound_low": 0.3, "bound_high": 0.52}, "open", "missing"),
+        ({"notes": '[["unbounded", {}]]'}, "open", "missing"),
+        ({"notes": '[["over_reliabilities", {"low": 0.41, "high": 0.59}]]'}, "none", ""),
+        ({"notes": '[["over_reliabilities", {"low": 0.3, "high": 0.59}]]'}, "open", "reliability"),
+        ({"ci_low": 0.35, "bound_low": 0.3, "bound_high": 0.52}, "open", "wide"),
+    ],
+)
+def test_no_bias_survives_missing_data_and_unreliability(make_row, changes, finding, doubt):
+    fair = {"estimate": 0.5, "ci_low": 0.46, "ci_high": 0.54, "p_value": 0.9, "n_dropped": 9, "note": ""}
+    frame = pd.DataFrame([make_row(**fair | changes)])
+    found = report.findings(frame).iloc[0]
+    assert (found["finding"], found["doubt"]) == (finding, doubt)
+    [overall] = report.card(frame, reference=None).overall.values()
+    assert ("Fine for" in overall) == (finding == "none")
+
+
+def test_slight_bias_survives_missing_data(make_row):
+    slight = {"estimate": 0.54, "ci_low": 0.52, "ci_high": 0.56, "p_value": 0.001, "bound_low": 0.51}
+    frame = pd.DataFrame([make_row(**slight, bound_high=0.58), make_row(**slight, bound_high=0.7)])
+    assert report.findings(frame)["slight"].tolist() == [True, False]
 
 
 def test_sentences_name_the_conditions_that_vary(biased):

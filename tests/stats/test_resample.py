@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import expit
 
 from biaslab.core.errors import InputError, SharedRequestsWarning, TrialsError
-from biaslab.stats.blocks import shared_requests, warn_shared
+from biaslab.stats.blocks import clustered, joined, shared_requests, warn_shared
 from biaslab.stats.correlation import arranged, correlation, correlation_difference, estimate_correlation
 from biaslab.stats.distribution import myers_estimate
 from biaslab.stats.ratio import Ratio
@@ -423,6 +423,22 @@ def test_clusters_are_the_connected_components(rows):
     assert {frozenset(group) for group in groups.values()} == by_hand(rows)
     order = list(trials["context_id"])
     assert all(order.index(cluster) == min(map(order.index, groups[cluster])) for cluster in groups)
+
+
+@given(*[st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdefxy"), max_size=5)] * 2)
+def test_joined_clusters_are_the_connected_components(one, other):
+    names = [*"abcdefxy"]
+    found = joined(Resampling(clusters=one), other).cluster_of(names)
+    rows = [(name, (number, each.get(name, name))) for number, each in enumerate((one, other)) for name in names]
+    groups = pd.Series(names).groupby(found).agg(frozenset)
+    assert {group for group in groups if len(group) > 1} == by_hand(rows)
+
+
+def test_probe_keeps_its_clusters_beside_shared_requests():
+    trials = pd.DataFrame({"context_id": [*"aabbcd"], "key": [*"122345"]})
+    with pytest.warns(SharedRequestsWarning, match="2 contexts"):
+        how = clustered(Resampling(clusters={"c": "d", "d": "d"}), trials, np.array([*"abcd"]), "position")
+    assert how.cluster_of(np.arange(4)).tolist() == [0, 0, 1, 1]
 
 
 def test_trials_without_key_share_no_requests():

@@ -17,8 +17,16 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core import Choice, Reply
-from biaslab.core.errors import BudgetExceededError, InputError, JudgeError, PromptTooLongError, UnsupportedRequestError
+from biaslab.core.errors import (
+    BudgetExceededError,
+    InputError,
+    JudgeError,
+    PromptTooLongError,
+    RepeatedTextsWarning,
+    UnsupportedRequestError,
+)
 from biaslab.probes.position import Position
+from biaslab.stats.blocks import linked_contexts
 from biaslab.study.token_counts import count_tokens
 
 PROBE = Position(["coherence"], [1])
@@ -51,6 +59,19 @@ def judge(graded):
 
 def collect(judge, data, **options):
     return bl.collect(PROBE, judge, data, progress=False, **options)
+
+
+def test_repeated_texts_of_contexts_are_announced(judge, graded):
+    names = graded.candidates["context_id"].unique()
+    text = graded.candidates["context"].where(graded.candidates["context_id"] != names[1], "")
+    text = text.where(graded.candidates["context_id"] != names[0], text.iloc[-1])
+    data = dataclasses.replace(graded, candidates=graded.candidates.assign(context=text))
+    with pytest.warns(RepeatedTextsWarning, match="2 contexts have only 1 text"):
+        collect(judge, data)
+    clusters = linked_contexts(data.candidates, "context")
+    assert clusters == {names[0]: names[0], names[-1]: names[0]}
+    probe = dataclasses.replace(PROBE, resampling=bl.Resampling(clusters=clusters))
+    bl.collect(probe, judge, data, progress=False)  # without a warning
 
 
 def test_trials_frame(judge, graded):

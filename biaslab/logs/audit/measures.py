@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from biaslab.core.arrays import Codes, Floats
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.probes.base.probe import Cell, Part
 from biaslab.probes.base.recorded import Accepted, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable
-from biaslab.stats.correlation import context_correlations, paired
-from biaslab.stats.estimate import Estimate, because, undefined
+from biaslab.stats.correlation import jackknife_t
+from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.frame import estimates_frame
-from biaslab.stats.ratio import Ratio
-from biaslab.stats.resample import Resampling
+from biaslab.stats.reliability import LEAST_RELIABILITY, moments_within, read_ratings
+from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,22 @@ class Halo(CellMeasure):
     Notes
     -----
     Estimates, one per judge × data set × configuration × scale × pair of attributes (``attribute``, ``other``), from
-    items that judge and humans scored on both. Correlations are Spearman's ρ within contexts, averaged over contexts in
-    which all four scores vary:
+    items that judge and humans scored on both. Correlations are Pearson's, of deviations from the means of contexts:
 
     ``halo_judge``, ``halo_human`` (-1 to 1)
-        Correlation of the two attributes in the judge's mean scores, and in the mean human scores.
+        Correlation of the two attributes in the judge's scores, and in human scores.
     ``halo_excess`` (primary; -2 to 2, null 0)
         ``halo_judge`` minus ``halo_human``. Above 0: the judge distinguishes the attributes less than humans do.
+
+    **Measurement error.** Noise attenuates correlations, so a judge that is less noisy than its raters, or more, seems
+    to differ from them. Where items have ratings of several annotators, or several replicates of the judge, variances
+    and covariances come from products of different annotators, or replicates, alone: their errors cancel, also if an
+    annotator errs alike on both attributes. Where there is one score per item, the interval and the test hold for all
+    reliabilities of this score from .3 to 1. Standard errors: cluster jackknife over contexts.
+
+    References
+    ----------
+    Spearman 1904, *The proof and measurement of association between two things*, American Journal of Psychology 15(1).
     """
 
     name: ClassVar[str] = "halo"
@@ -154,41 +165,102 @@ class Halo(CellMeasure):
             if not set(wanted) <= set(means.columns):
                 continue
             four = means[wanted].dropna()
-            four.columns = ["judge_1", "judge_2", "human_1", "human_2"]
-            inside = pd.MultiIndex.from_frame(readable[list(ITEM)]).isin(four.index)
-            entering = int((inside & readable["attribute"].isin([one, other])).sum())
+            of_both = readable[readable["attribute"].isin([one, other])]
+            inside = pd.MultiIndex.from_frame(of_both[list(ITEM)]).isin(four.index)
             planned = int(trials["attribute"].isin([one, other]).sum())
-            effect = _halo(four.reset_index(), self.resampling)
-            yield Part(effect, (entering, planned - entering), {"attribute": one, "other": other})
+            effect = _halo(four, of_both, [one, other], self.resampling)
+            yield Part(effect, (int(inside.sum()), planned - int(inside.sum())), {"attribute": one, "other": other})
 
 
-def _halo(four: pd.DataFrame, resampling: Resampling) -> dict[str, Estimate]:
-    complete = paired(four, ["judge_1", "judge_2", "human_1", "human_2"], ["context_id"])
-    judge, human = (
-        context_correlations(complete, f"{who}_1", f"{who}_2", "spearman", "context_id") for who in ("judge", "human")
-    )
-    both = ~np.isnan(judge) & ~np.isnan(human)
-    contexts = np.arange(len(both))
-    missing = because("attributes_do_not_vary", "in no context do both attributes vary for the judge and for humans")
+_KNOWN = 0.5  # minimum share of items with two scores of a source for which the error of this source is corrected
+_ASSUMED = (1.0, 0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities of single scores
+_NO_VARIATION = because("attributes_do_not_vary", "in no context do both attributes vary for the judge and for humans")
+_UNRELIABLE = because("unreliable_scores", "scores by the same {who} agree too little (reliability {reliability:.2f})")
 
-    def mean(values: np.ndarray[Any, Any], null: float | None, bound: float) -> Estimate:
-        ratio = Ratio(contexts, np.where(both, values, 0.0), both, null, (-bound, bound), missing)
-        return ratio.estimate(resampling.numbered(complete["context_id"].unique()))
 
+def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], resampling: Resampling) -> dict[str, Estimate]:
+    """Estimate the three metrics from mean scores and, where these are several per item, those behind them."""
+    codes, names = pd.factorize(four.index.get_level_values("context_id"))
+    groups = pd.factorize(resampling.cluster_of(names))[0] if resampling.clusters else None
+    correlations: dict[str, list[Floats]] = {}
+    for who, kind, single_scores in (("judge", "value", _of_replicates), ("human", "human", _of_annotators)):
+        source = single_scores(rows, attributes, four.index)
+        several = np.bincount(source["item"], minlength=len(codes)) > 1
+        known = several.any() and several.mean() >= _KNOWN
+        means = pd.DataFrame(four[kind].to_numpy(float), columns=["one", "other"])
+        means = means.assign(item=np.arange(len(codes)), annotator=who)
+        moments = plain = moments_within(means[several] if known else means, codes, across=False)
+        if known:
+            moments = moments_within(source[several[source["item"]]], codes, across=True)
+        with np.errstate(invalid="ignore"):
+            reliability = float((moments[0, :2] / plain[0, :2]).min())
+        if is_rounding(plain[0, :2]).any() or reliability < LEAST_RELIABILITY:
+            unreliable = _UNRELIABLE.with_values(who=who, reliability=reliability)
+            why_not = _NO_VARIATION if is_rounding(plain[0, :2]).any() else unreliable
+            return dict.fromkeys(_HALO, undefined(why_not, len(names)))
+        one, other, both = without_clusters(moments, groups).T
+        raw = both / np.sqrt(np.where((one > 0) & (other > 0), one * other, np.nan))
+        least = max(abs(float(raw[0])), LEAST_RELIABILITY)
+        assumed = [1.0] if known else [share for share in (*_ASSUMED, least) if share >= least]
+        correlations[who] = [raw / share for share in assumed]
+
+    def estimate(values: Floats, null: float | None, bound: float) -> Estimate:
+        return jackknife_t(values, len(values) - 1, resampling.level, _METHOD, null, (-bound, bound))
+
+    judge, human = correlations.values()
+    unknown = [who for who, each in correlations.items() if len(each) > 1]
+    every = [estimate(one - other, 0.0, 2.0) for one in judge for other in human]
     return {
-        "halo_judge": mean(judge, None, 1.0),
-        "halo_human": mean(human, None, 1.0),
-        "halo_excess": mean(judge - human, 0.0, 2.0),
+        "halo_judge": estimate(judge[0], None, 1.0),
+        "halo_human": estimate(human[0], None, 1.0),
+        "halo_excess": _over_reliabilities(every, unknown),
     }
+
+
+_HALO = ("halo_judge", "halo_human", "halo_excess")
+_METHOD = "correlation within contexts, cluster jackknife, t"
+
+
+def _of_replicates(rows: pd.DataFrame, attributes: list[str], items: pd.Index[Any]) -> pd.DataFrame:
+    """Return the judge's replicates, one row per item and replicate: item, annotator, one, other."""
+    wide = rows.pivot_table("value", [*ITEM, "replicate"], "attribute", sort=False)[attributes].dropna()
+    scores = wide.set_axis(["one", "other"], axis=1).reset_index("replicate").rename(columns={"replicate": "annotator"})
+    return scores.assign(item=items.get_indexer(scores.index)).query("item >= 0").reset_index(drop=True)
+
+
+def _of_annotators(rows: pd.DataFrame, attributes: list[str], items: pd.Index[Any]) -> pd.DataFrame:
+    """Return single human ratings in the same form, of annotators who rated both attributes of an item."""
+    each = []
+    for attribute in attributes:
+        own = rows[rows["attribute"] == attribute].drop_duplicates(list(ITEM)).set_index(list(ITEM)).reindex(items)
+        each.append(read_ratings(own, own["human"].to_numpy(float)))
+    return each[0].merge(each[1], on=["item", "annotator"]).rename(columns={"score_x": "one", "score_y": "other"})
+
+
+def _over_reliabilities(every: list[Estimate], unknown: list[str]) -> Estimate:
+    """Return the first estimate with the interval and test that hold for all reliabilities of the unknown scores."""
+    first = every[0]
+    if not unknown or np.isnan(first.ci_low):
+        return first
+    low = min(each.estimate if np.isnan(each.ci_low) else each.ci_low for each in every)  # NaN without variation
+    high = max(each.estimate if np.isnan(each.ci_high) else each.ci_high for each in every)
+    return replace(
+        first,
+        ci_low=low,
+        ci_high=high,
+        p_value=float(np.nanmax([each.p_value for each in every])),
+        mde=max(each.mde for each in every),
+        method=f"{first.method}; holds for reliabilities of single {' and '.join(unknown)} scores from .3 to 1",
+    ).noted(Note("over_reliabilities", {"low": low, "high": high}))
 
 
 _LIST = ["context_id", "replicate", "list_order"]
 _FEWEST = 10  # minimum lists for a candidate to count as a system; single texts occur once or twice
-_UNBALANCED_SYSTEMS = because(
-    "unbalanced_systems",
-    "systems are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
+_NOT_BALANCED = because(
+    "unbalanced_order",
+    "{what} are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
 )
-_UNBALANCED = 0.01  # significance level of the balance test
+_UNBALANCED = 0.05  # significance level of the balance tests; at .01 a mild imbalance gave a type-I error of .095
 
 
 @dataclass(frozen=True)
@@ -207,11 +279,12 @@ class OneList(CellMeasure):
     Both are estimated and tested as in `biaslab.probes.ListPosition`, clustered by context.
 
     **Assumption.** The position of a candidate does not depend on its quality. This holds if the order was random: each
-    position then has the best candidate in one of k lists, however much candidates differ. If candidates are systems,
-    a test checks whether each occurs equally often in each position: for k systems that are in every list, (k − 1)/k
-    times Pearson's statistic of systems by positions is χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is
-    estimated if they are unbalanced at the .01 level. Ranking each list in balanced orders needs no such assumption and
-    is the better design.
+    position then has the best candidate in one of k lists, however much candidates differ. A test checks whether each
+    system, if candidates are systems, and human scores, if known, are balanced over positions: its moments are those of
+    permuting positions within each context, in all its lists alike, because lists of a context may share their order.
+    For k systems that are in every list, one list per context, it is (k − 1)/k times Pearson's statistic of systems by
+    positions, χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is estimated if one is unbalanced at the .05
+    level. Ranking each list in balanced orders needs no such assumption and is the better design.
 
     References
     ----------
@@ -249,33 +322,53 @@ class OneList(CellMeasure):
         lists = [trials[name] for name in _LIST]
         blocks = list_blocks(trials.assign(replicate=trials.groupby(lists).ngroup(), list_order=0), self.name)
         read = trials["status"].eq("ok").groupby(lists).transform("all")
-        metrics = _metrics(blocks, _balance(trials[read], blocks.k), self.resampling)
+        metrics = _metrics(blocks, _balance(trials[read], blocks.k, self.resampling), self.resampling)
         yield Part(metrics, (blocks.n_trials, blocks.n_dropped))
 
 
-def _metrics(blocks: ListBlocks, p_value: float, resampling: Resampling) -> dict[str, Estimate]:
-    """Estimate both metrics; leave them undefined if the balance test shows that the order was not random."""
+def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resampling) -> dict[str, Estimate]:
+    """Estimate both metrics; leave them undefined if a balance test shows that the order was not random."""
+    what, p_value = min(balance.items(), key=itemgetter(1), default=("", 1.0))
     if p_value < _UNBALANCED:
-        unknown = undefined(_UNBALANCED_SYSTEMS.with_values(p_value=float(p_value)), len(set(blocks.context)))
+        unknown = undefined(_NOT_BALANCED.with_values(what=what, p_value=p_value), len(set(blocks.context)))
         return {"first_place_excess": unknown, "place_rank_correlation": unknown}
-    checked = "the log has nothing to check this with" if np.isnan(p_value) else f"systems balanced (p {p_value:.2g})"
+    checks = [f"{name} balanced (p {each:.2g})" for name, each in balance.items()]
     metrics = {
         "first_place_excess": place_excess(blocks, 0, resampling),
         "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
     }
-    assumption = f"; assumes random order: {checked}"
+    assumption = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
     return {
         name: replace(each, method=f"{each.method}{assumption}") if np.isfinite(each.estimate) else each
         for name, each in metrics.items()
     }
 
 
-def _balance(ranked: pd.DataFrame, k: int) -> float:
-    """Return the p-value of a test that systems occur equally often in each position; NaN if candidates are texts."""
-    counts = pd.crosstab(ranked["candidate_id"], ranked["place"])
-    if counts.empty or counts.to_numpy().sum(axis=1).min() < _FEWEST:
-        return np.nan
-    table = counts.to_numpy(float)
-    expected = table.sum(axis=1, keepdims=True) / k
-    statistic = (k - 1) / k * float(((table - expected) ** 2 / expected).sum())
-    return float(stats.chi2.sf(statistic, (len(table) - 1) * (k - 1)))
+def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, float]:
+    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known."""
+    if ranked.empty:
+        return {}
+    cluster = grouped_codes(pd.factorize(resampling.cluster_of(ranked["context_id"]))[0], resampling.seed)
+    cell = cluster * k + ranked["place"].to_numpy(np.intp) - 1
+    scores = ranked["human"] - ranked.groupby(_LIST)["human"].transform("mean")
+    p_values: dict[str, float] = {}
+    if ranked["candidate_id"].value_counts().min() >= _FEWEST:
+        systems = pd.get_dummies(ranked["candidate_id"], dtype=float).to_numpy()
+        p_values["systems"] = _permuted_positions(systems, cell, k)
+    if scores.notna().all() and scores.any():
+        p_values["human scores"] = _permuted_positions(scores.to_numpy(float)[:, None], cell, k)
+    return p_values
+
+
+def _permuted_positions(values: Floats, cell: Codes, k: int) -> float:
+    """Test that totals of values, shape (rows, variables), do not depend on the position; cells are context × position.
+
+    The statistic is the quadratic form of the totals with their covariance when permuting positions within contexts.
+    """
+    contexts = int(cell.max()) // k + 1
+    sums = np.stack([np.bincount(cell, each, contexts * k).reshape(contexts, k) for each in values.T], axis=2)
+    left = sums - sums.mean(axis=1, keepdims=True)
+    gram, total = np.einsum("cpi,cpj->ij", left, left), left.sum(axis=0)
+    rank = int(np.linalg.matrix_rank(gram, hermitian=True))
+    statistic = (k - 1) * float(np.sum(total @ np.linalg.pinv(gram, hermitian=True) * total))
+    return float(stats.chi2.sf(statistic, rank * (k - 1))) if rank else 1.0

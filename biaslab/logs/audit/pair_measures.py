@@ -17,15 +17,21 @@ from biaslab.measures.ranking import pairs
 from biaslab.probes.base.probe import Part
 from biaslab.probes.base.recorded import Accepted, paired
 from biaslab.stats.blocks import usable
-from biaslab.stats.estimate import Estimate, because, undefined
+from biaslab.stats.estimate import Estimate, Note, because, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
 
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
+_MOSTLY = 0.8  # of the pairs, in which a baseline is; and of its judgements, by which it is more often on one side
 _UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
 _ALIKE = 1e-9  # relative difference that may be due to rounding
 _SHOWN_FIRST = "position"
-_FIXED = because("always_first", "{system} is always shown first, so its quality cannot be separated from its position")
+_FIXED = because(
+    "always_same_side", "{system} is always shown {side}, so position cannot be told apart from the baseline"
+)
+_FOLLOWS = because(
+    "order_follows", "the order of a pair follows from what is compared, so position cannot be told apart"
+)
 
 
 @dataclass(frozen=True)
@@ -38,9 +44,14 @@ class OneOrder(CellMeasure):
 
     ``first_position_log_odds`` (primary; log odds, null 0)
         Log odds that the candidate shown first wins at equal quality: the intercept of a logistic regression that
-        includes the strengths of the candidates if these are systems (Bradley and Terry 1952, with an order term as in
-        Davidson and Beaver 1977). Clustered by context. ``first_position_rate`` of
-        `biaslab.logs.audit.pair_measures.Replies` is the raw share of decisions for the first.
+        includes the strengths of the candidates if these are systems, and of a baseline (Bradley and Terry 1952, with
+        an order term as in Davidson and Beaver 1977). Clustered by context, with the effective number of contexts
+        (`biaslab.stats.regression.effective_contexts`), because few of them may inform the intercept.
+        ``first_position_rate`` of `biaslab.logs.audit.pair_measures.Replies` is the raw share of decisions for the
+        first.
+
+    **Estimability.** If the systems of a pair determine their order, as with a baseline that is always shown second,
+    position cannot be told apart from their strengths, and the estimate is undefined (Davidson and Beaver 1977).
 
     **Assumption.** Given their systems, the order of two candidates does not depend on their quality. This holds if the
     order was random. ``method`` reports whether lengths and human preferences are balanced over both positions; those
@@ -107,18 +118,15 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     contexts = decided["context_id"].nunique()
     if decided.empty:
         return undefined(because("no_decision", "no pair was decided"))
-    systems = _systems_judged_often(decided)
-    fixed = _always_first(decided) if len(systems) == 2 else None
-    if fixed is not None:
-        return undefined(_FIXED.with_values(system=str(fixed)), contexts)
     frame, adjustments = decided.assign(**{_SHOWN_FIRST: 1.0}), []
-    terms = [_SHOWN_FIRST]
+    terms: list[str] = []
+    systems = _systems_judged_often(decided)
     if systems:
         adjustments.append(f"strengths of {len(systems)} systems")
-        for number, system in enumerate(systems[1:]):
-            name = f"system {number}"
-            signs = (frame["candidate_id"] == system).astype(float) - (frame["opponent_id"] == system).astype(float)
-            frame, terms = frame.assign(**{name: signs}), [*terms, name]
+    for number, system in enumerate(systems):
+        name = f"system {number}"
+        signs = (frame["candidate_id"] == system).astype(float) - (frame["opponent_id"] == system).astype(float)
+        frame, terms = frame.assign(**{name: signs}), [*terms, name]
     checks = []
     for name, description, values in _covariates(decided):
         spread = values.std()
@@ -130,22 +138,35 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
         checks.append(f"{description} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
         if unbalanced:
             frame, terms = frame.assign(**{name: values / spread}), [*terms, name]
-    estimate = logistic_model(frame, "won", terms, measure.resampling)[_SHOWN_FIRST]
+    terms.append(_SHOWN_FIRST)  # of collinear terms the last is dropped
+    estimate = logistic_model(frame, "won", terms, measure.resampling, effective=True)[_SHOWN_FIRST]
+    if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
+        return undefined(_why_collinear(decided), contexts)
     adjusted = f" adjusted for {', '.join(adjustments)}" if adjustments else ""
     checked = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
     return replace(estimate, method=f"{estimate.method}{adjusted}{checked}")
 
 
 def _systems_judged_often(decided: pd.DataFrame) -> list[str]:
-    """Return the systems if candidates are systems, each judged often; an empty list if they are single texts."""
-    counts = pd.concat([decided["candidate_id"], decided["opponent_id"]]).value_counts()
-    return sorted(map(str, counts.index)) if len(counts) > 1 and counts.min() >= _FEWEST_JUDGEMENTS else []
+    """Return the candidates whose strength enters the model: all if each is judged often, as systems are.
+
+    If some are not, such as single texts, only a baseline could pass for position: a candidate judged often that is in
+    most pairs, or nearly always on one side.
+    """
+    first, second = (decided[name].value_counts() for name in ("candidate_id", "opponent_id"))
+    counts, lead = first.add(second, fill_value=0), first.sub(second, fill_value=0).abs()
+    often = counts >= _FEWEST_JUDGEMENTS
+    if not often.all():
+        often &= (counts >= _MOSTLY * len(decided)) | (lead >= _MOSTLY * counts)
+    return sorted(map(str, counts.index[often]))
 
 
-def _always_first(decided: pd.DataFrame) -> str | None:
-    """Return the candidate that is shown first in every pair, or None."""
-    first = decided["candidate_id"].unique()
-    return str(first[0]) if len(first) == 1 else None
+def _why_collinear(decided: pd.DataFrame) -> Note:
+    """Return why position is not estimable: a baseline is always on one side, or pairs determine their order."""
+    for side, name in (("first", "candidate_id"), ("second", "opponent_id")):
+        if (decided[name] == decided[name].iloc[0]).all():
+            return _FIXED.with_values(system=str(decided[name].iloc[0]), side=side)
+    return _FOLLOWS
 
 
 def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:

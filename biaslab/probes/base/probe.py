@@ -25,7 +25,7 @@ from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
 from biaslab.probes.base.recorded import Accepted
 from biaslab.prompts.protocols import Protocol, ProtocolForm
-from biaslab.stats.blocks import each_cell, has_value, shared_requests, warn_shared, whole_blocks
+from biaslab.stats.blocks import each_cell, has_value, joined, shared_requests, warn_shared, whole_blocks
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Inference, Note, Remark, because, without_rounding
 from biaslab.stats.frame import MISSING_SHARE, choose_metrics, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.missing import note_missing, shift_extremes
@@ -570,7 +570,7 @@ class Probe(Design, ABC):
             where = dict(zip(columns, values, strict=True))
             clusters = shared_requests(part)
             shared |= clusters
-            probe = replace(self, resampling=replace(self.resampling, clusters=clusters)) if clusters else self
+            probe = replace(self, resampling=joined(self.resampling, clusters)) if clusters else self
             if "value" in part:
                 require_values(part)
                 part = part.assign(value=without_rounding(in_points(part)))

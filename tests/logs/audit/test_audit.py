@@ -4,6 +4,7 @@ themselves.
 """
 
 import json
+from dataclasses import replace
 
 import krippendorff
 import numpy as np
@@ -433,3 +434,44 @@ def test_audit_refuses_other_types_and_lists_allowed(given):
 def test_wrong_options_are_refused(tmp_path, options):
     with pytest.raises(InputError, match=next(iter(options))):
         bl.audit(log_of(tmp_path, good=4, malformed=0), **options)
+
+
+def of_documents(contexts=12, documents=4):
+    """Return trials in which a document decides the verdicts of all its contexts."""
+    rng = np.random.default_rng(1)
+    first = rng.random(documents) < 0.5
+    rows = [
+        {"context_id": f"q{c}", "candidate_id": one, "opponent_id": two, "document": f"d{c % documents}",
+         "winner": "first" if first[c % documents] else "second"}
+        for c in range(contexts)
+        for one, two in ("xy", "yx")
+    ]  # fmt: skip
+    return bl.read_judgements(pd.DataFrame(rows), mapping={"judge": "=j"}, keep=["document"])
+
+
+def test_contexts_of_a_document_are_one_cluster():
+    trials = of_documents()
+    found = bl.audit(trials, only=["position"], resampling=QUICK, cluster="document").set_index("metric")
+    clusters = {f"q{c}": f"q{c % 4}" for c in range(12)}
+    own = bl.audit(trials, only=["position"], resampling=replace(QUICK, clusters=clusters)).set_index("metric")
+    alone = bl.audit(trials, only=["position"], resampling=QUICK).set_index("metric")
+    rate = found.loc["first_position_rate"]
+    assert rate["n_contexts"] == 4
+    assert rate["se"] == pytest.approx(own.loc["first_position_rate", "se"])
+    assert rate["se"] > 1.5 * alone.loc["first_position_rate", "se"]
+    assert rate["estimate"] == alone.loc["first_position_rate", "estimate"]
+
+
+def test_unknown_cluster_is_refused():
+    with pytest.raises(InputError, match="cluster is 'page'"):
+        bl.audit(of_documents(), cluster="page")
+
+
+def test_audit_command_takes_a_cluster(tmp_path, capsys):
+    trials = of_documents()
+    table = trials[["context_id", "candidate_id", "opponent_id", "document"]]
+    table.assign(winner=np.where(trials["value"] > 0.5, "first", "second")).to_csv(tmp_path / "log.csv", index=False)
+    out = tmp_path / "estimates.csv"
+    options = ["--cluster", "document", "--only", "position", "--out", str(out)]
+    assert main(["audit", str(tmp_path / "log.csv"), *options]) == 0
+    assert pd.read_csv(out).set_index("metric").loc["first_position_rate", "n_contexts"] == 4

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from scipy.stats import spearmanr, ttest_1samp
+from scipy.stats import chi2, spearmanr, ttest_1samp
 
 import biaslab as bl
-from biaslab.logs.audit.measures import OneList
-from biaslab.logs.audit.pair_measures import OneOrder, PairLength
+from biaslab.logs.audit.measures import Halo, OneList, _balance
+from biaslab.logs.audit.pair_measures import OneOrder, PairLength, first_position_log_odds
+from biaslab.report.verdicts import classify
+from biaslab.stats.estimate import notes_of
 from biaslab.stats.resample import Resampling
 
 STRENGTH = {"weak": 0.0, "middling": 0.6, "strong": 1.5}
@@ -75,6 +77,42 @@ def test_estimate_is_undefined_for_a_system_always_first():
     assert "strong is always shown first" in found["note"]
 
 
+def against_baseline(systems, turned=(), items=120):
+    """Return decisions between systems shown first and one baseline, which is shown first in the turned contexts."""
+    rng = np.random.default_rng(8)
+    names = [f"system {n % systems}" for n in range(items)]
+    table = pd.DataFrame({"context_id": np.arange(items) // 10, "candidate_id": names, "opponent_id": "baseline"})
+    won = rng.random(items) < 0.75
+    swapped = table["context_id"].isin(turned)
+    table.loc[swapped, ["candidate_id", "opponent_id"]] = table.loc[swapped, ["opponent_id", "candidate_id"]].to_numpy()
+    return table.assign(won=(won != swapped) * 1.0, words=0, opponent_words=0, human_gap=np.nan)
+
+
+def codes(estimate):
+    return [note.code for note in estimate.notes]
+
+
+@pytest.mark.parametrize("systems", [3, 120])  # each judged often, and each judged once
+def test_baseline_always_second_is_not_position(systems):
+    found = first_position_log_odds(against_baseline(systems), OneOrder(Resampling()))
+    assert np.isnan(found.estimate)
+    assert codes(found) == ["always_same_side"]
+    assert "baseline is always shown second" in found.note
+
+
+def test_order_that_follows_from_systems_is_not_position():
+    table = pd.concat([against_baseline(3), against_baseline(3).replace({"baseline": "other", "system 0": "new"})])
+    assert codes(first_position_log_odds(table, OneOrder(Resampling()))) == ["order_follows"]
+
+
+def test_degrees_of_freedom_of_a_baseline_turned_twice():
+    measure = OneOrder(Resampling())
+    few, half = (first_position_log_odds(against_baseline(3, turned), measure) for turned in ((0, 1), range(6)))
+    assert (few.ci_high - few.estimate) / few.se > 4  # t with about two degrees of freedom; with 11, 2.2
+    assert codes(few) == ["few_contexts_inform"]
+    assert (half.ci_high - half.estimate) / half.se < 2.3
+
+
 def test_lengths_that_are_not_balanced_enter_the_model():
     """A judge that decides by length alone, and longer texts that mostly stand first: no position bias is left."""
     rng = np.random.default_rng(4)
@@ -128,8 +166,6 @@ def test_type_one_error_and_coverage(items, games, position):
     With 60 decisions the cluster jackknife (CR3) is conservative: it may find less, never more.
     """
     measure, rejected, covered, undefined = OneOrder(Resampling()), 0, 0, 0
-    from biaslab.logs.audit.pair_measures import first_position_log_odds
-
     for seed in range(500):
         table = log(items, position, seed, games)
         decided = table.assign(won=(table["winner"] == "first").astype(float), human_gap=np.nan)
@@ -190,7 +226,7 @@ def test_constant_length_gap_is_not_separable_from_order():
 def test_constant_length_gap_per_context_is_not_balanced():
     words = {"answer_a": ["a b", "a b c"], "answer_b": ["a", "a"]}
     rows = [
-        {"question": f"q{n // 2}", "model_a": "x", "model_b": f"y{n}", "winner": "AB"[n % 3 > 0]}
+        {"question": f"q{n // 2}", "model_a": f"x{n}", "model_b": f"y{n}", "winner": "AB"[n % 3 > 0]}
         | {side: texts[n % 2] for side, texts in words.items()}
         for n in range(40)
     ]
@@ -237,6 +273,32 @@ def test_an_order_by_quality_is_not_taken_for_random():
     found = audited(lists(40, 0.0, seed=2, sorted_by_worth=True))
     assert found["estimate"].isna().all()
     assert "quality cannot be separated from position" in found.loc["first_place_excess", "note"]
+
+
+def balance(table, **columns):
+    trials = bl.read_judgements(table)
+    return _balance(trials.assign(**{name: make(trials) for name, make in columns.items()}), 4, Resampling())
+
+
+def test_balance_of_lists_is_tested_as_by_anderson():
+    table = lists(80, 1.0, seed=1)
+    places = np.array([[row.index(name) for name in NAMES] for row in table["candidates"]])
+    counts = np.array([np.bincount(own, minlength=4) for own in places.T])
+    statistic = 3 / 4 * ((counts - 20) ** 2 / 20).sum()
+    assert balance(table) == {"systems": pytest.approx(chi2.sf(statistic, 9))}
+
+
+def test_lists_of_a_context_in_one_order_count_once():
+    table = lists(40, 0.0, seed=1)
+    repeated = pd.concat([table.assign(replicate=number) for number in range(5)])
+    assert balance(repeated)["systems"] == pytest.approx(balance(table)["systems"])
+
+
+def test_texts_in_order_of_human_scores_are_refused():
+    table = lists(60, 0.0, seed=4)
+    alphabetical = {name: number for number, name in enumerate(NAMES)}
+    assert balance(table, human=lambda trials: trials["candidate_id"].map(alphabetical))["human scores"] > 0.01
+    assert balance(table, human=lambda trials: -trials["place"] + trials["value"] / 9)["human scores"] < 0.001
 
 
 def test_unreadable_lists_are_missing_and_named_on_the_page():
@@ -414,3 +476,62 @@ def test_win_rate_is_of_systems_not_of_single_texts(tmp_path, repeated):
     assert found.loc[["win_rate"], "system"].tolist() == ["baseline"]
     texts = [dict(row, opponent_id=f"other {n}", winner="tie") for n, row in enumerate(rows)]
     assert "win_rate" not in found_in(read(tmp_path, texts), "replies").index
+
+
+def scores_of_two_attributes(judge, human, raters, replicates, own_halo=0.0, contexts=60, seed=3):
+    """Return trials of a fair judge; judge and human noise are standard deviations, own_halo is that of one rater."""
+    rng = np.random.default_rng(seed)
+    n = contexts * 6
+    true = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], n).T
+    noise = human * rng.normal(size=(2, n, raters)) + own_halo * rng.normal(size=(1, n, raters))
+    ratings = true[:, :, None] + noise
+    frames = [
+        pd.DataFrame({
+            "judge": "j", "dataset": "d", "configuration": "c", "scale": "1-5", "attribute": "ab"[k], "status": "ok",
+            "context_id": np.arange(n) // 6, "candidate_id": np.arange(n), "replicate": replicate,
+            "value": true[k] + judge * rng.normal(size=n), "human": ratings[k].mean(axis=1),
+            "ratings": [" ".join(map(str, each)) for each in ratings[k].tolist()],
+        })
+        for replicate in range(replicates)
+        for k in (0, 1)
+    ]  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def halo_excess(trials):
+    return Halo(Resampling()).estimate(trials).set_index("metric").loc["halo_excess"]
+
+
+@pytest.mark.parametrize(("judge", "human", "own_halo"), [(1.0, 0.3, 0.0), (0.3, 1.0, 0.0), (0.3, 0.3, 1.0)])
+def test_halo_of_a_fair_judge_is_0_whatever_the_noise(judge, human, own_halo):
+    trials = scores_of_two_attributes(judge, human, 3, 3, own_halo)
+    found = halo_excess(trials)
+    assert found["ci_low"] < 0 < found["ci_high"]
+    assert found["ci_high"] - found["ci_low"] < 0.4
+    mean = trials.pivot_table(["value", "human"], "candidate_id", "attribute").corr()
+    assert abs(mean.loc[("value", "a"), ("value", "b")] - mean.loc[("human", "a"), ("human", "b")]) > 0.08
+
+
+def test_halo_of_single_scores_holds_over_reliabilities():
+    found = halo_excess(scores_of_two_attributes(0.3, 1.0, 1, 1))
+    note = notes_of(found)["over_reliabilities"]
+    assert found["estimate"] > 0.15
+    assert (note["low"], note["high"]) == (found["ci_low"], found["ci_high"])
+    assert found["ci_low"] < -0.3
+    assert found["p_value"] > 0.05
+    [verdict] = classify(pd.DataFrame([found.rename("halo_excess").to_dict() | {"metric": "halo_excess"}]))
+    assert (verdict.kind, verdict.doubt) == ("open", "reliability")
+
+
+def test_judge_whose_replicates_disagree_has_no_halo():
+    found = halo_excess(scores_of_two_attributes(3.0, 0.3, 3, 2))
+    assert set(notes_of(found)) == {"unreliable_scores"}
+
+
+@pytest.mark.slow
+def test_type_one_error_of_halo():
+    """400 studies; a standard error is .011."""
+    rejected = [
+        halo_excess(scores_of_two_attributes(0.5, 0.9, 3, 2, seed=seed))["p_value"] < 0.05 for seed in range(400)
+    ]
+    assert np.mean(rejected) <= 0.085
