@@ -33,13 +33,11 @@ class LabelledContrast:
     system, other : str
         The system, and the one it is compared with.
     items : pandas.DataFrame
-        One row per item: ``context_id, value, human, covariate``.
+        One row per item: ``context_id, value, human``.
     null : float, optional
         Null value.
     bounds : tuple of float
         Smallest and largest possible value.
-    reference : bool
-        Whether an item's covariate is centred at the mean over all items, or at 0.
     """
 
     metric: str
@@ -48,12 +46,12 @@ class LabelledContrast:
     items: pd.DataFrame
     null: float | None = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
-    reference: bool = False
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share or a correlation, whose interval must stay within its bounds."""
-        return self.metric in ("win_rate", "pass_rate", "accuracy", "rank_agreement")
+        """Whether it is a share, a correlation or a mean of two values, with an interval on the logit scale."""
+        two_valued = self.metric == "mean_score" and bool(self.items["human"].dropna().isin(self.bounds).all())
+        return two_valued or self.metric in ("win_rate", "pass_rate", "accuracy", "rank_agreement")
 
     @property
     def is_binary(self) -> bool:
@@ -106,9 +104,7 @@ def systems_of(cell: LabelledCell) -> list[str]:
 def mean_score(cell: LabelledCell, system: str) -> LabelledContrast:
     """Return the mean score of a system."""
     bounds = cell.scale or (-np.inf, np.inf)
-    return LabelledContrast(
-        "mean_score", system, "", cell.items[cell.items["system"] == system], None, bounds, reference=True
-    )
+    return LabelledContrast("mean_score", system, "", cell.items[cell.items["system"] == system], None, bounds)
 
 
 def _of_two(cell: LabelledCell, estimand: Estimand, systems: Sequence[str]) -> Iterator[LabelledContrast]:
@@ -137,7 +133,7 @@ def _of_pair(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
 
 def _swapped(items: pd.DataFrame) -> pd.DataFrame:
     names = {"system": items["opponent"], "opponent": items["system"]}
-    return items.assign(value=1 - items["value"], human=1 - items["human"], covariate=-items["covariate"], **names)
+    return items.assign(value=1 - items["value"], human=1 - items["human"], **names)
 
 
 def _against_all(cell: LabelledCell, system: str) -> LabelledContrast:
@@ -169,7 +165,7 @@ def judge_rates(contrast: LabelledContrast) -> Iterator[LabelledContrast]:
 
 def _facing(items: pd.DataFrame, one: str, two: str) -> pd.DataFrame:
     """Return the difference in score between the first and the second, context by context."""
-    columns = ["context_id", "value", "human", "covariate"]
+    columns = ["context_id", "value", "human"]
     parts = [items.loc[items["system"] == name, columns] for name in (one, two)]
     both = parts[0].merge(parts[1], on="context_id", suffixes=("", "_two"))
     return both.assign(**{name: both[name] - both[f"{name}_two"] for name in columns[1:]})[columns]
@@ -194,7 +190,7 @@ def agreement(cell: LabelledCell) -> LabelledContrast:
     values = context_correlations(known, "value", "human", "spearman", "context_id")
     by_context = pd.Series(values, known["context_id"].unique())
     sure = cell.items.groupby("context_id", sort=False)["value"].std(ddof=0)
-    rows = pd.DataFrame({"context_id": sure.index, "value": sure.to_numpy(float), "covariate": np.nan})
+    rows = pd.DataFrame({"context_id": sure.index, "value": sure.to_numpy(float)})
     rows["human"] = by_context.reindex(rows["context_id"]).to_numpy(float)
     rows["shown"] = rows["context_id"].isin(by_context.index)
     return LabelledContrast("rank_agreement", "", "", rows, 0.0, (-1.0, 1.0))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
@@ -18,10 +19,8 @@ from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.correct.contrasts import ESTIMANDS, Estimand, LabelledContrast, contrasts, differences, judge_rates
 from biaslab.correct.estimators import (
     Fitted,
-    Slope,
     Sums,
     Target,
-    adjusted,
     of_humans,
     of_judge,
     powered,
@@ -36,7 +35,7 @@ from biaslab.stats.resample import Resampling
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
 
-Correction = Literal["judge", "human", "ppi", "rogan_gladen", "regression"]
+Correction = Literal["judge", "human", "ppi", "rogan_gladen"]
 CORRECTIONS = get_args(Correction)
 #: Value of the column ``probe`` in its estimates.
 NAME = "correct"
@@ -76,7 +75,6 @@ def correct(
     labelled: Sequence[str] | Mapping[str, float] | None = None,
     target: Target = "contexts like these",
     by: Sequence[str] = (),
-    covariate: str = "words",
     resampling: Resampling | None = None,
 ) -> pd.DataFrame:
     """Estimate a study's target quantity from judgements of all items and human labels for some.
@@ -101,12 +99,10 @@ def correct(
         scores, accuracy on pairs that humans decide). By default win rates for pairs and mean scores for scores.
     systems : sequence of str, optional
         Systems of interest; by default all. For win rates and differences the earlier one is compared with the later.
-    corrections : sequence of {"judge", "human", "ppi", "rogan_gladen", "regression"}, optional
-        By default all that apply except *regression*. *judge*: uncorrected. *human*: the labels alone. *ppi*: both, by
-        power-tuned prediction-powered inference. *rogan_gladen*: for binary verdicts, using sensitivity and
-        specificity on the labelled part. *regression*: the judge minus the effect of the covariate at equal human
-        score; it assumes that the judge has no other bias, tests this on the labelled part, and has no interval if the
-        test rejects.
+    corrections : sequence of {"judge", "human", "ppi", "rogan_gladen"}, optional
+        By default all that apply. *judge*: uncorrected. *human*: the labels alone. *ppi*: both, by power-tuned
+        prediction-powered inference, which assumes nothing about the judge's biases. *rogan_gladen*: for binary
+        verdicts, using sensitivity and specificity on the labelled part.
     labelled : sequence of str, or mapping of str to float, optional
         The contexts whose labels are used, by default all with labels; as a mapping, with the probability that each
         was chosen for labelling, if these differ (`biaslab.correct.choose_contexts` returns them). Without
@@ -117,9 +113,6 @@ def correct(
         these contexts, of which the labelled part is a sample without replacement. The estimates are the same.
     by : sequence of str
         Further columns by which to split the estimates, for example ``template``.
-    covariate : str
-        Column whose effect *regression* removes; ``words`` enters as log2. For pairs, ``opponent_<covariate>`` is
-        needed too.
     resampling : Resampling, optional
         Confidence level, and the seed of simultaneous intervals.
 
@@ -144,16 +137,16 @@ def correct(
     The context is the sampling unit: estimands are ratios of sums over contexts, and errors are those of whole
     contexts. Intervals use Student's t with the number of labelled contexts minus one as degrees of freedom, and
     residuals divided by √(1 − leverage) (HC2); with fewer than five labelled contexts there are none. Those of win
-    rates, accuracy and rank agreement are on the logit scale, which for a correlation is Fisher's z
-    (`biaslab.correct.estimators`). Coverage with few or skewed labels was simulated (`benchmarks/correct.py`, guide
-    "Correct a judge with a few labels"). If every context has one item, *ppi* equals the estimate of the package
-    ``ppi-python``.
+    rates, pass rates, means of labels with two values, accuracy and rank agreement are on the logit scale, which for a
+    correlation is Fisher's z (`biaslab.correct.estimators`). Coverage with few or skewed labels was simulated
+    (`benchmarks/correct.py`, guide "Correct a judge with a few labels"). If every context has one item, *ppi* equals
+    the estimate of the package ``ppi-python``.
 
     References
     ----------
     Angelopoulos, Bates, Fannjiang, Jordan & Zrnic 2023, *Prediction-powered inference*, Science 382; Angelopoulos,
     Duchi & Zrnic 2023, *PPI++*, arXiv 2311.01453; Rogan & Gladen 1978, *Estimating prevalence from the results of a
-    screening test*, Am. J. Epidemiol. 107; Dubois et al. 2024, *Length-Controlled AlpacaEval*, arXiv 2404.04475.
+    screening test*, Am. J. Epidemiol. 107.
 
     Examples
     --------
@@ -173,7 +166,7 @@ def correct(
     if corrections is not None:
         require_some_of("corrections", corrections, CORRECTIONS)
     rows: list[dict[str, Any]] = []
-    for cell in read_cells(judged, labels, labelled, by, covariate):
+    for cell in read_cells(judged, labels, labelled, by):
         wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
         rows += _rows(cell, wanted, systems, corrections, target, settings)
     return _framed(rows, by)
@@ -191,7 +184,7 @@ def _rows(
     work = _Work(cell, estimand)
     listed = list(contrasts(cell, estimand, systems))
     for name in corrections or CORRECTIONS:
-        if corrections is None and (name == "regression" or not work.applies(name, listed)):
+        if corrections is None and not work.applies(name, listed):
             continue
         fits = [work.fit(name, contrast) for contrast in listed]
         how = (target, settings.level, settings.seed)
@@ -204,8 +197,7 @@ def _rows(
             if estimand == "systems":
                 quantities += work.rates(listed) if name == "rogan_gladen" else differences(listed, fits)
             for contrast, fit in quantities:
-                scaled = replace(fit, logit=fit.logit or (contrast.is_share and name in ("human", "ppi")))
-                estimate = scaled.estimate(target, settings.level, contrast.null, contrast.bounds)
+                estimate = fit.estimate(target, settings.level, contrast.null, contrast.bounds)
                 yield work.row(name, contrast, estimate.row(), settings)
         if estimand == "ranking" or (estimand == "systems" and name != "rogan_gladen" and len(listed) > 1):
             for contrast, estimate in zip(listed, ranks(fits, *how), strict=True):
@@ -213,11 +205,10 @@ def _rows(
 
 
 class _Work:
-    """Fits of one cell, with their common slope."""
+    """Fits of one cell."""
 
     def __init__(self, cell: LabelledCell, estimand: Estimand) -> None:
         self.cell, self.estimand, self.contexts = cell, estimand, cell.contexts
-        self._slope: Slope | None = None
 
     def applies(self, name: Correction, listed: Sequence[LabelledContrast]) -> bool:
         """Check whether a correction applies to the estimand and items."""
@@ -226,19 +217,14 @@ class _Work:
         if name == "rogan_gladen":
             allowed = ("mean_score", "win_rate", *(() if self.cell.pairs else ("systems",)))
             return self.estimand in allowed and all(contrast.is_binary for contrast in listed)
-        if name == "regression":
-            covered = any(contrast.items["covariate"].notna().any() for contrast in listed)
-            return self.estimand != "agreement" and covered
         return True
 
     def fit(self, name: Correction, contrast: LabelledContrast) -> Fitted:
         """Estimate one quantity with one correction."""
         if not self.applies(name, [contrast]):
             allowed = [other for other in CORRECTIONS if self.applies(other, [contrast])]
-            why = {"rogan_gladen": "verdicts and labels must be 0 or 1", "regression": "the covariate is missing"}
-            raise InputError(
-                "corrections", name, f"for {contrast.metric} some of {', '.join(allowed)}", why.get(name, "")
-            )
+            why = "verdicts and labels must be 0 or 1" if name == "rogan_gladen" else ""
+            raise InputError("corrections", name, f"for {contrast.metric} some of {', '.join(allowed)}", why)
         items = contrast.items
         if name == "rogan_gladen":
             items = items.assign(value=(items["value"] > 0.5).astype(float).where(items["value"].notna()))
@@ -246,28 +232,16 @@ class _Work:
         if name == "judge":
             return of_judge(sums)
         if name == "human":
-            return of_humans(sums)
+            return replace(of_humans(sums), logit=contrast.is_share)
         if name == "ppi":
-            return powered(sums, most=np.inf if self.estimand == "agreement" else 1.0)
-        if name == "rogan_gladen":
-            both = self._summed(items.assign(value=items["value"] * items["human"]))
-            return rogan_gladen(sums, both.judged_labelled[:, 0])
-        return adjusted(items, self.cell.items, sums, self.contexts, self.slope(contrast), contrast.reference)
+            return replace(powered(sums, most=np.inf if self.estimand == "agreement" else 1.0), logit=contrast.is_share)
+        both = self._summed(items.assign(value=items["value"] * items["human"]))
+        return rogan_gladen(sums, both.judged_labelled[:, 0])
 
     def rates(self, listed: Sequence[LabelledContrast]) -> Iterator[tuple[LabelledContrast, Fitted]]:
         """Yield the judge's true-positive and true-negative rate for each system."""
         for rate in (rate for contrast in listed for rate in judge_rates(contrast)):
             yield rate, replace(of_humans(self._summed(rate.items)), logit=True)
-
-    def slope(self, contrast: LabelledContrast) -> Slope:
-        """Return the covariate's slope; for wins over another system, from their own pairs if there are scores."""
-        wins = contrast.metric == "win_rate" and not self.cell.pairs
-        within = not (self.cell.pairs or wins)
-        if wins:
-            return Slope.of(contrast.items, self.contexts, self.cell.probability, within)
-        if self._slope is None:
-            self._slope = Slope.of(self.cell.items, self.contexts, self.cell.probability, within)
-        return self._slope
 
     def row(
         self, name: Correction, contrast: LabelledContrast, estimate: dict[str, Any], how: Resampling
@@ -324,13 +298,9 @@ def at_once(
     errors = np.column_stack([fit.errors(target) for fit in fits])
     reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
     words = f", simultaneous over {len(fits)}"
-    intervals = [
-        np.clip((one.estimate - reach * one.se, one.estimate + reach * one.se), *bounds).tolist() for one in single
-    ]
-    return [
-        replace(one, ci_low=low, ci_high=high, method=one.method + words)
-        for one, (low, high) in zip(single, intervals, strict=True)
-    ]
+    levels = [1 - 2 * float(stats.t.sf(reach, fit.sample - 1)) for fit in fits]
+    wide = [fit.estimate(target, level, bounds=bounds) for fit, level in zip(fits, levels, strict=True)]
+    return [replace(one, method=one.method + words) for one in wide]
 
 
 def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[Estimate]:

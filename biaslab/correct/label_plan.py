@@ -21,7 +21,7 @@ from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
 from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells
 from biaslab.stats.blocks import has_value
-from biaslab.stats.t_inference import detectable_effect
+from biaslab.stats.power import assured_power
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
@@ -43,7 +43,7 @@ class LabelPlan:
     effect : float
         Shift detected with the required power, in the metric's unit.
     power, alpha : float
-        Power, and two-sided level of the test.
+        Power, on average over pilots of this size, and two-sided level of the test.
     judged : int
         Number of contexts that the judge has judged.
     with_judge : int or None
@@ -123,7 +123,7 @@ def plan_labels(
     effect : float
         Shift to detect, above 0, in the metric's unit.
     power, alpha : float
-        Required power, and two-sided level of the test.
+        Required power, on average over pilots of this size, and two-sided level of the test.
 
     Returns
     -------
@@ -136,9 +136,10 @@ def plan_labels(
 
     Notes
     -----
-    The standard error with n labels among G judged contexts is σ √(1 / n − ρ² (1 / n − 1 / G)); the detectable effect
-    is (t[1 − α/2] + t[power]) times that, with n − 1 degrees of freedom; ρ² is adjusted for the size of the pilot. If
-    the target is these contexts, 1 / n − 1 / G replaces 1 / n.
+    The standard error with n labels among G judged contexts is σ √(1 / n − (ρ² − 1 / n) (1 / n − 1 / G)), where ρ² is
+    adjusted for the size of the pilot and 1 / n is what it costs to estimate the judge's weight. If the target is these
+    contexts, 1 / n − 1 / G replaces the first 1 / n. The power of a t-test is averaged over what the true σ may be
+    given the pilot's (assurance, `biaslab.stats.power.assured_power`), so small pilots require more labels.
 
     Examples
     --------
@@ -154,7 +155,7 @@ def plan_labels(
     if not 0 < effect < math.inf:
         raise InputError("effect", effect, "a number above 0")
     planned = []
-    for cell in read_cells(judged, labels, labelled, (), "words"):
+    for cell in read_cells(judged, labels, labelled, ()):
         wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
         if wanted in ("ranking", "agreement"):
             raise InputError("estimand", wanted, "mean_score, win_rate, difference or systems")
@@ -187,8 +188,9 @@ def _planned(
         return low if enough(low, rho) else None
 
     def enough(n: int, rho: float) -> bool:
-        variance = deviation**2 * (1 / n - least - rho**2 * max(1 / n - 1 / size, 0.0))
-        return detectable_effect(math.sqrt(max(variance, 0.0)), n, power, alpha) <= effect
+        saved = max(rho**2 - 1 / n, 0.0) * max(1 / n - 1 / size, 0.0)
+        error = deviation * math.sqrt(max(1 / n - least - saved, 0.0))
+        return not error > 0 or assured_power(effect, error, n, alpha, sums.rated) >= power
 
     alone = required(0.0, size if least else _MOST)
     where = {name: str(cell.where[name]) for name in ("judge", "dataset")}
@@ -270,7 +272,7 @@ def choose_contexts(judged: pd.DataFrame, budget: int, how: Choosing = "uncertai
 def _doubt(read: pd.DataFrame) -> pd.Series:
     """Return the judge's uncertainty by context, averaged over its items."""
     if "opponent_id" in read and read["opponent_id"].notna().all():
-        items = pair_items(read, "words")
+        items = pair_items(read)
         return (items["value"] * (1 - items["value"])).pow(0.5).groupby(items["context_id"]).mean()
     ids = [read[name].astype(str) for name in ("context_id", "candidate_id")]
     return read["value"].astype(float).groupby(ids).std(ddof=0).groupby(level=0).mean()

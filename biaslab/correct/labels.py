@@ -158,7 +158,13 @@ class HumanLabels:
         return (np.sign(np.round(first - second, 12)) + 1) / 2 if paired else first
 
     def require_scale(self, judged: pd.DataFrame, items: pd.DataFrame, judge: str) -> tuple[float, float] | None:
-        """Return the scale if known; raise `TrialsError` if labels are on a different scale than the judge's values."""
+        """Return the scale if known, or 0 to 1 for labels of 0 and 1.
+
+        Raises
+        ------
+        TrialsError
+            If labels are on a different scale than the judge's values.
+        """
         human = items["human"].dropna()
         theirs = self.scale or (float(human.min()), float(human.max()))
         own, exact = _scale_of(judged)
@@ -173,7 +179,8 @@ class HumanLabels:
         if differ:
             ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
             raise TrialsError.plain(f"labels are {ranges}; convert one to the other's scale")
-        return own or self.scale
+        binary = bool(human.isin([0.0, 1.0]).all()) and 0 <= value[0] <= value[1] <= 1
+        return own or self.scale or ((0.0, 1.0) if binary else None)
 
 
 def with_labels(trials: pd.DataFrame, labels: pd.DataFrame | str | Path) -> pd.DataFrame:
@@ -349,7 +356,7 @@ _CONDITIONS = (
     "template", "scale", "configuration", "form", "order", "asked", "answer", "source", "naming", "edit", "edited",
     "defence", "remedy", "scorer", "temperature",
 )  # fmt: skip
-ITEM_COLUMNS = ("context_id", "candidate_id", "opponent_id", "system", "opponent", "value", "covariate", "human")
+ITEM_COLUMNS = ("context_id", "candidate_id", "opponent_id", "system", "opponent", "value", "human")
 
 
 @dataclass(frozen=True)
@@ -393,7 +400,6 @@ def read_cells(
     labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None,
     labelled: Sequence[str] | Mapping[str, float] | None,
     by: Sequence[str],
-    covariate: str,
 ) -> list[LabelledCell]:
     """Match judgements with labels; parameters as in `biaslab.correct.correct`.
 
@@ -415,7 +421,7 @@ def read_cells(
     for values, judgements in frame.groupby([*CELL, *by], sort=False):
         where = dict(zip([*CELL, *by], values, strict=True))
         _require_one_condition(judgements, by)
-        cells.append(_cell(where, judgements, parsed, labelled, covariate))
+        cells.append(_cell(where, judgements, parsed, labelled))
     return cells
 
 
@@ -424,13 +430,12 @@ def _cell(
     judgements: pd.DataFrame,
     labels: HumanLabels,
     labelled: Sequence[str] | Mapping[str, float] | None,
-    covariate: str,
 ) -> LabelledCell:
     """Match the judgements and labels of one judge, attribute and data set."""
     readable = judgements[has_value(judgements)]
     counts = (len(readable), len(judgements) - len(readable))
     paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
-    items = pair_items(readable, covariate) if paired else _score_items(readable, covariate)
+    items = pair_items(readable) if paired else _score_items(readable)
     items = labels.systems(items)
     items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
     items, probability = _labelled_part(items, labelled, labels.probability)
@@ -439,46 +444,35 @@ def _cell(
     return LabelledCell(where, items, paired, probability, *counts, scale)
 
 
-def _score_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
+def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
     """Average scores over replicates, one row per candidate."""
     own = readable.get("human", math.nan)
-    table = pd.DataFrame({"value": readable["value"], "covariate": _covariate(readable, covariate), "own": own})
+    table = pd.DataFrame({"value": readable["value"], "own": own})
     ids = {name: readable[name].astype(str) for name in ("context_id", "candidate_id")}
     system = {"system": readable["system"]} if "system" in readable else {}
     grouped = table.astype(float).assign(**ids, **system).groupby(list(ids), sort=False)
-    means = grouped[["value", "covariate", "own"]].mean()
+    means = grouped[["value", "own"]].mean()
     if system:
         means["system"] = grouped["system"].first()
     return means.reset_index()
 
 
-def pair_items(readable: pd.DataFrame, covariate: str) -> pd.DataFrame:
+def pair_items(readable: pd.DataFrame) -> pd.DataFrame:
     """Reorient every pair to one candidate order, and average over both orders and replicates."""
     first, second = (readable[name].astype(str) for name in ("candidate_id", "opponent_id"))
     turned = (first > second).to_numpy()
     value = readable["value"].to_numpy(float)
     gap = readable["human_gap"].to_numpy(float) if "human_gap" in readable else np.full(len(readable), math.nan)
-    length = _covariate(readable, covariate) - _covariate(readable, f"opponent_{covariate}")
-    sign = np.where(turned, -1.0, 1.0)
     table = pd.DataFrame(
         {
             "context_id": readable["context_id"].astype(str),
             "candidate_id": np.where(turned, second, first),
             "opponent_id": np.where(turned, first, second),
             "value": np.where(turned, 1 - value, value),
-            "covariate": sign * length,
-            "own": (np.sign(sign * gap) + 1) / 2,
+            "own": (np.sign(np.where(turned, -gap, gap)) + 1) / 2,
         }
     )
     return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
-
-
-def _covariate(judgements: pd.DataFrame, name: str) -> Floats:
-    """Return a covariate; word counts as log2."""
-    if name not in judgements:
-        return np.full(len(judgements), math.nan)
-    values = pd.to_numeric(judgements[name], errors="coerce").to_numpy(float)
-    return np.log2(np.maximum(values, 1.0)) if name.removeprefix("opponent_") == "words" else values
 
 
 def _are_texts(items: pd.DataFrame) -> bool:

@@ -37,8 +37,8 @@ class CorrectedSystems:
     estimates : pandas.DataFrame
         From `biaslab.correct` with the estimand *systems*.
     plan : LabelPlan or None
-        How many contexts to label for about half the width of the widest corrected interval, and half its detectable
-        effect; None if all are labelled or there is no interval.
+        How many contexts to label to detect effects half as large as with the widest corrected interval now; None if
+        all are labelled or there is no interval.
     matched, unmatched : int
         Number of labels of items that the judge judged, and of other items; 0 if the judgements contain the labels.
     """
@@ -58,7 +58,7 @@ class CorrectedSystems:
         return "\n".join([*lines, *self._closing()])
 
     def _closing(self) -> Iterator[str]:
-        """Yield what the numbers assume, and how many labels would halve the widest interval."""
+        """Yield what the numbers assume, and how many labels would halve the detectable effect."""
         values = _of_systems(self.estimates)
         if (values["n_labelled"] == values["n_contexts"]).all():
             yield "all items are labelled: corrected numbers are those of people, and the judge is not used"
@@ -71,7 +71,7 @@ class CorrectedSystems:
             most, wanted = self.plan.judged, self.plan.with_judge
             whose = f" of {self.plan.system}" if self.plan.system else ""
             enough = f"{wanted:,} of {most:,}" if wanted else f"all {most:,} are too few"
-            yield f"for half the width{whose}, contexts to label: {enough} ({self.plan.pilot:,} are)"
+            yield f"to detect effects half as large{whose}, contexts to label: {enough} ({self.plan.pilot:,} are)"
 
 
 def correct_systems(
@@ -158,7 +158,7 @@ def _of_systems(estimates: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plan(judged: pd.DataFrame, labels: HumanLabels, estimates: pd.DataFrame) -> LabelPlan | None:
-    """Plan labels that halve the widest corrected interval."""
+    """Plan labels that halve the detectable effect of the widest corrected interval."""
     values = _of_systems(estimates[estimates["correction"] == "ppi"])
     effect = values.loc[values["n_labelled"] < values["n_contexts"], "mde"].max()
     try:

@@ -132,23 +132,6 @@ def test_rogan_gladen_is_the_printed_formula():
     assert 0.35 < found["ci_low"] < found["estimate"] < found["ci_high"] < 0.75
 
 
-def test_regression_removes_the_length_effect():
-    rng = np.random.default_rng(1)
-    human, words = rng.normal(3, 1, 200), 2 ** rng.normal(6, 1, 200)
-    system = np.tile(["short", "long"], 100)
-    words = np.where(system == "long", 4 * words, words)
-    judge = human + 0.3 * np.log2(words)
-    human[rng.random(200) < 0.5] = np.nan
-    frame = scored(judge, human, [2] * 100, words=words, system=system)
-    found = bl.correct(frame, estimand="difference", corrections=["judge", "regression", "human"])
-    plain, adjusted, labels = (row(found, name)["estimate"] for name in ("judge", "regression", "human"))
-    assert plain - adjusted == pytest.approx(
-        0.3 * np.log2(words)[system == "short"].mean() - 0.3 * np.log2(words)[system == "long"].mean(), abs=0.02
-    )
-    assert abs(adjusted) < abs(plain)
-    assert labels == labels
-
-
 @pytest.fixture(scope="module")
 def data():
     return bl.load_dataset("graded", limit=24)
@@ -284,6 +267,7 @@ BAD = [
     ({"labels": 3}, InputError, "labels is 3"),
     ({"estimand": "mean"}, InputError, "estimand is 'mean'"),
     ({"corrections": ["ppi++"]}, InputError, "corrections"),
+    ({"corrections": ["regression"]}, InputError, "corrections"),
     ({"corrections": ["rogan_gladen"]}, InputError, "must be 0 or 1"),
     ({"target": "all"}, InputError, "these contexts"),
     ({"systems": ["t"]}, InputError, "systems is 't'"),
@@ -416,6 +400,40 @@ def passed(rng, contexts=400, labelled=60):
     return scored(judge * 1.0, np.where(part, human, np.nan), system=system)
 
 
+def rare(rng, rate=0.1, contexts=300, labelled=45):
+    """One answer a context, seldom passed by people, or nearly always."""
+    human = rng.random(contexts) < rate
+    judge = np.where(human, rng.random(contexts) < 0.9, rng.random(contexts) < 0.3)
+    return scored(judge * 1.0, np.where(np.arange(contexts) < labelled, human, np.nan))
+
+
+def test_mean_of_two_values_has_a_logit_interval():
+    frame = rare(np.random.default_rng(0))
+    mean, rate = (bl.correct(frame, estimand=name) for name in ("mean_score", "systems"))
+    for name in ("human", "ppi"):
+        one = row(mean, name, metric="mean_score")
+        interval = logit_interval(one["estimate"], one["se"], 45, 0.95, (0.0, 1.0))[:2]
+        assert (one["ci_low"], one["ci_high"]) == pytest.approx(interval, abs=1e-9)
+        other = row(rate, name, metric="pass_rate")
+        assert (other["ci_low"], other["ci_high"]) == (one["ci_low"], one["ci_high"])
+    twice = bl.correct(frame.assign(score=2 * frame["score"] + 1, human=2 * frame["human"] + 1, scale="1-3"))
+    assert row(twice, "ppi")["ci_high"] == pytest.approx(2 * row(mean, "ppi")["ci_high"] + 1)
+
+
+def test_labels_that_are_all_0_leave_room_for_1():
+    frame = rare(np.random.default_rng(0), rate=0.0)
+    found = row(bl.correct(frame), "human")
+    assert (found["estimate"], found["ci_low"]) == (0, 0)
+    assert found["ci_high"] == pytest.approx(1 - 0.025 ** (1 / 45))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.1, 0.9])
+def test_rare_and_frequent_passes_are_covered(rate):
+    found = coverage(lambda rng: rare(rng, rate), "mean_score", rate, 300, seed=1)
+    assert found.between(0.93, 0.99).all()
+
+
 @pytest.mark.thorough
 def test_pass_rates_of_one_system_a_context_are_covered():
     found = coverage(passed, "systems", 0.7, 500, seed=1, corrections=("judge", "human", "ppi", "rogan_gladen"))
@@ -454,18 +472,23 @@ def lengthy(rng, other_bias, contexts=60, labelled=30):
     judge = human + 0.4 * (words - 6) + [0.0, other_bias] + 0.4 * rng.normal(size=quality.shape)
     human[labelled:] = np.nan
     where = {"context_id": np.repeat([f"c{n}" for n in range(contexts)], 2), "candidate_id": ["0", "1"] * contexts}
-    frame = pd.DataFrame(where | {"human": human.ravel(), "score": judge.ravel(), "words": 2 ** words.ravel()})
+    frame = pd.DataFrame(where | {"human": human.ravel(), "score": judge.ravel()})
     return frame.assign(judge="j", dataset="d", attribute="a", system=["a", "b"] * contexts)
 
 
-def test_regression_interval_needs_labels_without_other_bias():
-    options = {"estimand": "difference", "corrections": ["regression"]}
-    [bad] = bl.correct(lengthy(np.random.default_rng(1), 1.0), **options).to_dict("records")
-    assert np.isnan([bad["ci_low"], bad["p_value"]]).all()
-    assert np.isfinite(bad["estimate"])
-    assert bad["note"].startswith("no interval: the labels show a bias beyond")
-    [good] = bl.correct(lengthy(np.random.default_rng(1), 0.0), **options).to_dict("records")
-    assert good["ci_low"] < 0 < good["ci_high"]
-    assert "30 labelled contexts do not reject this" in good["note"]
-    with pytest.raises(InputError, match="covariate is missing"):
-        bl.correct(lengthy(np.random.default_rng(1), 0.0).drop(columns="words"), **options)
+def test_ppi_difference_ignores_favour_for_one_system():
+    fair, unfair = (
+        bl.correct(lengthy(np.random.default_rng(1), bias), estimand="difference", corrections=["judge", "ppi"])
+        for bias in (0.0, 1.0)
+    )
+    for name in ("estimate", "ci_low", "ci_high", "p_value"):
+        assert row(unfair, "ppi")[name] == pytest.approx(row(fair, "ppi")[name], abs=1e-9)
+    assert row(unfair, "judge")["estimate"] == pytest.approx(row(fair, "judge")["estimate"] - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", [0.15, 0.3])
+def test_differences_are_covered_despite_two_biases(bias):
+    found = coverage(lambda rng: lengthy(rng, bias, 200, 30), "difference", 0.0, 200, 1, ("judge", "ppi"))
+    assert found["ppi"] >= 0.91
+    assert found["judge"] < 0.3

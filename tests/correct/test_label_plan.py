@@ -9,6 +9,7 @@ import biaslab as bl
 from biaslab.cli import app
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct import choose_contexts, draw_labels, plan_labels
+from biaslab.stats.power import assured_power, expected_power
 from biaslab.stats.t_inference import detectable_effect
 
 
@@ -27,11 +28,20 @@ def test_planning_functions_are_attributes_of_correct():
     assert {"LabelPlan", "choose_contexts", "plan_labels"} <= set(dir(bl.correct))
 
 
-def test_labels_without_judge_need_the_sample_size_of_a_mean():
-    found = plan_labels(judged(), effect=0.3)
+@pytest.mark.parametrize("pilot", [10, 80])
+def test_labels_without_judge_need_the_sample_size_of_a_mean(pilot):
+    found = plan_labels(judged(pilot=pilot), effect=0.3)
     for n, enough in ((found.alone, True), (found.alone - 1, False)):
-        assert bool(detectable_effect(found.deviation / np.sqrt(n), n) <= 0.3) is enough
-    assert found.correlation == pytest.approx(1 / np.sqrt(1.25), abs=0.05)
+        assert bool(assured_power(0.3, found.deviation / np.sqrt(n), n, known_from=pilot) >= 0.8) is enough
+    assert detectable_effect(found.deviation / np.sqrt(found.alone), found.alone) < 0.3
+    assert found.correlation == pytest.approx(1 / np.sqrt(1.25), abs=0.5 / np.sqrt(pilot))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pilot", [6, 10, 20])
+def test_power_after_small_pilots_is_as_promised(pilot):
+    plans = [plan_labels(judged(size=60, pilot=pilot, seed=seed), effect=0.5).alone for seed in range(60)]
+    assert 0.78 <= np.mean([expected_power(0.5, 1 / np.sqrt(n), n) for n in plans]) <= 0.88
 
 
 def test_judge_saves_more_labels_the_better_it_agrees():

@@ -269,7 +269,6 @@ _WORDS = {
     ("correction", "human"): "labels alone",
     ("correction", "ppi"): "corrected (PPI)",
     ("correction", "rogan_gladen"): "Rogan–Gladen",
-    ("correction", "regression"): "judge, adjusted",
     ("cot", "CoT"): "with CoT",
     ("cot", "no CoT"): "without CoT",
 }
