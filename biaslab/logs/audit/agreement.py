@@ -300,7 +300,7 @@ class _Cell:
     def group(self, inside: Bools, with_gap: bool, **where: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of one group."""
         own, others = (self.compare(self.frame[part]) for part in (inside, ~inside))
-        ratios = own.ratios()
+        ratios, rest = own.ratios(), others.ratios()
         shown = ("exact_agreement", "true_positive_rate", "true_negative_rate", "leniency", "mean_difference")
         yield from self.row(
             {name: replace(ratios[name], null=None).estimate(self.resampling) for name in shown if name in ratios},
@@ -308,8 +308,9 @@ class _Cell:
             0,
             **where,
         )
-        if with_gap and "exact_agreement" in ratios and min(own.rows.n_items, others.rows.n_items) >= _LEAST:
-            gap = contrast(ratios["exact_agreement"], others.ratios()["exact_agreement"], self.resampling)
+        exact = "exact_agreement" in ratios and "exact_agreement" in rest
+        if with_gap and exact and min(own.rows.n_items, others.rows.n_items) >= _LEAST:
+            gap = contrast(ratios["exact_agreement"], rest["exact_agreement"], self.resampling)
             yield from self.row({"agreement_gap": gap}, self.frame[inside], 0, **where)
 
     def correlations(self) -> Iterator[dict[str, Any]]:
