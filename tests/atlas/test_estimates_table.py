@@ -21,6 +21,7 @@ from tools.atlas import estimating
 NOTES = {
     "# % of scores lie at the bottom of the scale",
     "# % of scores lie at the top of the scale",
+    *(f"{range_}, depending on the reliability of single scores" for range_ in ("# to #", "-# to #", "-# to -#")),
     "# of #,# judgements are cut off at the token limit",
     "compare with human judgements of the same texts",
     "doublings is not associated with human scores",
@@ -40,6 +41,7 @@ NOTES = {
     "resampling noise cannot be separated and is part of item × template",
     "resampling noise cannot be separated and is part of pair × template",
     "the coverage of the interval is not established",
+    "tipping point: missing scores # points off their predicted values",
 }
 
 
@@ -167,7 +169,7 @@ def test_estimates_hold_numbers_and_short_words_only():
     assert found["repository"].str.fullmatch(r"[\w-]+/[\w-]+").all()
     parts = found["note"].str.replace(r"\d[\d.e-]*", "#", regex=True).str.split("; ").explode()
     assert set(parts) - {""} <= NOTES
-    assert found["method"].nunique() < 30
+    assert found["method"].nunique() < 35
 
 
 @pytest.mark.parametrize("column", ["probe", "metric", "judge", "source"])
