@@ -156,7 +156,7 @@ class VerdictAgreement:
         return {name: (self._of_table(function), bounds) for name, (function, bounds) in known.items()}
 
     @property
-    def compared(self) -> dict[str, _OfSums]:
+    def contrasts(self) -> dict[str, _OfSums]:
         """What `difference` compares, as functions of the sums of `columns`."""
         known = {"exact_agreement": _accuracy, "cohen_kappa": _kappa}
         known |= {} if self.form == "pair" else {"true_positive_rate": _recall, "true_negative_rate": _specificity,
@@ -256,7 +256,7 @@ class ScoreAgreement:
         }
 
     @property
-    def compared(self) -> dict[str, _OfSums]:
+    def contrasts(self) -> dict[str, _OfSums]:
         """What `difference` compares, as functions of the sums of `columns`."""
         exact = {"exact_agreement": _exact} if "exact_agreement" in self.ratios() else {}
         return {**exact, "quadratic_kappa": _quadratic_kappa, "mean_difference": _mean_difference}
@@ -306,7 +306,7 @@ def differences(
     (first, names), (second, others) = sums
     _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
     pairs = {
-        name: (function, other.compared[name]) for name, function in one.compared.items() if name in other.compared
+        name: (function, other.contrasts[name]) for name, function in one.contrasts.items() if name in other.contrasts
     }
 
     def difference(of: _OfSums, against: _OfSums, weights: Floats) -> Floats:

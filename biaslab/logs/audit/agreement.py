@@ -41,7 +41,7 @@ _NOT_WHOLE = because("scores_not_whole", "scores are not whole numbers, so they 
 
 
 @dataclass(frozen=True)
-class Agreement(AuditMeasure):
+class HumanAgreement(AuditMeasure):
     """Agreement with people, of verdicts on one output, of scores and of verdicts on pairs.
 
     Parameters

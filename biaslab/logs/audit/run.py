@@ -16,7 +16,7 @@ from biaslab.core.schema import Dataset
 from biaslab.logs.audit import (
     pair_measures,
 )
-from biaslab.logs.audit.agreement import Agreement
+from biaslab.logs.audit.agreement import HumanAgreement
 from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
@@ -265,7 +265,7 @@ def measures(
     every: dict[str, AuditMeasure | Probe] = {
         name: kind(resampling=resampling) for name, kind in probes.available().items()
     }
-    every[Agreement.name] = Agreement(resampling, tuple(by))
+    every[HumanAgreement.name] = HumanAgreement(resampling, tuple(by))
     if covariates:
         every[Covariates.name] = Covariates(resampling, tuple(covariates))
     return every | {kind.name: kind(resampling) for kind in _OTHERS}
