@@ -27,6 +27,7 @@ _TABLE = {
 }
 _SHOWN_GROUPS = 6
 _SHOWN_PAIRS = 3
+_SHOWN_JUDGES = 8
 
 
 def agreement_lines(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -67,12 +68,15 @@ def agreement_table(estimates: pd.DataFrame) -> list[str]:
     """
     of = {str(judge): _cells(own, ()) for judge, own in estimates.groupby("judge", sort=False)}
     named = [(judge, cells[0]) for judge, cells in of.items() if len(cells) == 1]
-    return ["agreement with people:", *table(named), *_differences(estimates)] if len(named) > 1 else []
+    if len(named) < 2:
+        return []
+    return ["agreement with people:", *table(named), *_differences(estimates), *_matrix(estimates, dict(named))]
 
 
 def _differences(estimates: pd.DataFrame) -> Iterator[str]:
     """Yield the differences between judges that were found."""
     rows = estimates[estimates["other_judge"].notna() & (estimates["probe"] == PROBE)]
+    rows = rows[rows["metric"].str.endswith("_difference")]
     found = rows[rows["q_value"] < ALPHA]
     for metric, part in found.groupby("metric", sort=False):
         label = find_metric(str(metric).removesuffix("_difference"), PROBE).label
@@ -81,6 +85,23 @@ def _differences(estimates: pd.DataFrame) -> Iterator[str]:
         yield f"● {label}: {'; '.join(pairs[:_SHOWN_PAIRS])}{more} (q < .05)"
     if len(rows) and found.empty:
         yield f"· no difference between judges was found ({count(len(rows), 'test')}, q ≥ .05)"
+
+
+def _matrix(estimates: pd.DataFrame, named: Mapping[str, _Block]) -> Iterator[str]:
+    """Yield the matrix of κ between judges, and of each with people, for up to eight judges."""
+    rows = estimates[estimates["other_judge"].notna() & estimates["metric"].isin(_TABLE["κ"])]
+    known = {(str(row["judge"]), row["other_judge"]): row["estimate"] for row in rows.to_dict("records")}
+    if not known or len(named) > _SHOWN_JUDGES:
+        return
+    lines = [["", "people", *list(named)[:-1]]]
+    for judge, block in named.items():
+        people = block.first(_TABLE["κ"])
+        values = [math.nan if people is None else people["estimate"]]
+        values += [known.get((other, judge), known.get((judge, other), math.nan)) for other in list(named)[:-1]]
+        values = values[: len(lines)]
+        lines.append([judge, *("" if math.isnan(value) else number(value, 2) for value in values)])
+    yield "κ of each judge with people and with other judges:"
+    yield from _aligned(lines)
 
 
 def _cells(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) -> list[_Block]:
@@ -98,9 +119,14 @@ def table(named: Sequence[tuple[str, _Block]]) -> Iterator[str]:
     for name, block in named:
         shown = [block.first(_TABLE[head]) for head in heads]
         lines.append([name, *(_bounded(row) for row in shown), f"{block.n_rows:,}"])
-    widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
+    yield from _aligned(lines)
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield lines of cells in aligned columns."""
+    widths = [max(len(line[place]) for line in lines if place < len(line)) for place in range(len(lines[0]))]
     for line in lines:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
 
 
 class _Block:

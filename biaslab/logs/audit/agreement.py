@@ -34,6 +34,7 @@ _LEAST = 20  # items of a group, and of all others, from which on their differen
 _MANY_GROUPS = 24
 _MANY_JUDGES = 12  # judges above which they are not compared in pairs
 _RATER, _PEOPLE = "judge", "people"
+_KAPPAS, _DIFFERENCE = ("cohen_kappa", "quadratic_kappa"), "_difference"
 _OF_CEILING = ("exact_agreement", "agreement_within_1", "cohen_kappa", "gwet_ac1", "quadratic_kappa", "icc_agreement")
 _WORDS = {"pass": {0.0: "fail", 1.0: "pass"}, "pair": {-1.0: "second", 0.0: "tie", 1.0: "first"}}
 _OTHER_SCALE = because("other_scale", "people scored on {people}, the judge on {judge}: compared by correlation only")
@@ -86,6 +87,7 @@ class HumanAgreement(AuditMeasure):
 
     ``<metric>_difference`` (null 0; column ``other_judge``)
         The judge's agreement, κ, rates or leniency minus another's, on the items of both, for up to twelve judges.
+        ``exact_agreement`` and κ with a value of ``other_judge`` are agreement of the two judges with each other.
 
     With several people an item, rows with ``rater`` = "people" compare each person with every other on the same item,
     and rows with ``left_out`` = a person compare that person (``rater`` "people") and the judge with the others.
@@ -182,7 +184,7 @@ class HumanAgreement(AuditMeasure):
         judges = len({cell.where["judge"] for cell in cells})
         if judges <= _MANY_JUDGES:
             rows += [row for one, other in combinations(cells, 2) for row in one.against(other)]
-        tested = (*self.primary, *(row["metric"] for row in rows if "other_judge" in row))
+        tested = (*self.primary, *(row["metric"] for row in rows if row["metric"].endswith(_DIFFERENCE)))
         return estimates_frame(rows, self.name, tested, self.conditions)
 
 
@@ -232,14 +234,25 @@ class _Cell:
         alike = self.where["judge"] != other.where["judge"] and self.kind == other.kind
         if not alike or any(self.where[name] != other.where[name] for name in _CELL[1:]):
             return
-        own, others = (pd.MultiIndex.from_frame(cell.read[_ITEM].fillna("")) for cell in (self, other))
+        keys = [cell.read[_ITEM].fillna("").reset_index(drop=True) for cell in (self, other)]
+        own, others = map(pd.MultiIndex.from_frame, keys)
         frames = [
             cell.frame[pd.Series(mine.isin(theirs))[cell.frame["trial"]].to_numpy()]
             for cell, mine, theirs in ((self, own, others), (other, others, own))
         ]
         if min(map(len, frames)) and not self.other_scale and not other.other_scale:
             found = differences(self.compare(frames[0]), self.compare(frames[1]), self.resampling)
-            yield from self.row(found, frames[0], 0, other_judge=str(other.where["judge"]))
+            with_judge = {"other_judge": str(other.where["judge"])}
+            yield from self.row(found, frames[0], 0, **with_judge)
+            given = [
+                key.assign(verdict=cell.frame.groupby("trial")["judged"].first())
+                for cell, key in ((self, keys[0]), (other, keys[1]))
+            ]
+            both = given[0].merge(given[1], on=_ITEM, suffixes=("", "_other")).dropna()
+            both = both.assign(item=both.groupby(_ITEM, sort=False).ngroup(), judged=both["verdict"])
+            both = both.assign(labelled=both["verdict_other"])
+            found = self.compare(both).estimates(self.resampling, ("exact_agreement", *_KAPPAS))
+            yield from self.row(found, both, 0, **with_judge)
 
     def levels(self) -> Iterator[dict[str, Any]]:
         """Yield pass rates or mean scores of the judge and of people."""

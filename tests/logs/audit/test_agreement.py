@@ -188,6 +188,17 @@ def test_difference_of_two_judges_is_over_the_items_of_both():
     assert row["q_value"] < 0.05
 
 
+def test_two_judges_are_compared_with_each_other():
+    one, two = pass_fail(seed=1), pass_fail(seed=1)
+    two["judge_verdict"] = np.roll(two["judge_verdict"], 7)
+    found = audited(pd.concat([one.assign(judge="sharp"), two.iloc[20:].assign(judge="blunt")]))
+    rows = found[found["other_judge"].notna()].set_index("metric")
+    pairs = pd.crosstab(one["judge_verdict"][20:], two["judge_verdict"][20:]).to_numpy()
+    assert rows.loc["exact_agreement", "n_trials"] == 140
+    assert rows.loc["exact_agreement", "estimate"] == pytest.approx(np.trace(pairs) / 140)
+    assert rows.loc["cohen_kappa", "estimate"] == pytest.approx(cohens_kappa(pairs, return_results=False))
+
+
 def test_ties_of_pairs_are_a_third_verdict():
     table = pd.DataFrame({
         "context_id": range(40), "candidate_id": "x", "opponent_id": "y",
