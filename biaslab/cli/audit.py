@@ -85,7 +85,7 @@ def audit(
     if card is not None:
         require_file("card", card)
     from biaslab import load_dataset
-    from biaslab.correct.labels import with_labels
+    from biaslab.correct.labels import HumanLabels, with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
     from biaslab.logs.audit.run import audit_humans, by_cluster, columns_to_keep
@@ -94,7 +94,10 @@ def audit(
     human = None if dataset is None else load_dataset(dataset, path)
     keep = columns_to_keep(by or (), covariate or (), cluster)
     trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
-    trials = trials if known is None else with_labels(trials, known)
+    if known is not None:
+        matched = HumanLabels.read(known, trials).matched(trials)
+        typer.echo(f"labels: {int(matched.sum()):,} of {count(len(matched), 'label')} match a judgement")
+        trials = with_labels(trials, known)
     humans = humans or trials.attrs["by_people"]
     if humans:
         estimates = audit_humans(trials, by_cluster(trials, cluster))

@@ -173,6 +173,9 @@ class _Block:
                  "where both decide": "agreement_without_ties", "Cohen's κ": "cohen_kappa",
                  "Gwet's AC1": "gwet_ac1"}  # fmt: skip
         yield from self.listed(parts)
+        kappa = self.first(_TABLE["κ"])
+        if kappa is not None and kappa["ci_high"] < 0:
+            yield "! κ is below 0: does “pass” of the judge mean what “pass” of people means?"
         if agreed is not None and math.isnan(agreed["estimate"]) and agreed["note"]:
             yield f"· {agreed['note']}"
         yield from self.listed({"true-positive rate": "true_positive_rate", "true-negative rate": "true_negative_rate"})

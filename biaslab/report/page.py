@@ -12,8 +12,10 @@ from html import escape
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
@@ -39,7 +41,7 @@ _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_a
 #: Headings and the verdicts below them.
 _VERDICTS = {"found": ("bias", "slight"), "not found": ("none",), "cannot tell": ("unclear",)}
 _SLIGHT = {"slight": "slight: "}
-_MARKS = ("·", *(mark for mark, _ in STATUS.values()))
+_MARKS = ("·", "!", *(mark for mark, _ in STATUS.values()))
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
 
@@ -120,7 +122,7 @@ def page(
         raise InputError("not_run", not_run, "probe → reason", remedy)
     all_rows = with_numpy_types(estimates) if len(estimates) else estimates
     whole = without_breakdowns(all_rows) if len(estimates) else estimates
-    tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
+    tested = whole[_are_biases(whole)]
     tested = tested[tested["estimate"].notna() | (tested["probe"] != PROBE)]
     found = classify(tested, reference=reference) if len(tested) else []
     rows = [sum_up(part) for part in by_metric(found).values()]
@@ -156,6 +158,12 @@ def page(
         lines += textwrap.wrap(legend, width, break_on_hyphens=False)
     card = ReadingCard(estimates.attrs["reading"]) if "reading" in estimates.attrs else None
     return AuditPage.of("\n".join(lines).strip("\n") + "\n", card, width)
+
+
+def _are_biases(estimates: pd.DataFrame) -> Bools:
+    """Return which rows are of primary metrics of biases."""
+    named = zip(estimates["metric"], estimates["probe"], strict=True)
+    return np.array([is_bias(*each) for each in named], bool)
 
 
 def _head(judge: str, own: pd.DataFrame, n_contexts: int | None) -> str:
@@ -216,7 +224,7 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
 
     Biases for which the judge has to be asked are left out: no log allows them.
     """
-    biases = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
+    biases = whole[_are_biases(whole)]
     empty = biases[biases["estimate"].isna() & biases.get("note", pd.Series(dtype=object)).fillna("").ne("")]
     lacking = [name for name, what in additions.items() if what and what != STUDY]
     known = {*additions, *audit_measures(None)}

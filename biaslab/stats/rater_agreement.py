@@ -230,10 +230,10 @@ class ScoreAgreement:
     rows: Labelled
 
     def ratios(self) -> dict[str, Ratio]:
-        """Return the rates, if all scores are whole numbers, and the mean difference."""
+        """Return the rates, if all scores are whole or half points, and the mean difference."""
         rows, apart = self.rows, np.abs(self.rows.judged - self.rows.labelled)
         both, rates = np.concatenate([rows.judged, rows.labelled]), {}
-        if (both % 1 == 0).all():
+        if (both * 2 % 1 == 0).all():
             rates["exact_agreement"] = rows.rate(apart == 0)
             rates |= {"agreement_within_1": rows.rate(apart <= 1)} if np.ptp(both) > 2 else {}
         return rates | {"mean_difference": rows.mean(rows.judged - rows.labelled, 0.0)}

@@ -38,7 +38,7 @@ _KAPPAS, _DIFFERENCE = ("cohen_kappa", "quadratic_kappa"), "_difference"
 _OF_CEILING = ("exact_agreement", "agreement_within_1", "cohen_kappa", "gwet_ac1", "quadratic_kappa", "icc_agreement")
 _WORDS = {"pass": {0.0: "fail", 1.0: "pass"}, "pair": {-1.0: "second", 0.0: "tie", 1.0: "first"}}
 _OTHER_SCALE = because("other_scale", "people scored on {people}, the judge on {judge}: compared by correlation only")
-_NOT_WHOLE = because("scores_not_whole", "scores are not whole numbers, so they are never exactly equal")
+_NOT_WHOLE = because("scores_not_whole", "scores are finer than half points, so exact agreement says little")
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,9 @@ class HumanAgreement(AuditMeasure):
     pair is first, second or tie, by which candidate was shown first.
 
     ``exact_agreement`` (0–1)
-        Share of items with the same verdict or the same whole-number score. ``agreement_without_ties``: among pairs
-        that both decide. ``agreement_within_1``: scores at most one point apart.
+        Share of items with the same verdict, or the same score if all are whole or half points.
+        ``agreement_without_ties``: among pairs that both decide. ``agreement_within_1``: scores at most one point
+        apart.
     ``true_positive_rate``, ``true_negative_rate``, ``precision_of_pass``, ``precision_of_fail`` (0–1)
         Share of what people pass that the judge passes, of what people fail that it fails, and of what the judge passes
         (fails) that people pass (fail).

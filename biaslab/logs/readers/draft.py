@@ -99,7 +99,14 @@ class RoleDraft:
             return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
         of_model = column.roles[:1] == ("judge",) or named.is_model(column.name)
         whose = role == "" and (column.has("people") or of_model)
-        return (role in ("score", "verdict", "reply") or whose) and named.grade_values(column) is not None
+        return (role in ("score", "verdict", "reply") or whose) and self._is_graded(column)
+
+    def _is_graded(self, column: LogColumn) -> bool:
+        """Return whether values are grades; those of a judge who gives only one may be known from people's labels."""
+        if named.grade_values(column) is not None:
+            return True
+        labels = [other for other in self.columns.values() if other.has("people")] if column.is_constant else []
+        return any(named.grade_values(column, other) is not None for other in labels)
 
     def _is_verdict(self, column: LogColumn, pairs: Sequence[SidePair]) -> bool:
         if column.kind in ("text", "object", "empty"):

@@ -297,7 +297,7 @@ class ScoreRoles(PairRoles):
             return
         if "score" in self.given and (meanings := parse_expression("score", self.given["score"]).values):
             scores = [LogColumn("score", tuple(meanings.values()))]
-        scores = [column for column in scores if column.numbers or named.grade_values(column) is not None]
+        scores = [column for column in scores if column.numbers or self._grades(column) is not None]
         if not scores and entry == "scale" and "score" in self.entries:
             self.ask(entry, "on which scale are the scores?")
         found = {column.name: self._observed(column) for column in scores}
@@ -373,7 +373,9 @@ class ScoreRoles(PairRoles):
         shared = score.kind != "number" and named.grade_values(score, *self.peers) is not None
         own = [column for column in people if column.kind == "number" or not shared]
         numbers = [float(n) for column in own for n in column.numbers or (self._grades(column) or {}).values()]
-        asked = next((question.options[0] for question in self.questions if question.entry == "scale"), None)
+        asked = next(
+            (question.options[0] for question in self.questions if question.entry == "scale" and question.options), None
+        )
         scale = self.entries.get("scale", asked or self._observed(score)[0])
         ends = re.fullmatch(r"=(-?[\d.]+)-(-?[\d.]+)", scale) if isinstance(scale, str) else None
         if ends is None:

@@ -233,6 +233,26 @@ def test_several_labels_of_a_file_are_those_of_several_people():
     pd.testing.assert_frame_equal(found[columns], own[columns])
 
 
+def test_judge_that_always_passes_has_a_leniency():
+    found = audited(pass_fail().assign(judge_verdict="pass"))
+    rows = main_rows(found)
+    assert rows["true_positive_rate"] == 1
+    assert rows["true_negative_rate"] == 0
+    assert rows["leniency"] == pytest.approx((pass_fail()["human_verdict"] == "fail").mean())
+
+
+def test_page_without_any_estimate_names_the_measure():
+    found = audited(pass_fail().drop(columns="human_verdict"))
+    assert found.empty
+    assert "agreement" in bl.report.page(found)
+
+
+def test_half_points_can_be_exactly_equal():
+    table = graded().assign(judge_score=lambda frame: (frame["judge_score"] + 0.5 * (frame.index % 2)).clip(upper=5))
+    rows = main_rows(audited(table, MAPPING | {"ratings": ["annotator_0"]}).query("level.isna()"))
+    assert rows["exact_agreement"] == pytest.approx((table["judge_score"] == table["annotator_0"]).mean())
+
+
 def test_page_of_pass_and_fail_fits_a_screen():
     page = bl.report.page(bl.audit(bl.read_judgements(pass_fail(model=["a", "b"] * 80))))
     lines = page.splitlines()
