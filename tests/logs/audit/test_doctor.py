@@ -171,7 +171,7 @@ def again(log, count, **changed):
 #: A log, the metric that it does not allow, the number in the addition, and the log with that addition.
 ADDED = {
     "the other order": ("first_position_rate", "position", pairs(orders=1), both_orders_of),
-    "human scores": ("human_agreement", "human_agreement", scores(), with_humans),
+    "human scores": ("exact_agreement", "agreement", scores(), with_humans),
     "length with humans": ("verbosity_slope", "verbosity", scores(texts=True), with_humans),
     "another prompt": ("template_shift", "template", scores(), lambda log, n: again(log, n, configuration="other")),
     "another prompt of pairs": ("template_shift", "template", pairs(), lambda log, n: again(log, n, template="other")),
