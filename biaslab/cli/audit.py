@@ -95,9 +95,10 @@ def audit(
     keep = columns_to_keep(by or (), covariate or (), cluster)
     trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
     if known is not None:
-        matched = HumanLabels.read(known, trials).matched(trials)
+        given = HumanLabels.read(known, trials)
+        matched = given.matched(trials)
         typer.echo(f"labels: {int(matched.sum()):,} of {count(len(matched), 'label')} match a judgement")
-        trials = with_labels(trials, known)
+        trials = with_labels(trials, given)
     humans = humans or trials.attrs["by_people"]
     if humans:
         estimates = audit_humans(trials, by_cluster(trials, cluster))

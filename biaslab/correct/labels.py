@@ -183,14 +183,14 @@ class HumanLabels:
         return own or self.scale or ((0.0, 1.0) if binary else None)
 
 
-def with_labels(trials: pd.DataFrame, labels: pd.DataFrame | str | Path) -> pd.DataFrame:
+def with_labels(trials: pd.DataFrame, labels: Dataset | pd.DataFrame | str | Path | HumanLabels) -> pd.DataFrame:
     """Return judgements with people's labels of another table or file in their columns of people.
 
     Parameters
     ----------
     trials : pandas.DataFrame
         From `biaslab.read_judgements`.
-    labels : pandas.DataFrame, str or Path
+    labels : Dataset, pandas.DataFrame, str, Path or HumanLabels
         As in `biaslab.correct`; several labels of an item are those of several people.
 
     Returns

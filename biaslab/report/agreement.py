@@ -249,21 +249,24 @@ class _Block:
 
     def groups(self) -> Iterator[str]:
         """Yield the groups in which the judge agrees with people less or more often than elsewhere."""
-        gaps = self.rows[(self.rows["metric"] == "agreement_gap") & self.rows["p_value"].notna()]
+        gaps = self.rows[self.rows["metric"].str.endswith("_gap") & self.rows["p_value"].notna()]
         if gaps.empty:
             return
         rates = self.rows[self.rows["group"].notna() & (self.rows["metric"] == "exact_agreement")]
-        found = gaps[gaps["q_value"] < ALPHA].sort_values("estimate")
         small = rates.sort_values("n_trials").iloc[0]
         smallest = f"smallest: {small['group']} {small['member']}, {small['n_trials']:,} judgements"
+        labels = [find_metric(name.removesuffix("_gap"), PROBE).label for name in gaps["metric"].drop_duplicates()]
         names = ", ".join(dict.fromkeys(map(str, gaps["group"])))
+        found = gaps[gaps["q_value"] < ALPHA].sort_values("estimate")
         if found.empty:
-            yield f"· by {names}: no group differs from the others (q ≥ .05; {smallest})"
+            yield f"· by {names}: no difference of {' or '.join(labels)} found (q ≥ .05; {smallest})"
             return
         shown = [
-            f"{row['group']} {row['member']} {_bounded(row)}" for row in found.head(_SHOWN_GROUPS).to_dict("records")
+            f"{find_metric(row['metric'].removesuffix('_gap'), PROBE).label} of {row['group']} {row['member']} "
+            f"{_bounded(row)}"
+            for row in found.head(_SHOWN_GROUPS).to_dict("records")
         ]
-        yield f"● agreement differs from that of all others (q < .05) for {'; '.join(shown)} ({smallest})"
+        yield f"● by {names}, minus that of all others: {'; '.join(shown)} (q < .05; {smallest})"
 
 
 def _bounded(row: Mapping[Any, Any] | None) -> str:

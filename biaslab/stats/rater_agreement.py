@@ -8,7 +8,7 @@ of a person drawn at random. Intervals resample or leave out whole contexts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, because
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.resample import Resampling, cluster_statistic, over_clusters
+from biaslab.stats.resample import Resampling, Statistic, cluster_statistic, over_clusters
 
 _UNIT, _SIGNED = (0.0, 1.0), (-1.0, 1.0)
 _UNDEFINED = because("no_variation_of_labels", "the judge and people give one and the same verdict throughout")
@@ -85,18 +85,9 @@ class Labelled:
         """Return the mean of one value per row, each item with weight 1."""
         return Ratio(self.context, self.weight * values, self.weight, null, inference="t")
 
-    def coefficient(
-        self, columns: Sequence[Floats], function: _OfSums, resampling: Resampling, bounds: tuple[float, float] | None
-    ) -> Estimate:
-        """Estimate a function of weighted sums, with a jackknife interval over contexts on Fisher's scale."""
-        sums, names = sum_by_context(self.context, *(self.weight * column for column in columns))
-
-        def statistic(weights: Floats) -> Floats:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return function(weights @ sums)
-
-        of_clusters, n = over_clusters(statistic, names, resampling)
-        return cluster_statistic(of_clusters, n, resampling, bounds=bounds, missing=_UNDEFINED)
+    def sums(self, columns: Sequence[Floats]) -> tuple[Floats, Any]:
+        """Return the weighted sums of columns in each context, shape (contexts, columns), and the contexts' names."""
+        return sum_by_context(self.context, *(self.weight * column for column in columns))
 
 
 @dataclass(frozen=True)
@@ -272,10 +263,22 @@ def _estimated(
     """Estimate rates and coefficients, those of the given names."""
     wanted = {name: ratio for name, ratio in compared.ratios().items() if names is None or name in names}
     found = {name: ratio.estimate(resampling) for name, ratio in wanted.items()}
+    sums, contexts = compared.rows.sums(compared.columns)
     for name, (function, bounds) in compared.functions.items():
         if names is None or name in names:
-            found[name] = compared.rows.coefficient(compared.columns, function, resampling, bounds)
+            statistic, n = over_clusters(_of_contexts(function, sums), contexts, resampling)
+            found[name] = cluster_statistic(statistic, n, resampling, bounds=bounds, missing=_UNDEFINED)
     return found
+
+
+def _of_contexts(function: _OfSums, sums: Floats) -> Statistic:
+    """Return a function of sums as a statistic of the weights of contexts."""
+
+    def statistic(weights: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return function(weights @ sums)
+
+    return statistic
 
 
 def differences(
@@ -299,19 +302,14 @@ def differences(
     >>> round(found.estimate, 3), round(found.p_value, 2)
     (0.375, 0.08)
     """
-    sums = [
-        sum_by_context(each.rows.context, *(each.rows.weight * column for column in each.columns))
-        for each in (one, other)
-    ]
-    (first, names), (second, others) = sums
+    (first, names), (second, others) = (each.rows.sums(each.columns) for each in (one, other))
     _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
     pairs = {
         name: (function, other.contrasts[name]) for name, function in one.contrasts.items() if name in other.contrasts
     }
 
     def difference(of: _OfSums, against: _OfSums, weights: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(of(weights @ first[at]) - against(weights @ second[other_at]))
+        return _of_contexts(of, first[at])(weights) - _of_contexts(against, second[other_at])(weights)
 
     return {
         f"{name}_difference": cluster_statistic(
@@ -373,29 +371,39 @@ def _alpha(sums: Floats) -> Floats:
 
 
 def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
-    """Estimate one ratio minus another, of different items, which may or may not share contexts.
+    """Estimate one rate minus another, of different items, which may or may not share contexts.
 
-    Tested against 0 by Student's t, with a jackknife over the contexts of both.
+    Interval and test are Student's t on the jackknife over the contexts of both, after each rate has gained a context
+    of hits alone and one of none, as Agresti and Caffo (2000) do: a rate of 1 would else have no variance.
+
+    References
+    ----------
+    Agresti & Caffo 2000, *Simple and effective confidence intervals for proportions and differences of proportions
+    result from adding two successes and two failures*, The American Statistician 54.
 
     Examples
     --------
     >>> one, other = Ratio([*"abcdef"], [1, 0, 1, 1, 1, 0], [1] * 6), Ratio([*"ghijkl"], [0, 0, 1, 0, 0, 0], [1] * 6)
     >>> found = contrast(one, other, Resampling())
-    >>> round(found.estimate, 2), found.n_contexts
-    (0.5, 12)
+    >>> round(found.estimate, 2), round(found.p_value, 2), found.n_contexts
+    (0.5, 0.16, 12)
     """
     none, no_other = (np.zeros(len(np.asarray(ratio.context))) for ratio in (one, other))
     of_one, of_other = ((ratio.numerator, ratio.denominator) for ratio in (one, other))
     columns = [*((values, no_other) for values in of_one), *((none, values) for values in of_other)]
-    context = np.concatenate([np.asarray(one.context, object), np.asarray(other.context, object)])
-    sums, names = sum_by_context(context, *(np.concatenate([*map(np.asarray, column)]) for column in columns))
+    names = np.concatenate([np.asarray(one.context, object), np.asarray(other.context, object)])
+    context = resampling.cluster_of(names)
+    sums = sum_by_context(context, *(np.concatenate([*map(np.asarray, column)]) for column in columns))[0]
+    sizes = [float(sizes[sizes > 0].mean()) if sizes.any() else 0.0 for sizes in sums[:, [1, 3]].T]
+    added = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1.0]]) * np.repeat(sizes, 2)
 
-    def statistic(weights: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            of, n, others, m = (weights @ sums).T
-            return np.asarray(of / n - others / m)
+    def difference(sums: Floats) -> Floats:
+        return np.asarray(sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3])
 
-    return cluster_statistic(*over_clusters(statistic, names, resampling), resampling, 0.0, inference="t")
+    value = float(_of_contexts(difference, sums)(np.ones((1, len(sums))))[0])
+    smoothed = _of_contexts(difference, np.vstack([sums, added]))
+    found = cluster_statistic(smoothed, len(sums) + len(added), resampling, 0.0, inference="t")
+    return replace(found, estimate=value, n_contexts=len(sums))
 
 
 def _exact(sums: Floats) -> Floats:

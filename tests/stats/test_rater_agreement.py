@@ -8,6 +8,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 
 from biaslab import Resampling
 from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, ceiling, contrast
+from biaslab.stats.ratio import Ratio
 
 QUICK = Resampling(n=100)
 VALUES = Resampling(values_only=True)
@@ -145,8 +146,18 @@ def test_difference_between_groups_equals_that_of_their_rates():
     gap = contrast(own.ratios()["exact_agreement"], others.ratios()["exact_agreement"], QUICK)
     hit = judged == labelled
     assert gap.estimate == pytest.approx(hit[first].mean() - hit[~first].mean())
-    error = np.sqrt(hit[first].var(ddof=1) / 30 + hit[~first].var(ddof=1) / 50)  # Welch
-    assert gap.se == pytest.approx(error, rel=0.02)
+    shares = [((part.sum() + 1) / (len(part) + 2), len(part) + 2) for part in (hit[first], hit[~first])]
+    error = np.sqrt(sum(share * (1 - share) / n for share, n in shares))  # Agresti and Caffo 2000
+    assert gap.se == pytest.approx(error, rel=0.03)
+
+
+def test_difference_of_a_rate_of_one_has_a_standard_error():
+    """All of 20 against 70 of 80: the variance of the former is not 0 but unknown."""
+    rates = [Ratio(np.arange(20), np.ones(20), np.ones(20)), Ratio(np.arange(20, 100), np.arange(80) < 70, np.ones(80))]
+    gap = contrast(*rates, QUICK)
+    assert gap.estimate == 0.125
+    assert gap.p_value > 0.05
+    assert gap.ci_low < 0
 
 
 def test_each_pair_of_people_counts_in_both_directions():

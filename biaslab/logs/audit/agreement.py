@@ -21,6 +21,7 @@ from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame
 from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, ceiling, contrast, differences
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling
 
@@ -30,8 +31,14 @@ _SLOW = 20_000  # items above which Kendall's tau over the whole data set is ski
 _MANY_VERDICTS = 11  # scores with more levels have no table of their use
 _MANY_PEOPLE = 12  # people above which they are not left out one by one
 _VARIES = 3  # candidates a context from which on correlations within contexts say more than an order of two
-_LEAST = 20  # items of a group, and of all others, from which on their difference is tested
+_LEAST = 10  # items of a group, and of all others, from which on their difference is tested
 _MANY_GROUPS = 24
+#: What is compared between groups: agreement on pass and fail depends on how much people pass, its two rates do not.
+_GAPS = {
+    "exact_agreement": "agreement with people",
+    "true_positive_rate": "true-positive rate",
+    "true_negative_rate": "true-negative rate",
+}
 _MANY_JUDGES = 12  # judges above which they are not compared in pairs
 _RATER, _PEOPLE = "judge", "people"
 _KAPPAS, _DIFFERENCE = ("cohen_kappa", "quadratic_kappa"), "_difference"
@@ -79,8 +86,10 @@ class HumanAgreement(AuditMeasure):
     ``verdict_share`` (0–1; columns ``verdict``, ``label``)
         Share of items with this verdict of the judge and this label of people; of scores, the shares of each. Its
         ``n_trials`` counts rows.
-    ``agreement_gap`` (primary; null 0; columns ``group``, ``member``)
-        Agreement among the items of one group minus that among all others, from 20 items each; one for two groups.
+    ``true_positive_rate_gap``, ``true_negative_rate_gap``, ``exact_agreement_gap`` (primary; null 0; columns ``group``,
+    ``member``)
+        The rate among the items of one group minus that among all others, from 10 items each; one for two groups. Of
+        pass and fail the two rates, which unlike agreement do not depend on how much people pass; else agreement.
         Groups are systems, subsets, thirds of length, and the columns of `by`. ``exact_agreement``,
         ``true_positive_rate``, ``true_negative_rate``, ``leniency`` and ``mean_difference`` have rows for each group
         too, without a test: they also depend on what people say of the group. For leniency at equal label, see
@@ -144,16 +153,19 @@ class HumanAgreement(AuditMeasure):
         Metric("krippendorff_alpha", "Krippendorff's α with people"),
         Metric("correlation", "correlation with people's mean score", null=0.0, quality=True),
         Metric("verdict_share", "share of verdicts", "share"),
-        Metric(
-            "agreement_gap",
-            "agreement of a group minus that of the others",
-            "share",
-            null=0.0,
-            above="agrees with people more often in one group than elsewhere",
-            below="agrees with people less often in one group than elsewhere",
-            advice="report agreement by group, and label more of the group where it is low",
-            matters=0.1,
-            primary=True,
+        *(
+            Metric(
+                f"{name}_gap",
+                f"{label} in a group minus that in the others",
+                "share",
+                null=0.0,
+                above=f"has a higher {label} in one group than elsewhere",
+                below=f"has a lower {label} in one group than elsewhere",
+                advice="report agreement by group, and label more of the group where it is low",
+                matters=0.1,
+                primary=True,
+            )
+            for name, label in _GAPS.items()
         ),
     )
     conditions: ClassVar[tuple[str, ...]] = (
@@ -322,10 +334,13 @@ class _Cell:
             0,
             **where,
         )
-        exact = "exact_agreement" in ratios and "exact_agreement" in rest
-        if with_gap and exact and min(own.rows.n_items, others.rows.n_items) >= _LEAST:
-            gap = contrast(ratios["exact_agreement"], rest["exact_agreement"], self.resampling)
-            yield from self.row({"agreement_gap": gap}, self.frame[inside], 0, **where)
+        compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass")]
+        gaps = {
+            f"{name}_gap": contrast(ratios[name], rest[name], self.resampling)
+            for name in compared
+            if with_gap and name in ratios and name in rest and min(map(_counted, (ratios[name], rest[name]))) >= _LEAST
+        }
+        yield from self.row(gaps, self.frame[inside], 0, **where)
 
     def correlations(self) -> Iterator[dict[str, Any]]:
         """Yield correlations of mean scores with mean human scores."""
@@ -340,6 +355,11 @@ class _Cell:
             for row in found.to_dict("records"):
                 own = {str(name): value for name, value in row.items()}
                 yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
+
+
+def _counted(ratio: Ratio) -> int:
+    """Return the number of items in the denominator of a rate."""
+    return int(np.count_nonzero(ratio.denominator))
 
 
 def _many_candidates(items: pd.DataFrame) -> bool:

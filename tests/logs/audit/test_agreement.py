@@ -159,10 +159,27 @@ def test_groups_have_their_own_rates_and_one_test_each():
     of = found[(found["group"] == "system") & (found["metric"] == "exact_agreement")].set_index("member")["estimate"]
     hit = (table["judge_verdict"] == table["human_verdict"]).groupby(table["model"]).mean()
     assert of["a"] == pytest.approx(hit["a"])
-    gap = found[(found["metric"] == "agreement_gap") & (found["group"] == "system")]
-    assert len(gap) == 1
-    assert abs(gap["estimate"].item()) == pytest.approx(abs(hit["a"] - hit["b"]))
-    assert gap["q_value"].item() < 0.05
+    gap = found[found["metric"].str.endswith("_gap") & (found["group"] == "system")].set_index("metric")
+    assert list(gap.index) == ["true_positive_rate_gap", "true_negative_rate_gap"]
+    passed = table["human_verdict"] == "pass"
+    rate = (table["judge_verdict"] == "pass")[passed].groupby(table["model"]).mean()
+    assert abs(gap.loc["true_positive_rate_gap", "estimate"]) == pytest.approx(abs(rate["a"] - rate["b"]))
+    assert gap.loc["true_positive_rate_gap", "q_value"] < 0.05
+
+
+def test_groups_that_people_pass_unequally_do_not_differ():
+    """One judge for both groups, of which people pass .85 and .15: agreement differs, its two rates do not."""
+    rng = np.random.default_rng(1)
+    group = np.arange(600) % 2
+    label = rng.random(600) < np.where(group, 0.85, 0.15)
+    verdict = np.where(label, rng.random(600) < 0.9, rng.random(600) < 0.5)
+    table = pd.DataFrame(
+        {"case_id": range(600), "judge_verdict": WORDS[verdict * 1], "human_verdict": WORDS[label * 1]}
+    )
+    found = bl.audit(bl.read_judgements(table).assign(team=group), only=["agreement"], resampling=QUICK, by=["team"])
+    rates = found[(found["group"] == "team") & (found["metric"] == "exact_agreement")]["estimate"]
+    assert np.ptp(rates) > 0.15
+    assert (found.loc[found["metric"].str.endswith("_gap"), "q_value"] > 0.05).all()
 
 
 def test_a_column_to_split_by_must_be_kept():
