@@ -456,6 +456,19 @@ def grade_values(*columns: LogColumn) -> dict[str, str] | None:
     return None
 
 
+def is_defect(column: LogColumn) -> bool:
+    """Return whether a column of flags, or of 0 and 1, is named after what is bad.
+
+    Examples
+    --------
+    >>> is_defect(LogColumn("human_hallucination", ("yes", "no"))), is_defect(LogColumn("no_error", ("yes", "no")))
+    (True, False)
+    """
+    words, grades = set(column.words), aliases()["grades"]
+    named = bool(words & set(grades["defects"])) and not words & set(grades["negations"])
+    return named and (column.kind == "flag" or (column.kind == "number" and set(column.numbers) == {0.0, 1.0}))
+
+
 def _plain(value: str) -> str:
     return " ".join(value.lower().replace("_", " ").replace("\ufe0f", "").split()).strip(" .!")
 

@@ -52,6 +52,24 @@ class ScoreRoles(PairRoles):
         if labels and self.is_open("ratings"):
             self.ask("ratings", f"is {listed(labels)} people's?", self._labels(labels))
             self._fill_scale_of_people(scores[0], labels)
+        self._ask_what_is_bad("score", scores, people)
+        self._ask_what_is_bad("ratings", people, scores)
+
+    def _ask_what_is_bad(self, entry: str, columns: Sequence[LogColumn], others: Sequence[LogColumn]) -> None:
+        """Ask whether "yes" is a fail in a column named after what is bad, if others are named after what is good."""
+        bad = [column for column in columns if named.is_defect(column)]
+        if not bad or entry in self.given or not (entry in self.entries or self.is_open(entry)):
+            return
+        good = set(named.aliases()["grades"]["opposite"][1])
+        if not any(other.kind == "word" or good & set(other.words) for other in others):
+            return
+        values = list(dict.fromkeys(value for column in bad for value in column.counts))
+        yes = next(value for value in values if value.lower() in ("yes", "true") or value in ("1", "1.0"))
+        fails = {value: str(int(value != yes)) for value in values}
+        where = {"fields": [c.name for c in columns]} if entry == "ratings" else {"field": bad[0].name}
+        options = [{**where, "values": meaning} for meaning in (fails, {v: str(1 - int(n)) for v, n in fails.items()})]
+        self.entries.pop(entry, None)
+        self.ask(entry, f"is {yes} of {listed(bad)} a fail?", *options if len(bad) == len(columns) else ())
 
     def _without_means(self) -> list[LogColumn]:
         """Return the judge's columns of scores without means of others, which are set aside."""

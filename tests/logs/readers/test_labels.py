@@ -312,3 +312,18 @@ def test_words_of_several_criteria_have_labels_of_their_own():
     means = bl.read_judgements(log).groupby("attribute")[["value", "human"]].mean().round(3)
     one, two = round(np.mean(JUDGE), 3), round(np.mean(PEOPLE), 3)
     assert means.to_numpy().tolist() == [[one, two], [two, one]]
+
+
+@pytest.mark.parametrize(
+    ("judge", "people", "words"),
+    [("judge_grounded", "human_hallucination", ("yes", "no")), ("judge_verdict", "human_flagged", ("1", "0"))],
+)
+def test_opposite_meanings_of_yes_are_asked_about(judge, people, words):
+    verdicts = ["pass" if good else "fail" for good in JUDGE] if words[0] == "1" else graded(JUDGE, words)
+    log = table(**{judge: verdicts, people: graded([not good for good in PEOPLE], words)})
+    with pytest.raises(InputError, match=f"ratings = .*{people} a fail"):
+        bl.read_judgements(log)
+    answer = {"fields": [people], "values": {words[0]: "0", words[1]: "1"}}
+    trials = bl.read_judgements(log, mapping={"ratings": answer})
+    assert trials["value"].tolist() == READ
+    assert trials["human"].tolist() == [float(good) for good in PEOPLE]
