@@ -22,7 +22,7 @@ _TABLE = {
     "κ": ("cohen_kappa", "quadratic_kappa"),
     "TPR": ("true_positive_rate",),
     "TNR": ("true_negative_rate",),
-    "leniency": ("leniency", "mean_difference"),
+    "leniency": ("mean_difference", "leniency"),
     "r": ("correlation",),
 }
 _SHOWN_GROUPS = 6
@@ -53,13 +53,14 @@ def agreement_lines(own: pd.DataFrame, findings: Sequence[Mapping[str, Any]]) ->
             where = f" ({each['strongest']})" if each["strongest"] else ""
             numbers = f"{each['estimate']} {each['interval']}, q {each['q']}{where}"
             yield f"{STATUS[each['status']][0]} {each['label']}: {numbers}: {each['verdict']}"
-    yield cells[0].ceiling()
+    known = [f"{cell.name(varying)}: {cell.ceiling()}" for cell in cells if cell.of_people is not None]
+    yield from (f"· {line}" for line in known or [cells[0].ceiling()])
 
 
 def agreement_table(estimates: pd.DataFrame) -> list[str]:
     """Return a table of several judges: agreement, κ, true-positive and true-negative rate, leniency, correlation.
 
-    Empty unless at least two judges have estimates of agreement in one cell each.
+    Empty unless at least two judges were asked the same, in one cell each.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def agreement_table(estimates: pd.DataFrame) -> list[str]:
     """
     of = {str(judge): _cells(own, ()) for judge, own in estimates.groupby("judge", sort=False)}
     named = [(judge, cells[0]) for judge, cells in of.items() if len(cells) == 1]
-    if len(named) < 2:
+    if len(named) < 2 or len({block.where for _, block in named}) > 1:
         return []
     return ["agreement with people:", *table(named), *_differences(estimates), *_matrix(estimates, dict(named))]
 
@@ -139,6 +140,11 @@ class _Block:
         self.of = {(row["metric"], row["rater"]): row for row in rows[plain].to_dict("records")}
 
     @property
+    def where(self) -> tuple[str, ...]:
+        """What the judge was asked."""
+        return tuple(map(str, self.rows[_CELL].iloc[0]))
+
+    @property
     def n_rows(self) -> int:
         """Number of judgements beside labels."""
         return int(next(row["n_trials"] for row in self.of.values()))
@@ -175,7 +181,7 @@ class _Block:
         yield from self.listed(parts)
         kappa = self.first(_TABLE["κ"])
         if kappa is not None and kappa["ci_high"] < 0:
-            yield "! κ is below 0: does “pass” of the judge mean what “pass” of people means?"
+            yield "! κ is below 0: do the judge's and people's labels have opposite meanings?"
         if agreed is not None and math.isnan(agreed["estimate"]) and agreed["note"]:
             yield f"· {agreed['note']}"
         yield from self.listed({"true-positive rate": "true_positive_rate", "true-negative rate": "true_negative_rate"})
@@ -186,7 +192,7 @@ class _Block:
                                 "Krippendorff's α": "krippendorff_alpha"})  # fmt: skip
         yield from self.correlations()
         yield from self.counts()
-        yield self.ceiling()
+        yield f"· {self.ceiling()}"
         yield from self.groups()
 
     def listed(self, parts: Mapping[str, str]) -> Iterator[str]:
@@ -197,20 +203,22 @@ class _Block:
 
     def leniency(self) -> Iterator[str]:
         """Yield the line on leniency, with its verdict."""
-        for metric, level, unit in (
-            ("leniency", "pass_rate", "passes"),
-            ("mean_difference", "mean_score", "mean score"),
+        own = next((each for each in self.findings if each["metric"] == "leniency"), None)
+        mark, q = (STATUS[own["status"]][0], f", q {own['q']}") if own and own["q"] != MISSING else ("·", "")
+        verdict = f": {own['verdict']}" if own else ""
+        for level, metric, words in (
+            ("pass_rate", "leniency", "passes"),
+            ("mean_score", "mean_difference", "mean score"),
         ):
             row, judge, people = self.get(metric), self.get(level), self.get(level, "people")
             if row is None or judge is None or people is None:
                 continue
-            own = next((each for each in self.findings if each["metric"] == metric), None)
-            mark, q = (STATUS[own["status"]][0], f", q {own['q']}") if own and own["q"] != MISSING else ("·", "")
-            verdict = f": {own['brief']}" if own else ""
             limits = [self.get(f"limit_of_agreement_{side}") for side in ("low", "high")]
             apart = [number(each["estimate"], 2) for each in limits if each is not None]
             reach = f"; 95 % of differences within {apart[0]} to {apart[1]}" if len(apart) == 2 else ""
-            yield (f"{mark} leniency {_bounded(row)}{q}{verdict}; {unit} {number(judge['estimate'], 2)}, "
+            points = "" if metric == "leniency" else " points"
+            widths = " (in widths of the scale)" if points and own and own["status"] != "bias" else ""
+            yield (f"{mark} leniency {_bounded(row)}{points}{q}{verdict}{widths}; {words} {number(judge['estimate'], 2)}, "
                    f"people {number(people['estimate'], 2)}{reach}")  # fmt: skip
 
     def correlations(self) -> Iterator[str]:
@@ -236,16 +244,22 @@ class _Block:
             }
             yield f"· scores of the judge {use['judge']}; of people {use['people']}"
 
-    def ceiling(self) -> str:
-        """Return the line on people's agreement with each other."""
+    @property
+    def of_people(self) -> tuple[str, Mapping[Any, Any], Mapping[Any, Any] | None] | None:
+        """Which κ is known of two people, its row, and that of the judge with one of them."""
         each = self.rows[(self.rows["left_out"] == "each") & self.rows["estimate"].notna()]
         values = {(row["metric"], row["rater"]): row for row in each.to_dict("records")}
-        metric = next((name for name in ("cohen_kappa", "quadratic_kappa") if (name, "people") in values), "")
-        if not metric:
-            return "· one label an item: people's agreement with each other, the ceiling, is not known"
-        of = "Cohen's κ" if metric == "cohen_kappa" else "quadratic κ"
-        people, judge = values[metric, "people"], values.get((metric, "judge"))
-        return f"· two people agree in {of} {_bounded(people)}, the judge with one of them in {_bounded(judge)}"
+        for metric, words in (("cohen_kappa", "Cohen's κ"), ("quadratic_kappa", "quadratic κ")):
+            if (metric, "people") in values:
+                return words, values[metric, "people"], values.get((metric, "judge"))
+        return None
+
+    def ceiling(self) -> str:
+        """Return what is known of people's agreement with each other."""
+        if self.of_people is None:
+            return "one label an item: people's agreement with each other, the ceiling, is not known"
+        words, people, judge = self.of_people
+        return f"two people agree in {words} {_bounded(people)}, the judge with one of them in {_bounded(judge)}"
 
     def groups(self) -> Iterator[str]:
         """Yield the groups in which the judge agrees with people less or more often than elsewhere."""

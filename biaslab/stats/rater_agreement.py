@@ -7,8 +7,9 @@ of a person drawn at random. Intervals resample or leave out whole contexts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, Literal
@@ -19,8 +20,9 @@ from scipy import stats
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.stats.blocks import sum_by_context
-from biaslab.stats.estimate import Estimate, because
+from biaslab.stats.estimate import Estimate, because, without_interval
 from biaslab.stats.ratio import Ratio
+from biaslab.stats.regression import coefficient_by_t
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic, over_clusters
 
 _UNIT, _SIGNED = (0.0, 1.0), (-1.0, 1.0)
@@ -37,8 +39,10 @@ class Labelled:
 
     Parameters
     ----------
-    context, item : array_like, shape (rows,)
-        The context and the item of each row.
+    context : array_like, shape (rows,)
+        The context of each row.
+    item : numpy.ndarray of int, shape (rows,)
+        The item of each row, from 0.
     judged, labelled : numpy.ndarray of float, shape (rows,)
         The judge's verdict or score, and one person's.
     weight : numpy.ndarray, shape (rows,)
@@ -60,34 +64,37 @@ class Labelled:
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> Labelled:
-        """Return the rows of a frame with the columns ``context_id, item, judged, labelled``."""
-        size = rows.groupby("item")["item"].transform("size").to_numpy(float)
+        """Return the rows of a frame: ``context_id, item, judged, labelled`` and, unless all are alike, ``weight``."""
+        codes = pd.factorize(rows["item"])[0]
+        given = rows["weight"].to_numpy(float) if "weight" in rows else np.ones(len(rows))
         judged, labelled = rows["judged"].to_numpy(float), rows["labelled"].to_numpy(float)
-        return cls(rows["context_id"].to_numpy(), rows["item"].to_numpy(), judged, labelled, 1 / size)
+        weight = given / np.bincount(codes, given)[codes]
+        return cls(rows["context_id"].to_numpy(), codes, judged, labelled, weight)
 
     def __len__(self) -> int:
         return len(self.judged)
 
-    @cached_property
-    def n_items(self) -> int:
-        """Number of items."""
-        return len(pd.unique(self.item))
-
     def rate(self, hit: Any, among: Any = True, what: str = "", null: float | None = None) -> Ratio:
         """Return the share of rows that are a hit, among some rows, each item with its weight."""
         counted = self.weight * among
-        frame = pd.DataFrame({"item": self.item, "context": self.context, "hit": counted * hit, "of": counted})
-        items = frame.groupby("item", sort=False).agg({"context": "first", "hit": "sum", "of": "sum"})
+        hits, of = (np.bincount(self.item, values) for values in (counted * hit, counted))
         missing = _NONE.with_values(what=what or "item has a verdict and a label")
-        return Ratio(items["context"].to_numpy(), items["hit"], items["of"], null, _UNIT, missing, "score")
+        return Ratio(self._contexts, hits, of, null, _UNIT, missing, "score")
 
-    def mean(self, values: Floats, null: float | None = None) -> Ratio:
+    @cached_property
+    def _contexts(self) -> Any:
+        """The context of each item."""
+        return np.asarray(self.context)[np.unique(self.item, return_index=True)[1]]
+
+    def mean(self, values: Floats, null: float | None = None, bounds: tuple[float, float] | None = None) -> Ratio:
         """Return the mean of one value per row, each item with weight 1."""
-        return Ratio(self.context, self.weight * values, self.weight, null, inference="t")
+        sums, items = (np.bincount(self.item, each) for each in (self.weight * values, self.weight))
+        return Ratio(self._contexts, sums, items, null, bounds, inference="t")
 
-    def sums(self, columns: Sequence[Floats]) -> tuple[Floats, Any]:
+    def sums(self, columns: Sequence[Floats], resampling: Resampling) -> tuple[Floats, Any]:
         """Return the weighted sums of columns in each context, shape (contexts, columns), and the contexts' names."""
-        return sum_by_context(self.context, *(self.weight * column for column in columns))
+        sums, names = sum_by_context(self.context, self.weight, *(self.weight * column for column in columns))
+        return (sums[:, 1:] / sums[:, :1] if resampling.weights == "contexts" else sums[:, 1:]), names
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ class VerdictAgreement:
             "true_negative_rate": rows.rate(~says, ~is_so, "item that people fail"),
             "precision_of_pass": rows.rate(is_so, says, "item that the judge passes"),
             "precision_of_fail": rows.rate(~is_so, ~says, "item that the judge fails"),
-            "leniency": rows.mean(rows.judged - rows.labelled, 0.0),
+            "leniency": rows.mean(rows.judged - rows.labelled, 0.0, _SIGNED),
         }
 
     @property
@@ -202,6 +209,8 @@ class ScoreAgreement:
     ----------
     rows : Labelled
         Scores of the judge and of people, in points of the same scale.
+    width : float, optional
+        Width of the scale in points, if it has ends.
 
     References
     ----------
@@ -213,21 +222,27 @@ class ScoreAgreement:
     --------
     >>> judged, labelled = np.array([1, 2, 4, 5, 3, 4.0] * 4), np.array([1, 2, 3, 5, 2, 4.0] * 4)
     >>> rows = Labelled(np.arange(24), np.arange(24), judged, labelled, np.ones(24))
-    >>> found = ScoreAgreement(rows).estimates(Resampling())
-    >>> round(found["mean_difference"].estimate, 3), round(found["quadratic_kappa"].estimate, 3)
-    (0.333, 0.91)
+    >>> found = ScoreAgreement(rows, width=4.0).estimates(Resampling())
+    >>> [round(found[name].estimate, 3) for name in ("mean_difference", "leniency", "quadratic_kappa")]
+    [0.333, 0.083, 0.91]
     """
 
     rows: Labelled
+    width: float | None = None
+
+    @cached_property
+    def is_coarse(self) -> bool:
+        """Whether all scores are whole or half points, so that they can be equal."""
+        return bool((np.concatenate([self.rows.judged, self.rows.labelled]) * 2 % 1 == 0).all())
 
     def ratios(self) -> dict[str, Ratio]:
-        """Return the rates, if all scores are whole or half points, and the mean difference."""
-        rows, apart = self.rows, np.abs(self.rows.judged - self.rows.labelled)
-        both, rates = np.concatenate([rows.judged, rows.labelled]), {}
-        if (both * 2 % 1 == 0).all():
-            rates["exact_agreement"] = rows.rate(apart == 0)
-            rates |= {"agreement_within_1": rows.rate(apart <= 1)} if np.ptp(both) > 2 else {}
-        return rates | {"mean_difference": rows.mean(rows.judged - rows.labelled, 0.0)}
+        """Return the rates, if scores can be equal, the mean difference, and the leniency in widths of the scale."""
+        rows, apart = self.rows, self.rows.judged - self.rows.labelled
+        rates = {"exact_agreement": rows.rate(apart == 0)} if self.is_coarse else {}
+        if self.is_coarse and np.ptp(np.concatenate([rows.judged, rows.labelled])) > 2:
+            rates["agreement_within_1"] = rows.rate(np.abs(apart) <= 1)
+        rates["mean_difference"] = rows.mean(apart)
+        return rates | ({"leniency": rows.mean(apart / self.width, 0.0, _SIGNED)} if self.width else {})
 
     @property
     def columns(self) -> list[Floats]:
@@ -249,7 +264,7 @@ class ScoreAgreement:
     @property
     def contrasts(self) -> dict[str, _OfSums]:
         """What `difference` compares, as functions of the sums of `columns`."""
-        exact = {"exact_agreement": _exact} if "exact_agreement" in self.ratios() else {}
+        exact = {"exact_agreement": _exact} if self.is_coarse else {}
         return {**exact, "quadratic_kappa": _quadratic_kappa, "mean_difference": _mean_difference}
 
     def estimates(self, resampling: Resampling, names: Sequence[str] | None = None) -> dict[str, Estimate]:
@@ -263,7 +278,7 @@ def _estimated(
     """Estimate rates and coefficients, those of the given names."""
     wanted = {name: ratio for name, ratio in compared.ratios().items() if names is None or name in names}
     found = {name: ratio.estimate(resampling) for name, ratio in wanted.items()}
-    sums, contexts = compared.rows.sums(compared.columns)
+    sums, contexts = compared.rows.sums(compared.columns, resampling)
     for name, (function, bounds) in compared.functions.items():
         if names is None or name in names:
             statistic, n = over_clusters(_of_contexts(function, sums), contexts, resampling)
@@ -302,7 +317,7 @@ def differences(
     >>> round(found.estimate, 3), round(found.p_value, 2)
     (0.375, 0.08)
     """
-    (first, names), (second, others) = (each.rows.sums(each.columns) for each in (one, other))
+    (first, names), (second, others) = (each.rows.sums(each.columns, resampling) for each in (one, other))
     _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
     pairs = {
         name: (function, other.contrasts[name]) for name, function in one.contrasts.items() if name in other.contrasts
@@ -373,37 +388,55 @@ def _alpha(sums: Floats) -> Floats:
 def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
     """Estimate one rate minus another, of different items, which may or may not share contexts.
 
-    Interval and test are Student's t on the jackknife over the contexts of both, after each rate has gained a context
-    of hits alone and one of none, as Agresti and Caffo (2000) do: a rate of 1 would else have no variance.
+    Interval and test are Student's t with the degrees of freedom of Welch (1947), on errors linearised over contexts.
+    A rate near 0 or 1 seems to vary too little, so that its variance is at least that of Agresti and Caffo (2000) for
+    independent items: p (1 − p) / (n + 2) with one hit and one miss added.
 
     References
     ----------
     Agresti & Caffo 2000, *Simple and effective confidence intervals for proportions and differences of proportions
-    result from adding two successes and two failures*, The American Statistician 54.
+    result from adding two successes and two failures*, The American Statistician 54; Welch 1947, Biometrika 34.
 
     Examples
     --------
     >>> one, other = Ratio([*"abcdef"], [1, 0, 1, 1, 1, 0], [1] * 6), Ratio([*"ghijkl"], [0, 0, 1, 0, 0, 0], [1] * 6)
     >>> found = contrast(one, other, Resampling())
     >>> round(found.estimate, 2), round(found.p_value, 2), found.n_contexts
-    (0.5, 0.16, 12)
+    (0.5, 0.09, 12)
     """
-    none, no_other = (np.zeros(len(np.asarray(ratio.context))) for ratio in (one, other))
-    of_one, of_other = ((ratio.numerator, ratio.denominator) for ratio in (one, other))
-    columns = [*((values, no_other) for values in of_one), *((none, values) for values in of_other)]
-    names = np.concatenate([np.asarray(one.context, object), np.asarray(other.context, object)])
-    context = resampling.cluster_of(names)
-    sums = sum_by_context(context, *(np.concatenate([*map(np.asarray, column)]) for column in columns))[0]
-    sizes = [float(sizes[sizes > 0].mean()) if sizes.any() else 0.0 for sizes in sums[:, [1, 3]].T]
-    added = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1.0]]) * np.repeat(sizes, 2)
+    sides = [_LinearRate.of(ratio, resampling) for ratio in (one, other)]
+    contexts = len({*sides[0].error.index, *sides[1].error.index})
+    value = sides[0].value - sides[1].value
+    if min(len(side.error) for side in sides) < 2 or math.isnan(value):
+        return without_interval(value, contexts, "no interval: a group has fewer than two contexts")
+    together = sides[0].error.mul(sides[1].error, fill_value=0.0).sum()
+    variance = sides[0].variance + sides[1].variance - 2 * float(together)
+    degrees = variance**2 / sum(side.variance**2 / (len(side.error) - 1) for side in sides)
+    error, effective = math.sqrt(max(variance, 0.0)), min(degrees + 1, contexts)
+    return coefficient_by_t(value, error, contexts, resampling.level, "linearised over contexts, Welch's t", effective)
 
-    def difference(sums: Floats) -> Floats:
-        return np.asarray(sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3])
 
-    value = float(_of_contexts(difference, sums)(np.ones((1, len(sums))))[0])
-    smoothed = _of_contexts(difference, np.vstack([sums, added]))
-    found = cluster_statistic(smoothed, len(sums) + len(added), resampling, 0.0, inference="t")
-    return replace(found, estimate=value, n_contexts=len(sums))
+@dataclass(frozen=True)
+class _LinearRate:
+    """A rate, the error that each context contributes, and its variance."""
+
+    value: float
+    error: pd.Series
+    variance: float
+
+    @classmethod
+    def of(cls, rate: Ratio, resampling: Resampling) -> _LinearRate:
+        sums, names = sum_by_context(resampling.cluster_of(rate.context), rate.numerator, rate.denominator)
+        sums, names = sums[sums[:, 1] > 0], names[sums[:, 1] > 0]
+        sums = sums / sums[:, 1:] if resampling.weights == "contexts" else sums
+        hits, total = sums.sum(axis=0)
+        if not total:
+            return cls(math.nan, pd.Series(dtype=float), math.nan)
+        value, items = float(hits / total), int(np.count_nonzero(rate.denominator))
+        error = pd.Series((sums[:, 0] - value * sums[:, 1]) / total, names)
+        smoothed = (value * items + 1) / (items + 2)
+        spread = float((error**2).sum()) * len(error) / max(len(error) - 1, 1)
+        return cls(value, error, max(spread, smoothed * (1 - smoothed) / (items + 2)))
 
 
 def _exact(sums: Floats) -> Floats:
@@ -414,22 +447,29 @@ def _mean_difference(sums: Floats) -> Floats:
     return np.asarray((sums[:, 1] - sums[:, 2]) / sums[:, 0])
 
 
-def ceiling(item: Any, labelled: Floats) -> tuple[Any, Any]:
-    """Return the rows of each ordered pair of two people who labelled the same item, as places of the first and second.
+def rater_pairs(labels: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels of every ordered pair of two people who labelled the same item, equal pairs in one row.
 
     Parameters
     ----------
-    item : array_like, shape (rows,)
-        The item of each label.
-    labelled : numpy.ndarray, shape (rows,)
-        One person's label in each row.
+    labels : pandas.DataFrame
+        One row per item and person: ``context_id, item, labelled``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``context_id, item, judged`` (the label of the one), ``labelled`` (that of the other) and ``weight``, the number
+        of such pairs. Rows grow with the different labels of an item, not with its people.
 
     Examples
     --------
-    >>> ceiling([0, 0, 1], np.array([1.0, 0.0, 1.0]))
-    (array([0, 1]), array([1, 0]))
+    >>> table = pd.DataFrame({"context_id": "a", "item": [0, 0, 0, 1], "labelled": [1.0, 1.0, 0.0, 1.0]})
+    >>> rater_pairs(table)[["judged", "labelled", "weight"]].to_numpy().tolist()
+    [[0.0, 1.0, 2.0], [1.0, 0.0, 2.0], [1.0, 1.0, 2.0]]
     """
-    places = pd.DataFrame({"item": item, "row": np.arange(len(labelled))})
-    both = places.merge(places, on="item", suffixes=("", "_other"))
-    both = both[both["row"] != both["row_other"]]
-    return both["row"].to_numpy(), both["row_other"].to_numpy()
+    counts = labels.groupby(["context_id", "item", "labelled"], as_index=False).size()
+    both = counts.merge(counts, on=["context_id", "item"], suffixes=("", "_other"))
+    same = both["labelled"] == both["labelled_other"]
+    both = both.assign(weight=both["size"] * (both["size_other"] - same), judged=both["labelled"])
+    both = both.assign(labelled=both["labelled_other"])
+    return both.loc[both["weight"] > 0, ["context_id", "item", "judged", "labelled", "weight"]].reset_index(drop=True)

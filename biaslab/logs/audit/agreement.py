@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar, Literal, get_args
 
@@ -15,12 +16,20 @@ from biaslab.core.metrics import Comparison, Metric
 from biaslab.core.output import count
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.measures.scoring.agreement import agreement
+from biaslab.probes.base.feature_probe import bounded_scale
 from biaslab.probes.base.recorded import Accepted, paired, rated, scored
 from biaslab.stats.blocks import each_cell, usable
 from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
-from biaslab.stats.frame import estimate_rows, estimates_frame
-from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, ceiling, contrast, differences
+from biaslab.stats.frame import estimate_rows, estimates_frame, warn_missing
+from biaslab.stats.rater_agreement import (
+    Labelled,
+    ScoreAgreement,
+    VerdictAgreement,
+    contrast,
+    differences,
+    rater_pairs,
+)
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling
@@ -31,6 +40,7 @@ _SLOW = 20_000  # items above which Kendall's tau over the whole data set is ski
 _MANY_VERDICTS = 11  # scores with more levels have no table of their use
 _MANY_PEOPLE = 12  # people above which they are not left out one by one
 _VARIES = 3  # candidates a context from which on correlations within contexts say more than an order of two
+_OF_GROUPS = ("exact_agreement", "true_positive_rate", "true_negative_rate", "leniency", "mean_difference")
 _LEAST = 10  # items of a group, and of all others, from which on their difference is tested
 _MANY_GROUPS = 24
 #: What is compared between groups: agreement on pass and fail depends on how much people pass, its two rates do not.
@@ -70,8 +80,9 @@ class HumanAgreement(AuditMeasure):
     ``true_positive_rate``, ``true_negative_rate``, ``precision_of_pass``, ``precision_of_fail`` (0–1)
         Share of what people pass that the judge passes, of what people fail that it fails, and of what the judge passes
         (fails) that people pass (fail).
-    ``leniency`` (primary; −1 to 1, null 0), ``mean_difference`` (primary; points, null 0)
-        The judge's pass rate, or mean score, minus people's, paired by item.
+    ``leniency`` (primary; −1 to 1, null 0), ``mean_difference`` (points)
+        The judge's mean minus people's, paired by item: in widths of the scale, so that it is the difference of pass
+        rates on a 0–1 scale, and in points.
     ``pass_rate``, ``mean_score`` (column ``rater``: judge, people)
         The two themselves.
     ``cohen_kappa``, ``gwet_ac1``, ``quadratic_kappa``, ``icc_agreement``, ``krippendorff_alpha`` (−1 to 1)
@@ -121,30 +132,19 @@ class HumanAgreement(AuditMeasure):
         Metric("gwet_ac1", "Gwet's AC1 with people"),
         Metric(
             "leniency",
-            "leniency, pass rate minus people's",
-            "share",
+            "leniency, the judge minus people",
+            "widths of the scale",
             null=0.0,
-            above="passes more than people do",
-            below="passes less than people do",
-            advice="correct pass rates by people's labels of a random part (biaslab correct)",
-            use="pass rates without people's labels",
+            above="is more lenient than people",
+            below="is stricter than people",
+            advice="correct the judge's numbers by people's labels of a random part (biaslab correct)",
+            use="pass rates or mean scores without people's labels",
             matters=0.05,
             primary=True,
-            comparison=Comparison("verdicts on single outputs with people's labels"),
+            comparison=Comparison("verdicts or scores of single outputs with people's labels"),
         ),
         Metric("pass_rate", "pass rate", "share"),
-        Metric(
-            "mean_difference",
-            "leniency, mean score minus people's",
-            "points",
-            null=0.0,
-            above="scores higher than people do",
-            below="scores lower than people do",
-            advice="correct mean scores by people's labels of a random part (biaslab correct)",
-            use="mean scores without people's labels",
-            matters=0.25,
-            primary=True,
-        ),
+        Metric("mean_difference", "mean score minus people's", "points"),
         Metric("mean_score", "mean score", "points"),
         Metric("limit_of_agreement_low", "lower limit of agreement", "points"),
         Metric("limit_of_agreement_high", "upper limit of agreement", "points"),
@@ -189,14 +189,14 @@ class HumanAgreement(AuditMeasure):
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the estimates frame."""
         frame = trials.assign(scale=trials["scale"].fillna(""), template=trials["template"].fillna(""))
-        cells = [
-            _Cell(cell, dict(zip(_CELL, values, strict=True)), self.resampling)
-            for values, cell in each_cell(frame, _CELL)
-        ]
-        rows = [row for cell in cells for row in cell.rows(self.by)]
-        judges = len({cell.where["judge"] for cell in cells})
-        if judges <= _MANY_JUDGES:
-            rows += [row for one, other in combinations(cells, 2) for row in one.against(other)]
+        cells: dict[tuple[Any, ...], list[_Cell]] = {}
+        for values, cell in each_cell(frame, _CELL):
+            where = dict(zip(_CELL, values, strict=True))
+            cells.setdefault(values[1:], []).append(_Cell(cell, where, self.resampling))
+        rows = [row for alike in cells.values() for cell in alike for row in cell.rows(self.by)]
+        for alike in cells.values():
+            for one, other in combinations(alike, 2) if len(alike) <= _MANY_JUDGES else ():
+                rows += one.against(other)
         tested = (*self.primary, *(row["metric"] for row in rows if row["metric"].endswith(_DIFFERENCE)))
         return estimates_frame(rows, self.name, tested, self.conditions)
 
@@ -215,12 +215,24 @@ class _Cell:
         names = self.read.get("human_scale", pd.Series(dtype=object)).replace("", np.nan).dropna().unique()
         self.other_scale = "" if self.is_pair or set(names) <= {where["scale"]} else ", ".join(map(str, names))
 
-    def compare(self, frame: pd.DataFrame) -> VerdictAgreement | ScoreAgreement:
-        """Return what to estimate from some rows of this cell."""
+    @cached_property
+    def keys(self) -> pd.DataFrame:
+        """What each judgement is about."""
+        return self.read[_ITEM].fillna("").reset_index(drop=True)
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether a pair is tied, by the judge or by people."""
+        return bool((self.frame[["judged", "labelled"]] == 0).any(axis=None))
+
+    def compare(self, frame: pd.DataFrame, other: _Cell | None = None) -> VerdictAgreement | ScoreAgreement:
+        """Return what to estimate from some rows of this cell, with the verdicts that it or another judge gives."""
         rows = Labelled.of(frame)
         if not self.kind:
-            return ScoreAgreement(rows)
-        classes = (0.0, 1.0) if self.kind == "pass" else np.unique(self.frame[["judged", "labelled"]]).tolist()
+            scale = bounded_scale(self.where["scale"])
+            return ScoreAgreement(rows, None if scale is None else scale.high - scale.low)
+        ties = self.has_ties or (other is not None and other.has_ties)
+        classes = (0.0, 1.0) if self.kind == "pass" else (-1.0, 0.0, 1.0) if ties else (-1.0, 1.0)
         return VerdictAgreement(rows, classes, self.kind)
 
     def rows(self, by: Sequence[str]) -> list[dict[str, Any]]:
@@ -229,7 +241,14 @@ class _Cell:
             reason = _OTHER_SCALE.with_values(people=self.other_scale, judge=self.where["scale"])
             missing = undefined(reason, self.frame["context_id"].nunique())
             return [*self.row({"exact_agreement": missing}, self.frame, self.dropped), *self.correlations()]
-        found = self.compare(self.frame).estimates(self.resampling)
+        compared = self.compare(self.frame)
+        found = compared.estimates(self.resampling)
+        for name, ratio in compared.ratios().items():
+            found[name] = ratio.with_missing(found[name], len(self.read), self.dropped)
+        where = " ".join(filter(None, (self.where["attribute"], self.where["template"], self.where["scale"])))
+        warn_missing(
+            f"{HumanAgreement.name} ({where})", self.dropped, len(self.read) + self.dropped, "no verdict could be read"
+        )
         if not self.kind and "exact_agreement" not in found:
             found["exact_agreement"] = undefined(_NOT_WHOLE, self.frame["context_id"].nunique())
         rows = self.row(found, self.frame, self.dropped)
@@ -244,28 +263,24 @@ class _Cell:
 
     def against(self, other: _Cell) -> Iterator[dict[str, Any]]:
         """Yield the differences between two judges who were asked the same, on the items of both."""
-        alike = self.where["judge"] != other.where["judge"] and self.kind == other.kind
-        if not alike or any(self.where[name] != other.where[name] for name in _CELL[1:]):
+        if self.kind != other.kind or self.other_scale or other.other_scale:
             return
-        keys = [cell.read[_ITEM].fillna("").reset_index(drop=True) for cell in (self, other)]
-        own, others = map(pd.MultiIndex.from_frame, keys)
+        own, others = (pd.MultiIndex.from_frame(cell.keys) for cell in (self, other))
         frames = [
             cell.frame[pd.Series(mine.isin(theirs))[cell.frame["trial"]].to_numpy()]
             for cell, mine, theirs in ((self, own, others), (other, others, own))
         ]
-        if min(map(len, frames)) and not self.other_scale and not other.other_scale:
-            found = differences(self.compare(frames[0]), self.compare(frames[1]), self.resampling)
-            with_judge = {"other_judge": str(other.where["judge"])}
-            yield from self.row(found, frames[0], 0, **with_judge)
-            given = [
-                key.assign(verdict=cell.frame.groupby("trial")["judged"].first())
-                for cell, key in ((self, keys[0]), (other, keys[1]))
-            ]
-            both = given[0].merge(given[1], on=_ITEM, suffixes=("", "_other")).dropna()
-            both = both.assign(item=both.groupby(_ITEM, sort=False).ngroup(), judged=both["verdict"])
-            both = both.assign(labelled=both["verdict_other"])
-            found = self.compare(both).estimates(self.resampling, ("exact_agreement", *_KAPPAS))
-            yield from self.row(found, both, 0, **with_judge)
+        if not min(map(len, frames)):
+            return
+        with_judge = {"other_judge": str(other.where["judge"])}
+        found = differences(self.compare(frames[0], other), self.compare(frames[1], other), self.resampling)
+        yield from self.row(found, frames[0], 0, **with_judge)
+        given = [cell.keys.assign(verdict=cell.frame.groupby("trial")["judged"].first()) for cell in (self, other)]
+        both = given[0].merge(given[1], on=_ITEM, suffixes=("", "_other")).dropna()
+        both = both.rename(columns={"verdict": "judged", "verdict_other": "labelled"})
+        both = both.assign(item=both.groupby(_ITEM, sort=False).ngroup())
+        found = self.compare(both, other).estimates(self.resampling, ("exact_agreement", *_KAPPAS))
+        yield from self.row(found, both, 0, **with_judge)
 
     def levels(self) -> Iterator[dict[str, Any]]:
         """Yield pass rates or mean scores of the judge and of people."""
@@ -298,15 +313,17 @@ class _Cell:
         if "person" not in self.frame or self.frame.groupby("item")["person"].nunique().max() < 2:
             return
         labels = self.frame.drop_duplicates(["item", "person"])
-        one, other = (labels.iloc[places] for places in ceiling(labels["item"], labels["labelled"].to_numpy(float)))
-        each = one.assign(judged=one["labelled"].to_numpy(float), labelled=other["labelled"].to_numpy(float))
+        each = rater_pairs(labels)
         several = self.frame[self.frame["item"].isin(each["item"])]
         yield from self.beside(each, several, "each")
+        named = "annotators" in self.read and self.read["annotators"].fillna("").ne("").any()
         people = labels["person"].unique()
-        for person in people if len(people) <= _MANY_PEOPLE else ():
-            own = each[each["person"] == person]
-            rest = several[(several["person"] != person) & several["item"].isin(own["item"])]
-            yield from self.beside(own, rest, str(person))
+        for person in people if named and len(people) <= _MANY_PEOPLE else ():
+            own = labels[labels["person"] == person][["item", "labelled"]].rename(columns={"labelled": "judged"})
+            others = labels[labels["person"] != person].drop(columns="judged").merge(own, on="item")
+            rest = several[(several["person"] != person) & several["item"].isin(others["item"])]
+            if len(others):
+                yield from self.beside(others, rest, str(person))
 
     def beside(self, people: pd.DataFrame, judge: pd.DataFrame, left_out: str) -> Iterator[dict[str, Any]]:
         """Yield the agreement of people and of the judge with the same labels."""
@@ -325,22 +342,13 @@ class _Cell:
 
     def group(self, inside: Bools, with_gap: bool, **where: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of one group."""
-        own, others = (self.compare(self.frame[part]) for part in (inside, ~inside))
-        ratios, rest = own.ratios(), others.ratios()
-        shown = ("exact_agreement", "true_positive_rate", "true_negative_rate", "leniency", "mean_difference")
-        yield from self.row(
-            {name: replace(ratios[name], null=None).estimate(self.resampling) for name in shown if name in ratios},
-            self.frame[inside],
-            0,
-            **where,
-        )
-        compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass")]
-        gaps = {
-            f"{name}_gap": contrast(ratios[name], rest[name], self.resampling)
-            for name in compared
-            if with_gap and name in ratios and name in rest and min(map(_counted, (ratios[name], rest[name]))) >= _LEAST
-        }
-        yield from self.row(gaps, self.frame[inside], 0, **where)
+        own, others = (self.compare(self.frame[part]).ratios() for part in (inside, ~inside))
+        shown = {name: replace(own[name], null=None).estimate(self.resampling) for name in _OF_GROUPS if name in own}
+        compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass") and with_gap]
+        for name in (name for name in compared if name in own and name in others):
+            if min(map(_counted, (own[name], others[name]))) >= _LEAST:
+                shown[f"{name}_gap"] = contrast(own[name], others[name], self.resampling)
+        yield from self.row(shown, self.frame[inside], 0, **where)
 
     def correlations(self) -> Iterator[dict[str, Any]]:
         """Yield correlations of mean scores with mean human scores."""

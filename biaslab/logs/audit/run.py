@@ -301,8 +301,13 @@ def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     columns = [*LEADING, *conditions, *TRAILING]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        whole = [frame.reindex(columns=columns) for frame in frames if len(frame)]
-        return corrected(pd.concat(whole, ignore_index=True)) if whole else pd.DataFrame(columns=columns)
+        parts = [frame.reindex(columns=columns) for frame in frames if len(frame)]
+        whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    if not parts:
+        return whole
+    tested, of_pairs = whole["q_value"].notna(), whole.get("other_judge", pd.Series(index=whole.index)).notna()
+    alone, compared = (corrected(whole, tested & chosen)["q_value"] for chosen in (~of_pairs, of_pairs))
+    return whole.assign(q_value=alone.fillna(compared))  # differences between judges are a question of their own
 
 
 def _without_repeated_rates(estimates: pd.DataFrame) -> pd.DataFrame:
