@@ -218,8 +218,8 @@ class _Block:
             reach = f"; 95 % of differences within {apart[0]} to {apart[1]}" if len(apart) == 2 else ""
             points = "" if metric == "leniency" else " points"
             widths = " (in widths of the scale)" if points and own and own["status"] != "bias" else ""
-            yield (f"{mark} leniency {_bounded(row)}{points}{q}{verdict}{widths}; {words} {number(judge['estimate'], 2)}, "
-                   f"people {number(people['estimate'], 2)}{reach}")  # fmt: skip
+            means = f"{words} {number(judge['estimate'], 2)}, people {number(people['estimate'], 2)}"
+            yield f"{mark} leniency {_bounded(row)}{points}{q}{verdict}{widths}; {means}{reach}"
 
     def correlations(self) -> Iterator[str]:
         """Yield a line of correlations over all items, and one within contexts."""

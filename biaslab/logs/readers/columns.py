@@ -465,7 +465,7 @@ def is_defect(column: LogColumn) -> bool:
     (True, False)
     """
     words, grades = set(column.words), aliases()["grades"]
-    named = bool(words & set(grades["defects"])) and not words & set(grades["negations"])
+    named = bool(words & {*grades["defects"], *grades["opposite"][0]}) and not words & set(grades["negations"])
     return named and (column.kind == "flag" or (column.kind == "number" and set(column.numbers) == {0.0, 1.0}))
 
 

@@ -21,6 +21,7 @@ _READ, _MOSTLY = 200, 0.8  # replies that are read, and the share that must stat
 _LAST = {"pattern": r"(\w+)\W*$"}
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
 _NAMES = ("word", "name", "id", "number")  # kinds of columns that say who judged
+_YES = ("yes", "true", "y", "t", "1", "1.0")
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 
 
@@ -63,12 +64,12 @@ class ScoreRoles(PairRoles):
         good = set(named.aliases()["grades"]["opposite"][1])
         if not any(other.kind == "word" or good & set(other.words) for other in others):
             return
-        values = list(dict.fromkeys(value for column in bad for value in column.counts))
-        yes = next(value for value in values if value.lower() in ("yes", "true") or value in ("1", "1.0"))
-        fails = {value: str(int(value != yes)) for value in values}
+        values = dict.fromkeys(value for column in bad for value in column.counts)
+        fails = {value: str(int(value.lower() not in _YES)) for value in values}
         where = {"fields": [c.name for c in columns]} if entry == "ratings" else {"field": bad[0].name}
         options = [{**where, "values": meaning} for meaning in (fails, {v: str(1 - int(n)) for v, n in fails.items()})]
         self.entries.pop(entry, None)
+        yes = next(value for value, number in fails.items() if number == "0")
         self.ask(entry, f"is {yes} of {listed(bad)} a fail?", *options if len(bad) == len(columns) else ())
 
     def _without_means(self) -> list[LogColumn]:
@@ -263,7 +264,8 @@ class ScoreRoles(PairRoles):
         by_model = [named.is_model(column.name) for column in scores]
         rest = [tuple(word for word in column.words if word not in shared) for column in scores]
         scored = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"}))
-        alike = scored and len(set(rest)) == len(rest) and len(set(map(is_label, scores))) == 1
+        one_kind = all(len(set(map(kind, scores))) == 1 for kind in (is_label, is_judged))
+        alike = scored and len(set(rest)) == len(rest) and one_kind
         plain = [column for column, one in zip(scores, by_criterion, strict=True) if not one]
         general = len(plain) == 1 and set(plain[0].words) <= {"score", "rating", "grade", "total"}
         return (

@@ -327,3 +327,9 @@ def test_opposite_meanings_of_yes_are_asked_about(judge, people, words):
     trials = bl.read_judgements(log, mapping={"ratings": answer})
     assert trials["value"].tolist() == READ
     assert trials["human"].tolist() == [float(good) for good in PEOPLE]
+
+
+def test_label_beside_a_judges_of_one_name_is_no_criterion():
+    log = table(judge_correct=graded(JUDGE, ("yes", "no")), is_correct=graded(PEOPLE, ("yes", "no")))
+    with pytest.raises(InputError, match="score = "):
+        bl.read_judgements(log)
