@@ -19,6 +19,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import FEWEST, ROUNDING, Estimate, Note, because, is_rounding, undefined, without_interval
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import (
+    LEAST_RELIABILITY,
     Corrected,
     RatingError,
     rating_error,
@@ -480,7 +481,12 @@ _LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not h
 
 
 def log_odds_at_equal(
-    frame: pd.DataFrame, outcome: str, terms: Sequence[str], sides: pd.DataFrame, resampling: Resampling
+    frame: pd.DataFrame,
+    outcome: str,
+    terms: Sequence[str],
+    sides: pd.DataFrame,
+    resampling: Resampling,
+    least: float = LEAST_RELIABILITY,
 ) -> Corrected:
     """Regress verdicts on differences between two texts, correcting for error in the human scores.
 
@@ -499,6 +505,8 @@ def log_odds_at_equal(
         `biaslab.stats.reliability.rating_error`.
     resampling : Resampling
         Confidence level and clusters.
+    least : float
+        Reliability below which nothing is estimated.
 
     Returns
     -------
@@ -508,7 +516,7 @@ def log_odds_at_equal(
         different annotators, minus Fuller's small-sample term. The residual true difference attenuates all log odds by
         √(1 + .346 β²τ²), like any noise in a logistic model, and the estimate is scaled up accordingly. Interval and
         test: `biaslab.stats.regression.Attenuated`, with leave-one-out coefficients by one Newton step, and the error
-        variance recomputed. NaN, with a note, if the reliability is below .3 or the terms separate the verdicts.
+        variance recomputed. NaN, with a note, if the reliability is below ``least`` or the terms separate the verdicts.
 
     References
     ----------
@@ -552,7 +560,7 @@ def log_odds_at_equal(
         raise TrialsError.plain(f"sides must have context_id, human and, if known, ratings: {fault}") from fault
 
     def at(shared: float) -> Estimate:
-        if why_not := too_unreliable(error, shared):
+        if why_not := too_unreliable(error, shared, least):
             return undefined(why_not, contexts)
         spent = small_sample_error(error, shared)
         ratio = Attenuated.of(coefficients, gram, spent)

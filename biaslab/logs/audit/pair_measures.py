@@ -9,17 +9,26 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.measures.ranking import pairs
+from biaslab.probes.base.feature_probe import (
+    as_verdicts,
+    human_scores,
+    log_odds_given_quality,
+    seen_from,
+)
 from biaslab.probes.base.probe import Part
 from biaslab.probes.base.recorded import Accepted, paired
 from biaslab.stats.blocks import usable
-from biaslab.stats.estimate import Estimate, Note, because, undefined
+from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
+from biaslab.stats.reliability import LEAST_RELIABILITY
+from biaslab.stats.resample import Resampling
 
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _MOSTLY = 0.8  # of the pairs, in which a baseline is; and of its judgements, by which it is more often on one side
@@ -190,8 +199,11 @@ def _balance(values: pd.Series, contexts: pd.Series) -> float:
 
 
 _USED = ("context_id", "value", "status", "human_gap", "words", "opponent_words")
+_RATED = tuple(f"{side}{name}" for name in ("human", "ratings", "annotators") for side in ("", "opponent_"))
 _UNIT = (0.0, 1.0)
 _FEWEST_DECISIONS = 2  # minimum decisions per kind
+_OF_SIGNS = 2 / np.pi  # squared correlation of a centred normal variable with its sign
+_NO_DECISION = because("equal_lengths", "no decision between texts of different length")
 
 
 @dataclass(frozen=True)
@@ -210,10 +222,21 @@ class PairLength(CellMeasure):
     ``longer_wins_when_better``, ``longer_wins_when_worse`` (0–1)
         ``longer_wins`` among pairs in which people prefer the longer text, and in which they prefer the shorter one.
     ``longer_wins_at_equal_gold`` (primary; 0–1, null ½)
-        Unweighted mean of these two. It is ½ for a judge that is equally accurate whether the longer or the shorter
-        text is better, regardless of its accuracy and of how often the longer text is better. The type-I error was .043
-        to .051 for judges with an accuracy of .65 to .9, in 800 simulated studies each of 40, 120 and 400 pairs, and of
-        60 contexts with two pairs; the longer text was better in two thirds of the pairs.
+        Probability that the longer of two equally good texts wins: the prediction of a logistic regression on the
+        difference in label, at 0. It is ½ for a judge whose verdicts depend on quality alone.
+
+    **Label error.** Where longer texts tend to be better, pairs with the same label differ in quality: the longer text
+    is better by more where it is called better, and often better where an erroneous label calls it worse. A judge that
+    sees this seems to prefer length. Differences of scores with several ratings per text are corrected for error
+    (`biaslab.stats.regression.log_odds_at_equal`). With one label per pair, interval and test hold for every
+    reliability from .3 to 1. A label that only names the better text has at most 2/π of the reliability of the graded
+    difference, whose sign it is, so the least is .19 for these, or 2/π (2A − 1)² if that is more, where A is the lower
+    confidence limit of the judge's agreement with the labels: errors that are independent cannot agree more often.
+    Errors that judge and people share are not corrected.
+
+    References
+    ----------
+    Carroll, Ruppert, Stefanski & Crainiceanu 2006, *Measurement Error in Nonlinear Models*, §4.2.
     """
 
     name: ClassVar[str] = "pair_length"
@@ -247,15 +270,16 @@ class PairLength(CellMeasure):
             & (comparisons["words"] != comparisons["opponent_words"])
         )
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
-        kept = comparisons.loc[known.to_numpy(), [*self.cell, *_USED]]  # of millions of rows, a copy of all is large
+        rated = [name for name in _RATED if name in comparisons and comparisons[name].notna().any()]
+        used = [*self.cell, *_USED, *rated]
+        kept = comparisons.loc[known.to_numpy(), used]  # of millions of rows, a copy of all is large
         return Accepted(kept, _left_out(comparisons, known) if known.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell, each with its number of decisions."""
         readable = usable(trials)
-        for name, ratio in _ratios(readable).items():
-            entering = int(np.asarray(ratio.denominator).astype(bool).sum())
-            yield Part({name: ratio}, (entering, len(trials) - len(readable)))
+        for name, (entering, metric) in _of_longer(readable, self.resampling).items():
+            yield Part({name: metric}, (entering, len(trials) - len(readable)))
 
 
 def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
@@ -268,43 +292,52 @@ def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
     return f"leaves out {int((~known).sum()):,} of {len(comparisons):,} judgements: {reasons}"
 
 
-def _ratios(trials: pd.DataFrame) -> dict[str, Ratio]:
+def _of_longer(trials: pd.DataFrame, resampling: Resampling) -> dict[str, tuple[int, Ratio | Estimate]]:
+    """Return each metric with its number of decisions."""
     first_longer = (trials["words"] > trials["opponent_words"]).to_numpy()
     first = pairs.decisions(trials)
     decided = ~np.isnan(first)
     won = np.where(decided, np.where(first_longer, first, 1 - first), 0.0)
-    context = trials["context_id"]
-    missing = because("equal_lengths", "no decision between texts of different length")
-    ratios = {"longer_wins": Ratio(context, won, decided.astype(float), None, _UNIT, missing, "score")}
     gap = trials["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
     better, worse = decided & (gap > 0), decided & (gap < 0)
+
+    def share(of: Floats, among: Bools, missing: Note = NO_TRIALS) -> tuple[int, Ratio]:
+        ratio = Ratio(trials["context_id"], of * among, among.astype(float), None, _UNIT, missing, "score")
+        return int(among.sum()), ratio
+
+    wins = {"longer_wins": share(won, decided, _NO_DECISION)}
     if min(better.sum(), worse.sum()) < _FEWEST_DECISIONS:
-        return ratios
-    either = (better | worse).astype(float)
-    return ratios | {
-        "longer_better": Ratio(context, better.astype(float), either, None, _UNIT, inference="score"),
-        "longer_wins_when_better": Ratio(context, won * better, better.astype(float), None, _UNIT, inference="score"),
-        "longer_wins_when_worse": Ratio(context, won * worse, worse.astype(float), None, _UNIT, inference="score"),
-        "longer_wins_at_equal_gold": _standardised(context, won, better, worse),
+        return wins
+    labelled = decided & ~np.isnan(gap)
+    equal = _at_equal_label(trials[labelled], won[labelled], first_longer[labelled], resampling)
+    return wins | {
+        "longer_better": share(better.astype(float), better | worse),
+        "longer_wins_when_better": share(won, better),
+        "longer_wins_when_worse": share(won, worse),
+        "longer_wins_at_equal_gold": (int(labelled.sum()), equal),
     }
 
 
-def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) -> Ratio:
-    """Return the mean of the two shares as a ratio whose variance comes only from within each kind of pair.
+def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, resampling: Resampling) -> Estimate:
+    """Estimate ``longer_wins_at_equal_gold``: the intercept of a logistic regression on the difference in label."""
+    seen = seen_from(trials, first_longer)
+    verdicts, sides = as_verdicts(seen, []).assign(won=won, longer=1.0), human_scores(seen)
+    logit = log_odds_given_quality(
+        verdicts, ["longer"], sides, resampling, least=_least_reliability(verdicts, resampling)
+    )
+    share, low, high, effect = (float(expit(x)) for x in (logit.estimate, logit.ci_low, logit.ci_high, logit.mde))
+    se = logit.se * share * (1 - share)
+    return replace(logit, estimate=share, se=se, ci_low=low, ci_high=high, mde=effect - 0.5)
 
-    The difference between the two shares reflects the judge's accuracy, not sampling error. The variance of each share
-    adds one success and one failure, as Agresti and Caffo (2000) do for differences of proportions, and is unbiased.
-    """
-    shares = {True: float(won[better].mean()), False: float(won[worse].mean())}
-    mean = sum(shares.values()) / 2
-    weight, spread = np.zeros(len(won)), np.zeros(len(won))
-    for kind, share in ((better, shares[True]), (worse, shares[False])):
-        n = int(kind.sum())
-        likely = (share * n + 1) / (n + 2)
-        wider = likely * (1 - likely) / (share * (1 - share)) if 0 < share < 1 else 1.0
-        weight[kind] = (better | worse).sum() / (2 * n)
-        spread[kind] = (won[kind] - share) * np.sqrt(wider * n / (n - 1))
-    return Ratio(context, (spread + mean) * weight, weight, 0.5, inference="t")
+
+def _least_reliability(verdicts: pd.DataFrame, resampling: Resampling) -> float:
+    """Return the least reliability of labels, which is lower if they only name the better text."""
+    label = verdicts["human"].to_numpy(float)
+    if len(np.unique(np.abs(label[label != 0]))) > 1:
+        return LEAST_RELIABILITY
+    agrees = np.where(label > 0, verdicts["won"], 1 - verdicts["won"]) * (label != 0)
+    share = Ratio(verdicts["context_id"], agrees, label != 0, None, _UNIT, inference="score").estimate(resampling)
+    return float(_OF_SIGNS * np.nanmax([LEAST_RELIABILITY, max(2 * share.ci_low - 1, 0.0) ** 2]))
 
 
 _SIDES = ("candidate_id", "opponent_id")

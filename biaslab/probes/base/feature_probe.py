@@ -294,6 +294,46 @@ def slope_given_quality(
     return over_reliabilities(slope, at_equal(without_ratings(items)))
 
 
+def log_odds_given_quality(
+    verdicts: pd.DataFrame,
+    terms: Sequence[str],
+    sides: pd.DataFrame,
+    resampling: Resampling,
+    reliability: float | None = None,
+    least: float = LEAST_RELIABILITY,
+) -> Estimate:
+    """Regress verdicts on terms, controlling for the difference in human scores; return the log odds of the last term.
+
+    Parameters
+    ----------
+    verdicts, sides : pandas.DataFrame
+        As ``frame`` and ``sides`` of `biaslab.stats.regression.log_odds_at_equal`; the outcome is ``won``.
+    terms : sequence of str
+        Numeric columns without error.
+    resampling : Resampling
+        Confidence level and clusters.
+    reliability : float, optional
+        Assumed reliability of the human scores. By default, it is estimated from several ratings per text; if there
+        are none, interval and test hold for every reliability from ``least`` to 1.
+    least : float
+        Lowest reliability that human scores may have.
+    """
+    feature = terms[-1]
+
+    def at_equal(rated: pd.DataFrame) -> Corrected:
+        return log_odds_at_equal(verdicts, "won", terms, rated, resampling, least)
+
+    def uncorrected() -> Estimate:
+        ordered = [*terms[:-1], "human", feature]  # the feature comes last, so it is dropped if collinear
+        return logistic_model(verdicts, "won", ordered, resampling)[feature]
+
+    logit = allowing_for_errors(sides, uncorrected, at_equal, resampling, reliability)
+    known = reliability is not None or has_several_ratings(sides)
+    if known or resampling.values_only or math.isnan(logit.estimate):
+        return logit
+    return over_reliabilities(logit, at_equal(without_ratings(sides)), least)
+
+
 def allowing_for_errors(
     items: pd.DataFrame,
     uncorrected: Callable[[], Estimate],
@@ -380,17 +420,20 @@ def without_ratings(items: pd.DataFrame) -> pd.DataFrame:
     return items.drop(columns=["ratings", "annotators"], errors="ignore")
 
 
-def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
+def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_RELIABILITY) -> Estimate:
     """Return an estimate with interval and test valid for every reliability of human scores from .3 to 1.
 
     Parameters
     ----------
     estimate : Estimate
-        Estimate without correction.
+        Estimate without correction, with null 0.
     at : Corrected
         Function that returns the estimate at a given share of error.
+    least : float
+        Lowest reliability, instead of .3.
     """
-    each = [estimate, *(at(1 - reliability) for reliability in _ASSUMED)]
+    assumed = (*(reliability for reliability in _ASSUMED if reliability > least), least)
+    each = [estimate, *(at(1 - reliability) for reliability in assumed)]
     intervals = [(one.ci_low, one.ci_high) for one in each]
     if np.isnan(intervals).any():
         why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
@@ -399,9 +442,9 @@ def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
         estimate,
         ci_low=min(low for low, _ in intervals),
         ci_high=max(high for _, high in intervals),
-        p_value=max(one.p_value for one in each),
+        p_value=max(one.p_value for one in each) if len({one.estimate > 0 for one in each}) == 1 else 1.0,
         mde=max(one.mde for one in each),
-        method=f"{estimate.method}; valid for reliabilities of human scores from {LEAST_RELIABILITY} to 1",
+        method=f"{estimate.method}; valid for reliabilities of human scores from {least:.2g} to 1",
     )
 
 
@@ -722,22 +765,8 @@ class PairFeatureProbe(FeatureProbe):
         verdicts, feature = as_verdicts(judged, terms), terms[-1]
         covariates = ["first", *terms[:-1]]
         known = verdicts[["won", "human", *covariates]].notna().all(axis=1) & verdicts[feature].notna()
-        judged, verdicts = judged[known], verdicts[known]
-        sides = human_scores(judged)
-
-        def at_equal(rated: pd.DataFrame) -> Corrected:
-            return log_odds_at_equal(verdicts, "won", [*covariates, feature], rated, resampling)
-
-        logit = self._allowing_for_errors(
-            sides,
-            # the feature comes last, so it is the term dropped if terms are collinear
-            lambda: logistic_model(verdicts, "won", [*covariates, "human", feature], resampling)[feature],
-            at_equal,
-        )
-        unhedged = self.reliability is not None or has_several_ratings(sides)
-        if unhedged or resampling.values_only or math.isnan(logit.estimate):
-            return logit
-        return over_reliabilities(logit, at_equal(without_ratings(sides)))
+        sides = human_scores(judged[known])
+        return log_odds_given_quality(verdicts[known], [*covariates, feature], sides, resampling, self.reliability)
 
 
 _HUMANS = ("human", "ratings", "annotators")
