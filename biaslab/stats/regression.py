@@ -477,6 +477,8 @@ class _NormalEquations:
 
 _PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
 _LOGISTIC_ERRORS_METHOD = "logistic regression, errors in variables"
+_DOUBTFUL = 20  # outcomes that are tried at both ends
+_NEAR = 1e-4  # change of a coefficient for a numeric derivative
 _LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not human error
 
 
@@ -570,6 +572,77 @@ def log_odds_at_equal(
         return replace(estimate, n_contexts=contexts)
 
     return at
+
+
+def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats | None:
+    """Fill in missing outcomes, 0 or 1, such that log odds at equal human score are largest, or smallest.
+
+    Log odds are not linear in the outcomes, so which value of an outcome raises them depends on the others. The search
+    refits the model after each change of the missing outcomes, until each is at the end to which the derivative points
+    and none of the 20 with the least derivative gives more at its other end.
+
+    Parameters
+    ----------
+    y : numpy.ndarray, shape (rows,)
+        The outcomes; NaN if missing.
+    x : numpy.ndarray, shape (rows, terms)
+        The variables; the last is the human score, and the one before it the term in question.
+    error : float
+        The error part of Σh², as in `log_odds_at_equal`.
+    sign : float
+        1 for the largest log odds, −1 for the smallest.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The outcomes; None if the terms separate them at some step, or human scores are too unreliable.
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 0, 1, 0, np.nan, np.nan])
+    >>> x = np.column_stack([[1.0, 1, 1, 1, 1, -1], [2.0, 1, -1, -2, 1, 1]])
+    >>> extreme_outcomes(y, x, 0.0, 1.0)[-2:], extreme_outcomes(y, x, 0.0, -1.0)[-2:]
+    (array([1., 0.]), array([0., 1.]))
+    """
+    missing = np.isnan(y)
+    filled = np.where(missing, 0.5, y)
+    for _ in range(_STEPS):
+        at = _outcome_effects(filled, x, error)
+        if at is None:
+            return None
+        before, filled = filled, np.where(missing, sign * at[1] > 0, y)
+        if (filled == before).all():
+            break
+    best = _outcome_effects(filled, x, error)
+    least = np.flatnonzero(missing)[np.argsort(np.abs(at[1][missing]))][:_DOUBTFUL]
+    for row in np.tile(least, 2):
+        other = filled.copy()
+        other[row] = 1 - other[row]
+        at = _outcome_effects(other, x, error)
+        if at is None or best is None:
+            return None
+        if sign * at[0] > sign * best[0]:
+            filled, best = other, at
+    return filled
+
+
+def _outcome_effects(y: Floats, x: Floats, error: float) -> tuple[float, Floats] | None:
+    """Return log odds at equal human score and their derivative by each outcome; None if undefined."""
+    b, gram = fitted_log_odds(y, x), (x.T @ x)[None]
+    if b is None or np.linalg.cond(gram[0]) >= _SINGULAR:
+        return None
+    shifts = np.array([[0.0], [1.0], [-1.0], [1.0], [-1.0]]) * _NEAR
+    near = b + shifts * np.eye(len(b))[[-2, -2, -2, -1, -1]]
+    ratio = Attenuated.of(near, gram, np.array([error]))
+    if not ratio.reliability[0] > LEAST_BESIDE:
+        return None
+    corrected = (
+        ratio.product / ratio.reliability * _deattenuation(near[:, -1], ratio.reliability, np.array([error / len(x)]))
+    )
+    slopes = np.zeros(len(b))
+    slopes[-2:] = (corrected[1::2] - corrected[2::2]) / (2 * _NEAR)
+    p = expit(x @ b)
+    return float(corrected[0]), np.asarray(x @ np.linalg.solve(x.T @ (x * (p * (1 - p))[:, None]), slopes), float)
 
 
 def _of_differences(sides: pd.DataFrame, codes: Codes, spread: Floats) -> RatingError:

@@ -30,7 +30,14 @@ from biaslab.stats.estimate import Estimate, Note
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.regression import demeaned, linear_model, log_odds_at_equal, logistic_model, slope_at_equal
+from biaslab.stats.regression import (
+    demeaned,
+    extreme_outcomes,
+    linear_model,
+    log_odds_at_equal,
+    logistic_model,
+    slope_at_equal,
+)
 from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, rating_error
 from biaslab.stats.resample import Resampling
 
@@ -742,11 +749,34 @@ class PairFeatureProbe(FeatureProbe):
     def _with_bounds(
         self, logit: Estimate, rated: pd.DataFrame, terms: Sequence[str], resampling: Resampling
     ) -> Estimate:
-        """Return log odds of verdicts with bounds, setting missing verdicts so that they are smallest and largest."""
-        adds = win_effects(rated, terms) > 0
-        extremes = [self._verdict_log_odds(with_verdicts(rated, wins), terms, resampling) for wins in (~adds, adds)]
-        low, high = min(logit.ci_low, extremes[0].ci_low), max(logit.ci_high, extremes[1].ci_high)
-        return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
+        """Return log odds of verdicts with bounds: intervals where missing verdicts make them smallest and largest."""
+        ends = [(logit.ci_low, logit.ci_high)]
+        for wins in self._extreme_wins(rated, terms):
+            if wins is None:
+                return logit
+            extreme = self._verdict_log_odds(with_verdicts(rated, wins), terms, resampling)
+            ends.append((extreme.ci_low, extreme.ci_high))
+        low, high = float(np.min(ends)), float(np.max(ends))  # NaN if one is
+        return replace(logit, bound_low=low, bound_high=high)
+
+    def _extreme_wins(self, rated: pd.DataFrame, terms: Sequence[str]) -> Iterator[Bools | None]:
+        """Yield verdicts, for the missing ones, that make log odds extreme, at the reliabilities to allow for."""
+        verdicts = as_verdicts(rated, terms)
+        x = verdicts[["first", *terms, "human"]].to_numpy(float)
+        known = np.isfinite(x).all(axis=1)
+        sides = human_scores(rated[known])
+        if self.reliability is None and has_several_ratings(sides):
+            errors = [2 * float(rating_error(sides).error[0])]
+        else:
+            assumed = (1.0, LEAST_RELIABILITY) if self.reliability is None else (self.reliability,)
+            errors = [(1 - reliability) * float(x[known, -1].var() * known.sum()) for reliability in assumed]
+        won, wins = verdicts["won"].where(has_value(rated)).to_numpy(float)[known], np.zeros(len(x), bool)
+        for error in errors:
+            for sign in (1.0, -1.0):
+                extreme = extreme_outcomes(won, x[known], error, sign)
+                if extreme is not None:
+                    wins[known] = extreme > 0
+                yield None if extreme is None else wins.copy()
 
     def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
         """Regress the log odds for a text on its differences from the other; return the last term's coefficient."""
@@ -906,28 +936,6 @@ def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
     for name in ("human", *terms):
         columns[name] = judged[f"{name}_here"].astype(float) - judged[f"{name}_there"].astype(float)
     return pd.DataFrame(columns)
-
-
-def win_effects(judged: pd.DataFrame, terms: Sequence[str]) -> Floats:
-    """Return the first-order effect of a won verdict on the log odds of the last term, given the others.
-
-    Parameters
-    ----------
-    judged, terms
-        As in `by_side`.
-
-    Returns
-    -------
-    numpy.ndarray, shape (judged,)
-        NaN if a term is missing.
-    """
-    x = as_verdicts(judged, terms)[["first", *terms[:-1], "human", terms[-1]]].to_numpy(float)
-    known = np.isfinite(x).all(axis=1)
-    gram = x[known].T @ x[known]
-    gram[-2, -2] -= 2 * rating_error(human_scores(judged[known])).error[0]
-    effects = np.full(len(x), np.nan)
-    effects[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
-    return effects
 
 
 def with_verdicts(judged: pd.DataFrame, wins: Bools) -> pd.DataFrame:
