@@ -489,6 +489,7 @@ def log_odds_at_equal(
     sides: pd.DataFrame,
     resampling: Resampling,
     least: float = LEAST_RELIABILITY,
+    effective: bool = False,
 ) -> Corrected:
     """Regress verdicts on differences between two texts, correcting for error in the human scores.
 
@@ -509,6 +510,8 @@ def log_odds_at_equal(
         Confidence level and clusters.
     least : float
         Reliability below which nothing is estimated.
+    effective : bool
+        As in `logistic_model`.
 
     Returns
     -------
@@ -553,6 +556,7 @@ def log_odds_at_equal(
         return lambda _: undefined(SEPARATED, contexts)
     p, codes = expit(x @ naive), grouped_codes(codes, resampling.seed)
     coefficients = np.concatenate([naive[None], naive + jackknife_shifts(x, y - p, codes, p * (1 - p))])
+    counted = effective_contexts(x, codes, p * (1 - p), x.shape[1] - 2) if effective else None
     sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
     gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
     del x, y, p  # of millions of verdicts they are large, and ratings are read next
@@ -568,7 +572,7 @@ def log_odds_at_equal(
         ratio = Attenuated.of(coefficients, gram, spent)
         factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / rows)
         corrected = Attenuated(ratio.product * factor, ratio.reliability)
-        estimate = corrected.estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked)
+        estimate = corrected.estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked, effective=counted)
         return replace(estimate, n_contexts=contexts)
 
     return at
@@ -707,7 +711,15 @@ class Attenuated:
         reliability = 1 - error * inverse[:, -1, -1]
         return cls(coefficients[:, -2] * reliability + coefficients[:, -1] * error * inverse[:, -2, -1], reliability)
 
-    def estimate(self, level: float, method: str, what: str, reach: float = 1.0, size: float = 1.0) -> Estimate:
+    def estimate(
+        self,
+        level: float,
+        method: str,
+        what: str,
+        reach: float = 1.0,
+        size: float = 1.0,
+        effective: float | None = None,
+    ) -> Estimate:
         """Return the ratio with its interval and a test against 0.
 
         If the reliability is at least six standard errors: cluster jackknife of the ratio (CR3) and Student's t.
@@ -726,6 +738,8 @@ class Attenuated:
             The variable given which the human score's reliability is computed, for notes.
         reach, size : float
             The coefficient times ``reach`` is in the unit of the outcome, whose magnitude is ``size``; for rounding.
+        effective : float, optional
+            The effective number of contexts, for the degrees of freedom.
         """
         contexts, reliability = len(self.product) - 1, float(self.reliability[0])
         values: dict[str, float | str] = {"reliability": reliability, "given": what}
@@ -738,8 +752,8 @@ class Attenuated:
         if (self.reliability > LEAST_BESIDE).all() and reliability >= _STRONG * math.sqrt(spread):
             ratio = self.product / self.reliability
             error = self._rounded(math.sqrt(self._covariance(ratio, ratio)), reach, size)
-            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t")
-        quantile = float(stats.t.ppf((1 + level) / 2, contexts - 1))
+            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+        quantile = float(stats.t.ppf((1 + level) / 2, (effective or contexts) - 1))
         if reliability <= quantile * math.sqrt(spread):
             return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
@@ -32,11 +31,13 @@ from biaslab.stats.resample import Resampling
 
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _MOSTLY = 0.8  # of the pairs, in which a baseline is; and of its judgements, by which it is more often on one side
-_UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
+_OFTEN_KNOWN = 0.5  # of the pairs, from which on a covariate enters the model; pairs without it are left out
 _ALIKE = 1e-9  # relative difference that may be due to rounding
-_SHOWN_FIRST = "position"
 _FIXED = because(
     "always_same_side", "{system} is always shown {side}, so position cannot be told apart from the baseline"
+)
+_SAME_SIDE = because(
+    "same_side_better", "people prefer the same side by as much in every pair, so position cannot be told from quality"
 )
 _FOLLOWS = because(
     "order_follows", "the order of a pair follows from what is compared, so position cannot be told apart"
@@ -62,15 +63,23 @@ class OneOrder(CellMeasure):
     **Estimability.** If the systems of a pair determine their order, as with a baseline that is always shown second,
     position cannot be told apart from their strengths, and the estimate is undefined (Davidson and Beaver 1977).
 
-    **Assumption.** Given their systems, the order of two candidates does not depend on their quality. This holds if the
-    order was random. ``method`` reports whether lengths and human preferences are balanced over both positions; those
-    unbalanced at the .01 level enter the regression. Judging each pair in both orders needs no such assumption and is
-    the better design, because each pair is its own control.
+    **Estimand.** The log odds are conditional on what enters the model, and ``method`` names it: log odds given more
+    covariates are further from 0, also if these are balanced over both positions (Gail, Wieand & Piantadosi 1984). Word
+    counts (log ratio) and people's preferences enter whenever at least half of the pairs have them, without a test of
+    their balance; pairs without them are left out and counted. If people's preferences are unknown, log odds average
+    over differences in quality, and assume that these do not depend on the order, given systems and lengths.
+
+    **Label error.** Human scores with several ratings per text are corrected for error
+    (`biaslab.stats.regression.log_odds_at_equal`). With one label per pair, interval and test hold for every
+    reliability of the label, given systems and lengths, from .3 to 1 (.19 if it only names the better text, see
+    `PairLength`). Judging each pair in both orders needs no label and is the better design, because each pair is its
+    own control.
 
     References
     ----------
     Bradley & Terry 1952, Biometrika 39; Davidson & Beaver 1977, *On extending the Bradley-Terry model to incorporate
-    within-pair order effects*, Biometrics 33.
+    within-pair order effects*, Biometrics 33; Gail, Wieand & Piantadosi 1984, *Biased estimates of treatment effect in
+    randomized experiments with nonlinear regressions and omitted covariates*, Biometrika 71(3).
     """
 
     name: ClassVar[str] = "one_order"
@@ -102,7 +111,7 @@ class OneOrder(CellMeasure):
         cell = [shown[name] for name in self.cell]
         both = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
         why = "pairs were judged in both orders; the probe position uses them better" if both.all() else ""
-        note = "assumes a random order; judging both orders needs no assumption and has more power"
+        note = "adjusts for labels if known, else assumes a random order; judging both orders has more power"
         return Accepted(shown[~both], why or note)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
@@ -127,33 +136,48 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     contexts = decided["context_id"].nunique()
     if decided.empty:
         return undefined(because("no_decision", "no pair was decided"))
-    frame, adjustments = decided.assign(**{_SHOWN_FIRST: 1.0}), []
-    terms: list[str] = []
+    seen = seen_from(decided.assign(value=decided["won"]), np.ones(len(decided), bool))
+    frame, terms, given, left_out = as_verdicts(seen, []), [], [], []
     systems = _systems_judged_often(decided)
-    if systems:
-        adjustments.append(f"strengths of {len(systems)} systems")
     for number, system in enumerate(systems):
-        name = f"system {number}"
-        signs = (frame["candidate_id"] == system).astype(float) - (frame["opponent_id"] == system).astype(float)
-        frame, terms = frame.assign(**{name: signs}), [*terms, name]
-    checks = []
-    for name, description, values in _covariates(decided):
-        spread = values.std()
-        if not spread > _ALIKE * values.abs().max():
-            checks.append(f"{description} differ in the same way in every pair, which cannot be separated from order")
+        signs = (decided["candidate_id"] == system).astype(float) - (decided["opponent_id"] == system)
+        frame, terms = frame.assign(**{f"system {number}": signs}), [*terms, f"system {number}"]
+    if systems:
+        given.append(f"strengths of {len(systems)} systems")
+    texts = decided[["words", "opponent_words"]].where(lambda words: words > 0)
+    frame = frame.assign(length=np.log(texts["words"] / texts["opponent_words"]))
+    for name, what in (("length", "lengths"), ("human", "people's preferences")):
+        values = frame[name]
+        if values.notna().mean() < _OFTEN_KNOWN or not values.any():
             continue
-        p_value = _balance(values / spread, decided["context_id"])
-        unbalanced = p_value < _UNBALANCED
-        checks.append(f"{description} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
-        if unbalanced:
-            frame, terms = frame.assign(**{name: values / spread}), [*terms, name]
-    terms.append(_SHOWN_FIRST)  # of collinear terms the last is dropped
-    estimate = logistic_model(frame, "won", terms, measure.resampling, effective=True)[_SHOWN_FIRST]
+        if not values.std() > _ALIKE * values.abs().max():
+            if name == "human":
+                return undefined(_SAME_SIDE, contexts)
+            left_out.append(f"{what} differ in the same way in every pair, which cannot be separated from order")
+            continue
+        frame, terms, given = frame[values.notna()], [*terms, name], [*given, what]
+    if len(frame) < len(decided):
+        left_out.append(f"leaves out {len(decided) - len(frame):,} of {len(decided):,} pairs without these")
+    estimate = _intercept(frame, terms, seen.loc[frame.index], measure.resampling)
     if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
         return undefined(_why_collinear(decided), contexts)
-    adjusted = f" adjusted for {', '.join(adjustments)}" if adjustments else ""
-    checked = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
-    return replace(estimate, method=f"{estimate.method}{adjusted}{checked}")
+    known = f"conditional on {', '.join(given)}" if given else "the log has nothing to adjust for"
+    equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
+    return replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
+
+
+def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the log odds of the first given the terms, of which people's preferences have errors."""
+    others = [*(name for name in terms if name != "human"), "first"]
+    if "human" not in terms:
+        return logistic_model(frame, "won", others, resampling, effective=True)["first"]
+    x, label = frame[others].to_numpy(float), frame["human"].to_numpy(float)
+    left = label - x @ np.linalg.lstsq(x, label, rcond=None)[0]
+    unexplained = float(left.var() / label.var())
+    if unexplained < _ALIKE:  # the systems say how much people prefer one
+        return logistic_model(frame, "won", others, resampling, effective=True)["first"]
+    least = 1 - (1 - _least_reliability(frame, resampling)) * unexplained
+    return log_odds_given_quality(frame, others, human_scores(seen), resampling, least=least, effective=True)
 
 
 def _systems_judged_often(decided: pd.DataFrame) -> list[str]:
@@ -176,26 +200,6 @@ def _why_collinear(decided: pd.DataFrame) -> Note:
         if (decided[name] == decided[name].iloc[0]).all():
             return _FIXED.with_values(system=str(decided[name].iloc[0]), side=side)
     return _FOLLOWS
-
-
-def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
-    """Yield name, description and difference (first minus second) of covariates known for all pairs and not all 0."""
-    if (decided[["words", "opponent_words"]] > 0).all(axis=None):
-        ratios = pd.Series(np.log(decided["words"] / decided["opponent_words"]), decided.index)
-        if ratios.any():
-            yield "length", "lengths", ratios
-    if decided["human_gap"].notna().all() and decided["human_gap"].any():
-        yield "human", "people's preferences", decided["human_gap"]
-
-
-def _balance(values: pd.Series, contexts: pd.Series) -> float:
-    """Return the p-value of a t-test, over contexts, that the mean difference in a covariate (in SD) is 0."""
-    means = values.groupby(contexts.to_numpy()).mean()
-    if len(means) < 2:
-        return 1.0
-    if means.std() <= _ALIKE:
-        return float(abs(means.mean()) <= _ALIKE)
-    return float(stats.ttest_1samp(means, 0.0).pvalue)
 
 
 _USED = ("context_id", "value", "status", "human_gap", "words", "opponent_words")

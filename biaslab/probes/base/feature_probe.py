@@ -308,6 +308,7 @@ def log_odds_given_quality(
     resampling: Resampling,
     reliability: float | None = None,
     least: float = LEAST_RELIABILITY,
+    effective: bool = False,
 ) -> Estimate:
     """Regress verdicts on terms, controlling for the difference in human scores; return the log odds of the last term.
 
@@ -324,15 +325,17 @@ def log_odds_given_quality(
         are none, interval and test hold for every reliability from ``least`` to 1.
     least : float
         Lowest reliability that human scores may have.
+    effective : bool
+        As in `biaslab.stats.regression.logistic_model`.
     """
     feature = terms[-1]
 
     def at_equal(rated: pd.DataFrame) -> Corrected:
-        return log_odds_at_equal(verdicts, "won", terms, rated, resampling, least)
+        return log_odds_at_equal(verdicts, "won", terms, rated, resampling, least, effective)
 
     def uncorrected() -> Estimate:
         ordered = [*terms[:-1], "human", feature]  # the feature comes last, so it is dropped if collinear
-        return logistic_model(verdicts, "won", ordered, resampling)[feature]
+        return logistic_model(verdicts, "won", ordered, resampling, effective)[feature]
 
     logit = allowing_for_errors(sides, uncorrected, at_equal, resampling, reliability)
     known = reliability is not None or has_several_ratings(sides)
