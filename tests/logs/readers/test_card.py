@@ -142,6 +142,16 @@ def test_both_orders_in_one_record():
     assert {("L", "x"), ("R", "y")} <= shown  # a row of each order
 
 
+def test_columns_that_swap_with_the_order_leave_pairs_in_both_orders(tmp_path):
+    file = tmp_path / "saved.csv"
+    mapping = PAIRS | {"winner": WON, "winner_swapped": WON.replace("won", "back")}
+    trials = bl.read_judgements(pairs(back=lambda n: "RLT"[n % 3]), mapping=mapping)
+    loss = {"x": 1.5, "y": 2.5}
+    swapping = {"loss": trials["candidate_id"].map(loss), "opponent_loss": trials["opponent_id"].map(loss)}
+    trials.assign(**swapping, seconds=range(len(trials))).to_csv(file, index=False)
+    assert bl.read_judgements(file).attrs["reading"]["one_order"] == [0, 12]
+
+
 def test_verdict_in_the_other_order_is_its_own_raw_value():
     log = pairs(won=lambda n: "L", back=lambda n: "R")
     meaning = " | L -> candidate, R -> opponent"
