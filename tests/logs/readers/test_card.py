@@ -350,3 +350,20 @@ def test_card_of_a_small_table_shows_how_it_was_read(name):
         assert raw[column].nunique() == roles["question"]["holds"]["distinct"]
         used = {name for names in columns_of(reading).values() for name in names}
         assert set(reading["readings"][0]["set_aside"]) == set(raw.columns) - used
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "meanings"),
+    [("hallucination", "yes no", 1), ("grounded", "yes no", 0), ("error", "1 0", 1), ("error", "free found", 0)],
+)
+def test_card_says_that_what_is_bad_passes(name, values, meanings):
+    one, zero = values.split()
+    log = pd.DataFrame({"question": [f"q{i}" for i in range(40)], "answer": [f"a {i}" for i in range(40)]})
+    columns = {
+        f"{who}_{name}": [one if i % step else zero for i in range(40)] for who, step in (("judge", 3), ("human", 4))
+    }
+    mapping = {
+        entry: f"{who}_{name} | {one} -> 1, {zero} -> 0" for entry, who in (("score", "judge"), ("human", "human"))
+    }
+    trials = bl.read_judgements(log.assign(**columns), mapping=mapping)
+    assert str(ReadingCard(trials.attrs["reading"])).count("meaning ") == meanings
