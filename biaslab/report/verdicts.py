@@ -436,7 +436,9 @@ class Finding:
         reach = max(null - self.low, self.high - null)
         if self.metric.unit == "logits" and reach > _ANY_SIZE:
             return f"{self._contexts} do not bound the size: {_NARROWER}"
-        return f"a shift of up to {wording.size(reach, size)} is possible; ≥ {wording.size(size, reach)} matters"
+        possible = f"a shift of up to {wording.size(reach, size)} is possible; ≥ {wording.size(size, reach)} matters"
+        narrower = "; a second rating of each item narrows it" if "single_ratings" in notes_of(self.row) else ""
+        return f"{possible}{narrower}"
 
     def _why_missing(self) -> str:
         dropped, low, high = (float(self.row.get(name, math.nan)) for name in ("n_dropped", "bound_low", "bound_high"))

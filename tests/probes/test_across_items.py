@@ -11,6 +11,7 @@ from studies import row_of
 
 import biaslab as bl
 from biaslab.stats.reliability import depends_on_reliability
+from biaslab.study.pilot import spread_of
 
 FAST = bl.Resampling(n=100)
 COLUMNS = {"probe": "verbosity", "judge": "j", "dataset": "d", "attribute": "a", "status": "ok", "label_mass": np.nan}
@@ -93,6 +94,15 @@ def test_single_ratings_are_taken_as_unreliable_even_if_unrelated(binary, least)
     row, curve = slope(trials), bl.probes.Verbosity(resampling=FAST).sensitivity(trials, [1.0, least])
     assert row["ci_low"] == pytest.approx(curve["ci_low"].min())
     assert row["ci_high"] == pytest.approx(curve["ci_high"].max())
+
+
+@pytest.mark.parametrize("reliability", [None, 1.0])
+def test_plan_takes_the_error_at_the_least_reliability(reliability):
+    trials, probe = answers(300, 0.3, 0.8), bl.probes.Verbosity(resampling=FAST, reliability=reliability)
+    least = probe.sensitivity(trials, [0.5 if reliability is None else reliability]).iloc[0]
+    spread = spread_of(probe, trials, "verbosity_slope")
+    assert spread.deviation == pytest.approx(least["se"] * np.sqrt(300))
+    assert slope(trials, reliability=reliability)["mde"] == pytest.approx(least["mde"])
 
 
 def test_pass_fail_is_tested_at_an_end_of_the_scale():

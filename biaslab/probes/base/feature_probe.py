@@ -400,7 +400,7 @@ def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_R
         p_value=max(one.p_value for one in each),
         mde=max(one.mde for one in each),
         method=f"{estimate.method}; valid for reliabilities of human scores from {least:g} to 1",
-    )
+    ).noted(Note("single_ratings", {"se": max(one.se for one in each)}))
 
 
 def without_test(estimate: Estimate) -> Estimate:
