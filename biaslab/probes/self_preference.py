@@ -97,8 +97,8 @@ class SelfPreference(PairFeatureProbe):
     - ``label_mass`` — total probability of all labels. 0–1.
 
     **Perplexity.** With perplexities (``perplexity=True``, or columns ``log_perplexity`` and
-    ``opponent_log_perplexity`` in a log) both primary metrics are also given ``adjusted`` for "log perplexity", and only
-    these are tested: a judge that favours familiar text favours its own, which is familiar (Wataoka et al. 2024).
+    ``opponent_log_perplexity`` in a log) both primary metrics are also given ``adjusted`` for "log perplexity", and
+    only these are tested: a judge that favours familiar text favours its own, which is familiar (Wataoka et al. 2024).
     Without perplexities ``note`` says that the two are not told apart.
 
     **Inference.** Primary metrics: Student's t over contexts with a cluster jackknife. Verdicts and shares of samples
