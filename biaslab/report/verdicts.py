@@ -439,8 +439,10 @@ class Finding:
         if self.metric.unit == "logits" and reach > _ANY_SIZE:
             return f"{self._contexts} do not bound the size: {_NARROWER}"
         possible = f"a shift of up to {wording.size(reach, size)} is possible; ≥ {wording.size(size, reach)} matters"
-        narrower = "; a second rating of each item narrows it" if "single_ratings" in notes_of(self.row) else ""
-        return f"{possible}{narrower}"
+        notes = notes_of(self.row)
+        rate_again = ["a second rating of each item narrows it"] if "single_ratings" in notes else []
+        weigh = [f'{notes["uneven_contexts"]}: see weights="contexts"'] if "uneven_contexts" in notes else []
+        return "; ".join([possible, *rate_again, *weigh])
 
     def _why_missing(self) -> str:
         dropped, low, high = (float(self.row.get(name, math.nan)) for name in ("n_dropped", "bound_low", "bound_high"))

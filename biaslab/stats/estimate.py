@@ -47,6 +47,7 @@ NOTE_WORDS: Mapping[str, str] = {
     "over_reliabilities": "{low:.2g} to {high:.2g}, depending on the reliability of single scores",
     "single_ratings": "",
     "tipping_point": "tipping point: missing scores {points:.2g} points off their predicted values",
+    "uneven_contexts": "contexts differ in size and count as {effective:.2g} of equal size",
     "unbounded": "nothing bounds the effect of what is missing",
 }
 
