@@ -48,7 +48,7 @@ def test_verdicts_know_how_much_humans_err():
 def test_single_ratings_take_the_worst_case_over_reliability():
     trials = own_texts(100, bias=0.6, k=1, reliability=0.6, better=1.0, rated=False)
     row = estimate(OWN, trials, LOGIT)
-    curve = OWN.sensitivity(trials, [1.0, 0.85, 0.7, 0.55, 0.4, 0.3], [LOGIT])
+    curve = OWN.sensitivity(trials, list(np.linspace(1, 0.3, 6).round(2)), [LOGIT])
     assert row["estimate"] == pytest.approx(curve["estimate"][0])
     assert row["ci_low"] == pytest.approx(curve["ci_low"].min())
     assert row["ci_high"] == pytest.approx(curve["ci_high"].max())
@@ -63,7 +63,7 @@ def test_single_ratings_take_the_worst_case_over_reliability():
 def test_a_preference_that_holds_at_every_reliability_is_found():
     row = estimate(OWN, own_texts(100, bias=1.5, k=1, better=0.0, rated=False), LOGIT)
     assert row["ci_low"] > 0
-    assert row["note"].endswith("a reliability above 0.30")
+    assert "a reliability above 0.30" in row["note"]
     assert verdict(row)["finding"] == "above"
 
 

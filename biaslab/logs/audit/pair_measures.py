@@ -330,8 +330,15 @@ def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, resa
         verdicts, ["longer"], sides, resampling, least=_least_reliability(verdicts, resampling)
     )
     share, low, high, effect = (float(expit(x)) for x in (logit.estimate, logit.ci_low, logit.ci_high, logit.mde))
-    se = logit.se * share * (1 - share)
-    return replace(logit, estimate=share, se=se, ci_low=low, ci_high=high, mde=effect - 0.5)
+    slope = share * (1 - share)  # of the share, by its log odds
+    notes = tuple(
+        note.with_values(se=float(dict(note.values)["se"]) * slope)
+        if isinstance(note, Note) and note.code == "single_ratings"
+        else note
+        for note in logit.notes
+    )
+    shown = replace(logit, estimate=share, se=logit.se * slope, ci_low=low, ci_high=high, mde=effect - 0.5)
+    return replace(shown, notes=notes)
 
 
 def _least_reliability(verdicts: pd.DataFrame, resampling: Resampling) -> float:
