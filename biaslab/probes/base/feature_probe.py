@@ -55,9 +55,9 @@ class FeatureProbe(ScoreProbe):
     a noisy score leaves residual confounding, and an accurate judge looks biased. When items have ratings from several
     annotators (``ratings``, ``annotators``), slopes are corrected by errors-in-variables regression (Fuller 1987) and
     correlations for attenuation, both by cross-products of different annotators. With one rating per item the error is
-    unknown: ``note`` gives the reliability that a finding requires, `sensitivity` gives estimates at assumed
-    reliabilities, and the verdict is inconclusive unless the finding holds, on the same side, down to .3. Across
-    contexts interval and test also hold for every reliability from .5 to 1, see `slope_given_quality`. Errors shared by
+    unknown: interval and test of slopes hold for every reliability from .3 to 1 (across contexts from .5, see
+    `slope_given_quality`), `sensitivity` gives estimates at assumed reliabilities, and ``note`` the reliability that a
+    finding requires; the verdict is inconclusive unless it holds, on the same side, down to .3. Errors shared by
     annotators are not corrected; ``note`` says how large they would have to be to explain a finding.
 
     **Pass or fail.** Scores or labels of two values enter the same model, as linear probabilities. That is right if the
@@ -273,8 +273,9 @@ def slope_given_quality(
     resampling : Resampling
         Confidence level and clusters.
     within_contexts : bool
-        Fit an intercept per context. If not, and items have one rating, interval and test hold for every reliability
-        from .5 to 1, and from .3 for pass and fail: quality cut in two keeps 2/π of its reliability (Cohen 1983).
+        Fit an intercept per context. If items have one rating, interval and test hold for every reliability from .3 to
+        1; across contexts, where ratings vary more, from .5, and from .3 for pass and fail: quality cut in two keeps
+        2/π of its reliability (Cohen 1983).
     covariates : sequence of str
         Additional columns to control for.
     reliability : float, optional
@@ -289,12 +290,15 @@ def slope_given_quality(
         options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
         return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
 
-    known = within_contexts or reliability is not None or has_several_ratings(items)
+    known = reliability is not None or has_several_ratings(items)
     slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
     if known or resampling.values_only or math.isnan(slope.estimate):
         return slope
-    least = _LEAST_ACROSS if items["human"].nunique() > 2 else LEAST_RELIABILITY
-    return over_reliabilities(slope, at_equal(without_ratings(items)), least)
+    graded_across = not within_contexts and items["human"].nunique() > 2
+    least = _LEAST_ACROSS if graded_across else LEAST_RELIABILITY
+    wide = over_reliabilities(slope, at_equal(without_ratings(items)), least)
+    depends = within_contexts and math.isnan(wide.ci_low) and _side(slope)  # its note has the reliability that it needs
+    return slope if depends else wide
 
 
 def log_odds_given_quality(
@@ -450,7 +454,7 @@ def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_R
         p_value=max(one.p_value for one in each) if len({one.estimate > 0 for one in each}) == 1 else 1.0,
         mde=max(one.mde for one in each),
         method=f"{estimate.method}; valid for reliabilities of human scores from {least:.2g} to 1",
-    ).noted(Note("single_ratings", {"se": max(one.se for one in each)}))
+    ).noted(Note("single_ratings", {"se": float(f"{max(one.se for one in each):.6g}")}))
 
 
 def without_test(estimate: Estimate) -> Estimate:
