@@ -135,10 +135,11 @@ class LogOptions:
                 return joined, table
         return self, table
 
-    def words(self) -> str:
-        """Return the options as they are written in a command, each after a space."""
+    def words(self, labels: Path | None = None) -> str:
+        """Return the options, and a file of labels, as they are written in a command, each after a space."""
         given = {"format": [self.format_] if self.format_ else [], "map": self.map_ or []}
         given |= {"mapping": [str(self.mapping)] if self.mapping else []}
+        given |= {"labels": [] if labels is None else [str(labels)]}
         flags = [f"--{name} {quote(value)}" for name, values in given.items() for value in values]
         return "".join(f" {flag}" for flag in [*flags, *(["--order-unknown"] if self.order_unknown else [])])
 

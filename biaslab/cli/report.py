@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -428,5 +429,5 @@ def correct(
     typer.echo(f"\n{corrected}")
     write_table(corrected.estimates, out, "estimate")
     if corrected.plan is not None and len(files) == 1:
-        given = f"--judged {files[0]}{log.words()}" + ("" if labels is None else f" --labels {labels}")
-        typer.echo(f"next: biaslab plan-labels {given} --estimand systems --effect {corrected.plan.effect:g}")
+        words = f"--judged {quote(str(files[0]))}{log.words(labels)}"
+        typer.echo(f"next: biaslab plan-labels {words} --estimand systems --effect {corrected.plan.effect:g}")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -476,7 +477,8 @@ def open_questions(source: str, proposal: Proposal) -> str:
     asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
     answer = proposal.single_answer
     single = f"if so: {map_line(answer)}; else " if answer is not None else ""
-    write = f"write them down with `biaslab map {source} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    write = f"`biaslab map {quote(source)} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    write = f"write them down with {write}"
     if source == FRAME:
         write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
     lines = [
