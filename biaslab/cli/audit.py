@@ -91,14 +91,15 @@ def audit(
     from biaslab.logs.audit import audit as run_audit
     from biaslab.logs.audit.run import audit_humans, by_cluster, columns_to_keep
 
-    log, known = log.with_labels(files[0], labels)
+    mapping, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
     keep = columns_to_keep(by or (), covariate or (), cluster)
-    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
+    trials = read_logs(files, log.format_, mapping, strict, unread=humans, keep=keep)
     if known is not None:
         given = HumanLabels.read(known, trials)
         matched = given.matched(trials)
-        typer.echo(f"labels: {int(matched.sum()):,} of {count(len(matched), 'label')} match a judgement")
+        matches = f"{int(matched.sum()):,} of {count(len(matched), 'label')} match a judgement"
+        typer.echo(f"labels: {matches}, by {', '.join(given.matched_by)}")
         trials = with_labels(trials, given)
     humans = humans or trials.attrs["by_people"]
     if humans:
