@@ -89,7 +89,7 @@ def audit(
     from biaslab.correct.labels import HumanLabels, with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.run import audit_humans, by_cluster, columns_to_keep
+    from biaslab.logs.audit.run import audit_humans, columns_to_keep, with_clusters
 
     mapping, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
@@ -103,7 +103,7 @@ def audit(
         trials = with_labels(trials, given)
     humans = humans or trials.attrs["by_people"]
     if humans:
-        estimates = audit_humans(trials, by_cluster(trials, cluster))
+        estimates = audit_humans(*with_clusters(trials, cluster))
     else:
         estimates = run_audit(trials, human, only or None, by=by or (), cluster=cluster, covariates=covariate or ())
     _show(estimates, all_ or humans)

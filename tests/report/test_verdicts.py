@@ -216,6 +216,23 @@ def test_no_bias_survives_missing_data_and_unreliability(make_row, changes, find
     assert ("Fine for" in overall) == (finding == "none")
 
 
+@pytest.mark.parametrize(
+    ("changes", "finding", "doubt"),
+    [
+        ({}, "none", ""),
+        ({"bound_low": 0.42, "bound_high": 0.58}, "none", ""),
+        ({"bound_low": 0.2, "bound_high": 0.58}, "open", "missing"),
+        ({"notes": '[["unbounded", {}]]'}, "open", "missing"),
+        ({"notes": '[["over_reliabilities", {"low": 0.45, "high": 0.8}]]'}, "open", "reliability"),
+        (NEVER | {"bound_low": 0.48, "bound_high": 0.5}, "open", "missing"),
+    ],
+)
+def test_metric_without_a_size_is_not_cleared_in_spite_of_a_doubt(make_row, changes, finding, doubt):
+    unsized = {"metric": "comparative_accuracy", "estimate": 0.5, "ci_low": 0.46, "ci_high": 0.54, "mde": 0.1}
+    found = report.findings(pd.DataFrame([make_row(**unsized | {"p_value": 0.9, "n_dropped": 9} | changes)])).iloc[0]
+    assert (found["finding"], found["doubt"]) == (finding, doubt)
+
+
 def test_slight_bias_survives_missing_data(make_row):
     slight = {"estimate": 0.54, "ci_low": 0.52, "ci_high": 0.56, "p_value": 0.001, "bound_low": 0.51}
     frame = pd.DataFrame([make_row(**slight, bound_high=0.58), make_row(**slight, bound_high=0.7)])
