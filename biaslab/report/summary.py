@@ -28,6 +28,7 @@ _DECIDES = {
     **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
     "missing": "judge the missing items again",
     "reliability": "have a second person rate the texts",
+    "peak": "ask about texts of more different quality",
 }
 _NOTHING = {"none": "nothing", "slight": "nothing"}
 #: Mark (distinguishable without colour) and words for each status on a card.

@@ -256,7 +256,7 @@ Kind = Literal["above", "below", "none", "open", "untested"]
 #: Why a finding is inconclusive: the test is significant but the interval contains the null, or the reverse; there is
 #: no interval; the interval contains shifts that matter; no context has an effect, but there are too few contexts; too
 #: few contexts for the number of tests; the result depends on missing judgements, or on human scores' reliability.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability", "peak"]
 #: Share of contexts that may have an unseen effect, for a metric without bounds that does not vary.
 RARE = 0.1
 
@@ -429,6 +429,8 @@ class Finding:
             notes = notes_of(self.row)
             note = notes.get("over_reliabilities") or notes["depends_on_reliability"]
             return f"{note}, which a single rating cannot show"
+        if self.doubt == "peak":
+            return str(notes_of(self.row)["narrow_peak"])
         if self.doubt == "powerless":
             return f"{self._contexts} cannot show an effect of any size among {self.over}"
         if self.doubt == "unknown" or null is None or size is None:
@@ -437,8 +439,10 @@ class Finding:
         if self.metric.unit == "logits" and reach > _ANY_SIZE:
             return f"{self._contexts} do not bound the size: {_NARROWER}"
         possible = f"a shift of up to {wording.size(reach, size)} is possible; ≥ {wording.size(size, reach)} matters"
-        narrower = "; a second rating of each item narrows it" if "single_ratings" in notes_of(self.row) else ""
-        return f"{possible}{narrower}"
+        notes = notes_of(self.row)
+        rate_again = ["a second rating of each item narrows it"] if "single_ratings" in notes else []
+        weigh = [f'{notes["uneven_contexts"]}: see weights="contexts"'] if "uneven_contexts" in notes else []
+        return "; ".join([possible, *rate_again, *weigh])
 
     def _why_missing(self) -> str:
         dropped, low, high = (float(self.row.get(name, math.nan)) for name in ("n_dropped", "bound_low", "bound_high"))
@@ -512,7 +516,7 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
     return ("none", "") if doubt is None else ("open", _DOUBTS[doubt])
 
 
-_DOUBTS: Mapping[str, Doubt] = {"": "contains", "missing": "missing", "reliability": "reliability"}
+_DOUBTS: Mapping[str, Doubt] = {"": "contains", "missing": "missing", "reliability": "reliability", "peak": "peak"}
 
 
 def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None) -> tuple[Kind, Doubt]:

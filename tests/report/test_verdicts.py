@@ -21,6 +21,8 @@ from biaslab.report.verdicts import FEWEST, classify, find_peers, judges_of
 from biaslab.report.wording import MISSING
 from biaslab.stats.estimate import is_above
 from biaslab.stats.frame import adjust_families
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 NAN = float("nan")
 PROBES = available()
@@ -605,3 +607,14 @@ def test_findings_of_other_dtypes_equal_those_of_numpy(make_row, backend):
     assert report.page(other) == report.page(rows)
     assert report.overview(other)["estimate"].tolist() == report.overview(rows)["estimate"].tolist()
     assert report.card(other).overall == report.card(rows).overall
+
+
+def test_giant_context_is_named_where_it_leaves_a_bias_open(make_row):
+    """A thousand judgements of one document, and ten of each other: what the others show counts for little."""
+    context = np.repeat(np.arange(31), [1000, *[10] * 30])
+    won = (np.arange(len(context)) % 10 < np.where(context == 0, 8, 4 + 2 * (context % 2))) * 1.0
+    for weights, uneven in (("items", True), ("contexts", False)):
+        ratio = Ratio(context, won, np.ones(len(won)), 0.5, (0, 1))
+        values = ratio.estimate(Resampling(weights=weights)).row()
+        found = report.findings(pd.DataFrame([make_row(**values)])).iloc[0]
+        assert (found["finding"], "count as 1.7" in found["words"]) == (("open", True) if uneven else ("none", False))
