@@ -144,7 +144,7 @@ def _words(doublings: Floats) -> Floats:
     return np.round(100 * 2.0**doublings).clip(1)
 
 
-class Log(NamedTuple):
+class FairLog(NamedTuple):
     """A generator of logs, the probe and the metric that must not find a bias in them, and what the logs are, in words.
 
     Parameters
@@ -165,28 +165,28 @@ class Log(NamedTuple):
 
 #: Generators of logs by name.
 LOGS = {
-    "one_baseline": Log(
+    "one_baseline": FairLog(
         one_baseline, "one_order", "first_position_log_odds", "better systems, always shown before one baseline"
     ),
-    "refused_at_the_margin": Log(
+    "refused_at_the_margin": FairLog(
         refused_at_the_margin, "position", "first_position_rate", "the first wins in .61, and 30 % of this is refused"
     ),
-    "documents": Log(
+    "documents": FairLog(
         documents, "position", "first_position_rate", "24 questions about six documents, which are named as clusters"
     ),
-    "length_across": Log(
+    "length_across": FairLog(
         length_across,
         "verbosity",
         "verbosity_slope",
         "longer answers are better, one rating of each, of reliability .6",
     ),
-    "length_within": Log(
+    "length_within": FairLog(
         length_within, "verbosity", "verbosity_slope", "the same of three answers a question, reliability .8"
     ),
-    "length_of_pairs": Log(
+    "length_of_pairs": FairLog(
         length_of_pairs, "pair_length", "longer_wins_at_equal_gold", "longer answers are better, people err in a fifth"
     ),
-    "narrow_peak": Log(
+    "narrow_peak": FairLog(
         narrow_peak, "score_distribution", "round_number_excess_10", "scores in a narrow peak at a round number"
     ),
 }
