@@ -20,7 +20,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, find_metric
-from biaslab.core.output import count, percent
+from biaslab.core.output import count, interval, percent
 from biaslab.report import wording
 from biaslab.stats.estimate import ROUNDING, is_above, notes_of, side_of, significant, unseen_share
 from biaslab.stats.frame import (
@@ -449,7 +449,7 @@ class Finding:
         depends = f"depends on {count(int(dropped), 'missing judgement') if dropped > 0 else 'missing judgements'}"
         if np.isnan([low, high]).any():
             return f"{depends}, whose effect is unbounded"
-        words = f"{depends}: with them, the interval could lie anywhere in {wording.interval(low, high)}"
+        words = f"{depends}: with them, the interval could lie anywhere in {interval(low, high)}"
         tipping = notes_of(self.row).get("tipping_point")
         return f"{words}; {tipping}" if tipping else words
 
