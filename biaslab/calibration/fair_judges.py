@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from biaslab.core.arrays import Floats
 from biaslab.logs import read_judgements
@@ -23,8 +24,7 @@ from biaslab.stats.resample import Resampling
 _RESAMPLING = Resampling(n=100)  # intervals of the tested metrics are analytic
 _LEAST, _MOST = 1, 100
 
-#: Draws a log: its frame, and options of the audit.
-_Draw = Callable[[np.random.Generator], tuple[pd.DataFrame, dict[str, object]]]
+_Log = tuple[pd.DataFrame, str | None]  # the frame, and the column that names clusters of contexts
 
 
 def verdicts(rng: np.random.Generator, studies: int, log: str, finding: str = "") -> Floats:
@@ -52,36 +52,36 @@ def verdicts(rng: np.random.Generator, studies: int, log: str, finding: str = ""
 
 def _share(rng: np.random.Generator, log: str, wanted: tuple[str, ...]) -> float:
     chosen = LOGS[log]
-    frame, options = chosen.draw(rng)
+    frame, cluster = chosen.draw(rng)
     with warnings.catch_warnings(action="ignore"):
-        trials = read_judgements(frame, mapping={"judge": "=fair"}, keep=[*options.values()])
-        estimates = audit(trials, only=[chosen.probe], resampling=_RESAMPLING, **options)
+        trials = read_judgements(frame, mapping={"judge": "=fair"}, keep=[cluster] if cluster else [])
+        estimates = audit(trials, only=[chosen.probe], resampling=_RESAMPLING, cluster=cluster)
         found = findings(estimates)
     kinds = found.loc[found["metric"] == chosen.metric, "finding"]
     return float(kinds.isin(wanted).any())
 
 
-def one_baseline(rng: np.random.Generator, items: int = 120) -> tuple[pd.DataFrame, dict[str, object]]:
+def one_baseline(rng: np.random.Generator, items: int = 120) -> _Log:
     """Draw verdicts on three better systems, each always shown before one baseline."""
     won = rng.random(items) < 0.75
     systems = [f"system {n % 3}" for n in range(items)]
     winner = np.where(won, "first", "second")
     names = {"context_id": np.arange(items), "candidate_id": systems, "opponent_id": "baseline"}
-    return pd.DataFrame(names | {"winner": winner}), {}
+    return pd.DataFrame(names | {"winner": winner}), None
 
 
-def documents(rng: np.random.Generator) -> tuple[pd.DataFrame, dict[str, object]]:
+def documents(rng: np.random.Generator) -> _Log:
     """Draw verdicts on 24 questions about six documents, of which each leads to one order."""
     lean = 1.2 * rng.normal(size=6)
     rows = [
         {"context_id": f"q{c}", "candidate_id": one, "opponent_id": two, "document": f"d{c % 6}",
          "winner": "first" if lean[c % 6] + rng.logistic() > 0 else "second"}
-        for c in range(24) for one, two in ("xy", "yx")
+        for c in range(24) for one, two in (("x", "y"), ("y", "x"))
     ]  # fmt: skip
-    return pd.DataFrame(rows), {"cluster": "document"}
+    return pd.DataFrame(rows), "document"
 
 
-def refused_at_the_margin(rng: np.random.Generator, items: int = 400) -> tuple[pd.DataFrame, dict[str, object]]:
+def refused_at_the_margin(rng: np.random.Generator, items: int = 400) -> _Log:
     """Draw verdicts of a judge that prefers the first in .61, just above the margin; it refuses three in ten of these.
 
     What is refused would mostly have been won by the first, so that the readable verdicts look fair.
@@ -91,30 +91,30 @@ def refused_at_the_margin(rng: np.random.Generator, items: int = 400) -> tuple[p
     rows = [
         {"context_id": c, "candidate_id": one, "opponent_id": two,
          "winner": "" if refused[c, order] else "first" if first[c, order] else "second"}
-        for c in range(items) for order, (one, two) in enumerate(("xy", "yx"))
+        for c in range(items) for order, (one, two) in enumerate((("x", "y"), ("y", "x")))
     ]  # fmt: skip
-    return pd.DataFrame(rows), {}
+    return pd.DataFrame(rows), None
 
 
-def length_across(rng: np.random.Generator, items: int = 200) -> tuple[pd.DataFrame, dict[str, object]]:
+def length_across(rng: np.random.Generator, items: int = 200) -> _Log:
     """Draw scores 1–5 of one answer a question; longer answers are better, and a person's rating has reliability .6."""
     quality = rng.normal(size=items)
     length = 0.5 * quality + math.sqrt(0.75) * rng.normal(size=items)
     rating, score = quality + math.sqrt(2 / 3) * rng.normal(size=items), quality + 0.7 * rng.normal(size=items)
     human, value = (np.clip(np.round(3 + each), 1, 5) for each in (rating, score))
-    return _answers(np.arange(items), human, value, length), {}
+    return _answers(np.arange(items), human, value, length), None
 
 
-def length_within(rng: np.random.Generator, contexts: int = 80) -> tuple[pd.DataFrame, dict[str, object]]:
+def length_within(rng: np.random.Generator, contexts: int = 80) -> _Log:
     """Draw the same for three answers of each question, with people's ratings of reliability .8."""
     quality = rng.normal(size=(contexts, 3))
     length = 0.5 * quality + math.sqrt(0.75) * rng.normal(size=quality.shape)
     rating, score = (quality + sd * rng.normal(size=quality.shape) for sd in (0.5, 0.7))
     human, value = (np.clip(np.round(3 + each), 1, 5).ravel() for each in (rating, score))
-    return _answers(np.repeat(np.arange(contexts), 3), human, value, length.ravel()), {}
+    return _answers(np.repeat(np.arange(contexts), 3), human, value, length.ravel()), None
 
 
-def length_of_pairs(rng: np.random.Generator, pairs: int = 200) -> tuple[pd.DataFrame, dict[str, object]]:
+def length_of_pairs(rng: np.random.Generator, pairs: int = 200) -> _Log:
     """Draw verdicts on pairs in both orders; longer answers are better, and a person's verdict errs in one of five."""
     gap = rng.normal(size=pairs)
     length = 0.5 * gap + math.sqrt(0.75) * rng.normal(size=pairs)
@@ -124,18 +124,18 @@ def length_of_pairs(rng: np.random.Generator, pairs: int = 200) -> tuple[pd.Data
     other = rows.assign(candidate_id="y", opponent_id="x", words=rows["opponent_words"], opponent_words=rows["words"])
     both = pd.concat([rows.assign(human_gap=better, lean=gap), other.assign(human_gap=-better, lean=-gap)])
     both["winner"] = np.where(1.5 * both.pop("lean") + rng.logistic(size=2 * pairs) > 0, "first", "second")
-    return both, {}
+    return both, None
 
 
-def narrow_peak(rng: np.random.Generator, contexts: int = 60) -> tuple[pd.DataFrame, dict[str, object]]:
+def narrow_peak(rng: np.random.Generator, contexts: int = 60) -> _Log:
     """Draw scores 1–100 around 90 with a standard deviation of 4 points, without round numbers."""
     middle = 90 + 2.4 * rng.normal(size=(contexts, 1))
     scores = np.clip(np.round(middle + 3.2 * rng.normal(size=(contexts, 5))), _LEAST, _MOST).ravel()
     names = {"context_id": np.repeat(np.arange(contexts), 5), "candidate_id": np.tile(list("vwxyz"), contexts)}
-    return pd.DataFrame(names | {"score": scores, "scale": f"{_LEAST}-{_MOST}"}), {}
+    return pd.DataFrame(names | {"score": scores, "scale": f"{_LEAST}-{_MOST}"}), None
 
 
-def _answers(context: Floats, human: Floats, value: Floats, length: Floats) -> pd.DataFrame:
+def _answers(context: NDArray[np.int_], human: Floats, value: Floats, length: Floats) -> pd.DataFrame:
     names = {"context_id": context, "candidate_id": [f"a{n}" for n in range(len(context))], "words": _words(length)}
     return pd.DataFrame(names | {"score": value, "scale": "1-5", "human": human, "human_scale": "1-5"})
 
@@ -150,14 +150,14 @@ class FairLog(NamedTuple):
     Parameters
     ----------
     draw : callable
-        Maps a random generator to the frame of a log, and to options of `biaslab.audit`.
+        Maps a random generator to the frame of a log, and to the column that names clusters of its contexts, if any.
     probe, metric : str
         What is estimated.
     sentence : str
         The circumstances.
     """
 
-    draw: _Draw
+    draw: Callable[[np.random.Generator], _Log]
     probe: str
     metric: str
     sentence: str
