@@ -610,23 +610,25 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
     """
     missing = np.isnan(y)
     filled = np.where(missing, 0.5, y)
+    best = _outcome_effects(filled, x, error)
     for _ in range(_STEPS):
-        at = _outcome_effects(filled, x, error)
-        if at is None:
+        if best is None:
             return None
-        before, filled = filled, np.where(missing, sign * at[1] > 0, y)
+        before, filled = filled, np.where(missing, sign * best[1] > 0, y)
         if (filled == before).all():
             break
-    best = _outcome_effects(filled, x, error)
-    least = np.flatnonzero(missing)[np.argsort(np.abs(at[1][missing]))][:_DOUBTFUL]
-    for row in np.tile(least, 2):
+        best = _outcome_effects(filled, x, error)
+    if best is None:
+        return None
+    doubtful = np.flatnonzero(missing)[np.argsort(np.abs(best[1][missing]))][:_DOUBTFUL]
+    for row in np.tile(doubtful, 2):
         other = filled.copy()
         other[row] = 1 - other[row]
-        at = _outcome_effects(other, x, error)
-        if at is None or best is None:
+        tried = _outcome_effects(other, x, error)
+        if tried is None:
             return None
-        if sign * at[0] > sign * best[0]:
-            filled, best = other, at
+        if sign * tried[0] > sign * best[0]:
+            filled, best = other, tried
     return filled
 
 

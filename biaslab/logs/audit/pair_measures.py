@@ -137,7 +137,10 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     if decided.empty:
         return undefined(because("no_decision", "no pair was decided"))
     seen = seen_from(decided.assign(value=decided["won"]), np.ones(len(decided), bool))
-    frame, terms, given, left_out = as_verdicts(seen, []), [], [], []
+    frame = as_verdicts(seen, [])
+    terms: list[str] = []
+    given: list[str] = []
+    left_out: list[str] = []
     systems = _systems_judged_often(decided)
     for number, system in enumerate(systems):
         signs = (decided["candidate_id"] == system).astype(float) - (decided["opponent_id"] == system)
@@ -309,7 +312,7 @@ def _of_longer(trials: pd.DataFrame, resampling: Resampling) -> dict[str, tuple[
         ratio = Ratio(trials["context_id"], of * among, among.astype(float), None, _UNIT, missing, "score")
         return int(among.sum()), ratio
 
-    wins = {"longer_wins": share(won, decided, _NO_DECISION)}
+    wins: dict[str, tuple[int, Ratio | Estimate]] = {"longer_wins": share(won, decided, _NO_DECISION)}
     if min(better.sum(), worse.sum()) < _FEWEST_DECISIONS:
         return wins
     labelled = decided & ~np.isnan(gap)
