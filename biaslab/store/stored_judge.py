@@ -177,9 +177,10 @@ class StoredJudge(BaseJudge):
         """Answer every request as often as it is given, stored replies first, in packs of replies that arrive together.
 
         Equal requests are asked once. Those that another thread or process on this machine has in flight are not
-        asked: the judge waits for their replies, and asks only if that run ends without one. A reply is **acknowledged** when it is yielded: it is then on disk, and no kill can lose it. The
-        replies of a pack, and single ones that arrive at once, share a transaction before the judge is asked for
-        more. If another process stored a reply to the same request meanwhile, that one is yielded.
+        asked: the judge waits for their replies, and asks only if that run ends without one. A reply is
+        **acknowledged** when it is yielded: it is then on disk, and no kill can lose it. The replies of a pack, and
+        single ones that arrive at once, share a transaction before the judge is asked for more. If another process
+        stored a reply to the same request meanwhile, that one is yielded.
         If iteration ends early because of an error, a signal (SIGINT, SIGTERM, SIGHUP: `biaslab.core.stopping`) or a
         full disk, the paid replies still in flight are stored too, if the judge's answers are
         `biaslab.core.Stoppable`. A reply that cannot be stored, for example because it contains NaN, is skipped until

@@ -1,11 +1,13 @@
 """Every reply that was paid for is stored: of judges that ask several times, after kills, failures and in threads."""
 
+import runpy
 import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -17,63 +19,16 @@ from biaslab.judges.repetition import Sampled
 from biaslab.store import Store
 from biaslab.testing import FaultServer
 
-JUDGES = """
-import functools, http.client, json, sys, time
-import biaslab as bl
-from biaslab.core import Choice, Completion
-from biaslab.judges.api import ApiJudge
-from biaslab.judges.repetition import MeanOverThoughts, Sampled
-
-
-class Thinker(ApiJudge):
-    thought_tokens = 8
-
-
-def made(kind, url):
-    api = functools.partial(ApiJudge, base_url=url, max_concurrency=32)
-    if kind == "plain":
-        return api("judge")
-    if kind == "sampled":
-        return Sampled(api("judge"), 10)
-    if kind == "thoughts":
-        return MeanOverThoughts(Thinker("judge", url, max_concurrency=32), 4)
-    if kind == "panel":
-        return bl.Panel([api("judge"), api("other")])
-    if kind == "panel of sampled":
-        return bl.Panel([Sampled(api("judge"), 4), Sampled(api("other"), 4)])
-
-    def called(prompt):
-        link = http.client.HTTPConnection(url.split("/")[2])
-        link.request("POST", "/v1/chat/completions", json.dumps({"model": "f", "messages": [{"content": prompt}]}))
-        return json.loads(link.getresponse().read())["choices"][0]["message"]["content"]
-
-    return bl.FunctionJudge(called, concurrency=32)
-
-
-def asked(kind, count):
-    if kind == "function":
-        return [Completion(f"Summary {n}?") for n in range(count)]
-    return [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(count)]
-"""
-RUN = (
-    JUDGES
-    + """
-kind, url, path, count = sys.argv[1:]
-judge = made(kind, url)
-with bl.Store(path) as store:
-    for _ in store.wrap(judge).ask(asked(kind, int(count))):
-        pass
-"""
-)
+ASKING = Path(__file__).with_name("asking.py")
+MODULE = runpy.run_path(str(ASKING))
+made, asked = MODULE["made"], MODULE["asked"]
 TIMES = {"plain": 1, "sampled": 10, "thoughts": 4, "panel": 2, "panel of sampled": 8, "function": 1}
 IN_FLIGHT = 32
-exec(JUDGES)  # noqa: S102 - the same judges here and in other processes
 
 
 def run(kind, server, path, count):
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, kind, server.url, str(path), str(count)], stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, str(ASKING), kind, server.url, str(path), str(count)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
 def paid(server):
@@ -132,11 +87,11 @@ def test_more_samples_cost_the_difference(tmp_path):
 def test_threads_ask_each_request_once(tmp_path, kind):
     count = 480 // TIMES[kind]
     with FaultServer(latency=0.05) as server, Store(tmp_path / "s") as store:
-        judges = [made(kind, server.url) for _ in range(4)]  # noqa: F821
+        judges = [made(kind, server.url) for _ in range(4)]
         counts = []
 
         def work(judge):
-            counts.append(len(dict(store.wrap(judge).ask(asked(kind, count)))))  # noqa: F821
+            counts.append(len(dict(store.wrap(judge).ask(asked(kind, count)))))
 
         threads = [threading.Thread(target=work, args=(judge,)) for judge in judges]
         for each in threads:
