@@ -21,7 +21,7 @@ class SurplusServer:
 
     def __init__(self, delay=0.0, surplus=lambda response, number: response, latency=0.02):
         self.delay, self.surplus, self.latency = delay, surplus, latency
-        self.sent, self._numbers = 0, itertools.count(1)
+        self.sent, self.connections, self._numbers = 0, 0, itertools.count(1)
 
     def __enter__(self):
         self._ready = threading.Event()
@@ -43,6 +43,7 @@ class SurplusServer:
         server.close()
 
     async def _talk(self, reader, writer):
+        self.connections += 1
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -56,7 +57,7 @@ class SurplusServer:
                     if self.delay:
                         await asyncio.sleep(self.delay)
                     writer.write(self.surplus(response, number))
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             writer.close()
 
 

@@ -24,6 +24,9 @@ from biaslab.judges.api.faults import Fault
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpoint is skipped
 
 
+_LONG_ID, _REMEMBERED = 16, 1024
+
+
 class Endpoint:
     """One server: its address and key, the requests in flight there, and its state.
 
@@ -55,6 +58,17 @@ class Endpoint:
         self.in_flight, self.is_reached, self.is_asked = 0, False, False
         self.out_until, self._rest = 0.0, _FIRST_REST
         self.serves: str | None = None
+        self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
+
+    def is_repeated(self, document: object, content: bytes) -> bool:
+        """Return whether a response has the id of the one to another request; short ids may be equal by chance."""
+        name = document.get("id") if isinstance(document, dict) else None
+        if not isinstance(name, str) or len(name) < _LONG_ID:
+            return False
+        if len(self._asked_for) >= _REMEMBERED:
+            del self._asked_for[next(iter(self._asked_for))]
+        is_constant = self._asked_for.keys() == {name}
+        return self._asked_for.setdefault(name, asked := hash(content)) != asked and not is_constant
 
     @property
     def url(self) -> str:

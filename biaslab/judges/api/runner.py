@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import random
+import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -283,6 +284,9 @@ _ELSEWHERE = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS = 4  # maximum number of redirects followed for one request
 _SHOWN = 4000  # number of characters of a response kept with a failure
 _CONNECT = 30.0  # seconds to connect to a server that has answered before
+_IDLE = 30.0  # seconds after which an unused connection is closed
+_ID, _OTHERS = "X-Request-ID", "the server sent the response to another request"
+_NAME = f"biaslab-{secrets.token_hex(8)}"  # of this process, in the ids of its requests
 
 
 class Connection:
@@ -342,7 +346,11 @@ class Connection:
         status, headers, body = await self._send_with_key(path, content)
         if status >= 300:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
-        return _parse(body)
+        document = _parse(body)
+        if self._endpoint.is_repeated(document, content):
+            _connections().distrust()
+            raise Fault(_OTHERS)
+        return document
 
     async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send, and once more with a fresh key if the server no longer accepts the old one."""
@@ -381,9 +389,12 @@ class Connection:
 
         http, endpoint, owner = _http(), self._endpoint, self._owner
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
-        options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
+        sent = f"{_NAME}-{owner.attempts}"
+        headers = {"Authorization": endpoint.key.header() or openai.Omit(), _ID: sent}
+        options: Any = {"headers": headers, "max_retries": 0}
         options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
         owner.attempts += 1
+        answer: tuple[int, Mapping[str, str], bytes] | Fault
         try:
             async with asyncio.timeout(owner.timeout):
                 if content is None:
@@ -391,13 +402,26 @@ class Connection:
                 else:
                     response = await self._client.post(url, cast_to=http.Response, content=content, options=options)
             endpoint.is_reached = True
-            return response.status_code, response.headers, endpoint.key.hide_in(response.content)
+            answer = response.status_code, response.headers, endpoint.key.hide_in(response.content)
         except openai.APIStatusError as error:
             endpoint.is_reached = True
-            return error.status_code, error.response.headers, error.response.content
+            answer = error.status_code, error.response.headers, error.response.content
         except (openai.OpenAIError, http.HTTPError, *_broken(), OSError, TimeoutError, TooLargeError) as error:
-            fault = faults.of_connection(error, endpoint.url)
-        raise fault
+            answer = faults.of_connection(error, endpoint.url)
+        if isinstance(answer, Fault):
+            raise answer
+        _require_own(sent, answer[1])
+        return answer
+
+
+def _require_own(sent: str, headers: Mapping[str, str]) -> None:
+    """Raise unless a response is the only one, and has the id of its request if it has one of ours."""
+    echoed = headers.get(_ID, sent)
+    if echoed != sent and echoed.startswith(_NAME):
+        _connections().distrust()
+        raise Fault(_OTHERS)
+    if _connections().was_followed():
+        raise Fault("the server sent two responses to one request")
 
 
 def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
@@ -405,9 +429,10 @@ def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     import openai
 
     http = _http()
-    limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
+    limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=_IDLE)
     times = http.Timeout(timeout, connect=min(timeout, _CONNECT))
     client = openai.DefaultAioHttpClient(limits=limits, timeout=times, follow_redirects=False)
+    _connections().use_clean_connections(client, most, _IDLE)
     client.event_hooks = {"request": [], "response": [partial(bound, http)]}
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
@@ -426,6 +451,12 @@ def _http() -> Any:
     import openai
 
     return import_module("httpx2" if int(openai.__version__.partition(".")[0]) >= 3 else "httpx")
+
+
+@cache
+def _connections() -> Any:
+    """Return the module of connections, which imports the SDK's transport."""
+    return import_module("biaslab.judges.api.connections")
 
 
 @cache
