@@ -591,6 +591,14 @@ ANSWERS: Mapping[str, FaultKind] = {
     "plain text": FaultKind("says that JSON is plain text", "ok", "ok", "", body(lambda good: good, kind="text/plain")),
     "empty": _document("no choices", "asked again", "asked again", _NO_CHOICES, _set(choices=[])),
     "error in 200": _document("an error with status 200", "asked again", "asked again", _NO_CHOICES, _error_alone),
+    "error too": _document(
+        "an error next to the choices", "asked again", "asked again", "broke off", _set(error={"message": "oh"})
+    ),
+    "abort": _document("aborts the answer", "asked again", "asked again", "broke off", _choice(finish_reason="abort")),
+    "cancelled": _document(
+        "cancels the answer", "asked again", "asked again", "broke off", _choice(finish_reason="cancelled")
+    ),
+    "206": _again("says that this is a part", "HTTP 206", body(lambda good: good, code=206)),
     "two choices": _document("two choices, that of index 0 last", "ok", "ok", "", _twice),
     "no message": _document("a choice without a message", "asked again", "asked again", _SHAPE, _choice(message=None)),
     "number": _document("a number for a text", "asked again", "asked again", _SHAPE, _message(4)),
@@ -647,6 +655,15 @@ ANSWERS: Mapping[str, FaultKind] = {
     "one token": _document("the written token alone", "ok", "unusable", "", _shows(("Summary A", 0.6))),
     "one label alone": _document(
         "one label alone", "ok", "unusable", "", _shows(("Summary A", 0.5), ("Summary A ", 0.2))
+    ),
+    "certain": _document(
+        "log-probabilities of 0 and −9999 alone", "ok", "unusable", "", _shows(("Summary A", 1.0), ("Summary B", -9999.0))
+    ),
+    "token ids": _document(
+        "ids for the texts of tokens", "ok", "unusable", "", _shows(("token_id:32", 0.6), ("token_id:33", 0.3))
+    ),
+    "token bytes": _document(
+        "bytes for the texts of tokens", "ok", "unusable", "", _shows(("bytes:\\xe4\\xbd", 0.6), ("", 0.3))
     ),
     "no label": _document("no label among the tokens", "ok", "refused", "", _shows(("Both", 0.6), ("The", 0.3))),
 }

@@ -280,6 +280,7 @@ def _left_out(errors: Sequence[JudgeError]) -> JudgeError | None:
     return type(errors[0])(words, errors[0].request)
 
 
+_PARTIAL = 206
 _ELSEWHERE = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS = 4  # maximum number of redirects followed for one request
 _SHOWN = 4000  # number of characters of a response kept with a failure
@@ -346,6 +347,8 @@ class Connection:
         status, headers, body = await self._send_with_key(path, content)
         if status >= 300:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
+        if status == _PARTIAL:
+            raise Fault(f"HTTP {status}: the server sent a part of the response")
         document = _parse(body)
         if self._endpoint.is_repeated(document, content):
             _connections().distrust()

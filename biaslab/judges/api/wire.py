@@ -141,6 +141,8 @@ class Wire:
         if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             error = document.get("error")
             raise Fault(f"the server sent no choices{f': {json.dumps(error)[:200]}' if error else ''}")
+        if document.get("error"):
+            raise _broken_off(document["error"])
         choice = next((choice for choice in choices if choice.get("index") == 0), choices[0])  # of n, in any order
         request = as_prompt(request)
         common: dict[str, Any] = {"usage": usage_of(document.get("usage")), "model": model_of(document)}
@@ -172,7 +174,10 @@ class Wire:
         why = next(filter(None, map(_why_impossible, logprobs["content"])), "")
         if why:
             return unusable(request, why, **common)
-        mass = read_labels(request.labels, [_place(entry) for entry in logprobs["content"]])
+        places = [_place(entry) for entry in logprobs["content"]]
+        mass = read_labels(request.labels, places)
+        if len(mass.bounded) == len(request.labels) and all(map(_NAMELESS.fullmatch, places[0].shown)):
+            return unusable(request, "the tokens are ids or bytes, so they cannot be read as labels", **common)
         if is_vague(mass):
             common |= {
                 "finish_reason": UNUSABLE,
@@ -317,8 +322,13 @@ def _why_impossible(entry: dict[str, Any]) -> str:
 
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:
     """Return whether top tokens were lost: vLLM then returns too few, including one with probability 0."""
-    shown = entry.get("top_logprobs") or ()
-    return len(shown) < asked and any(other["logprob"] <= IMPOSSIBLE for other in shown)
+    levels = [other["logprob"] for other in entry.get("top_logprobs") or ()]
+    return len(levels) < asked and any(level <= IMPOSSIBLE for level in levels) and any(map(_is_measured, levels))
+
+
+def _is_measured(level: float) -> bool:
+    """Return whether a log-probability is neither 0 nor that of an impossible token, as after a greedy choice."""
+    return IMPOSSIBLE < level < 0
 
 
 def level_of(value: float) -> float:
@@ -437,6 +447,8 @@ def impossible(shown: Sequence[tuple[object, float]]) -> str:
     >>> impossible([("A", -1.0), ("B", -1.5), ("A", -1.0)])
     "the token 'A' occurs twice"
     """
+    if shown and not any(_is_measured(level) for _, level in shown):
+        return "the log-probabilities are all 0 or -9999, which are no measured probabilities"
     mass = math.fsum(math.exp(level) for _, level in shown)
     if mass > MOST_MASS:
         return f"the probabilities of the returned tokens sum to {mass:.3g}"
@@ -481,11 +493,13 @@ def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
     return max(fitting, key=lambda i: len(labels[i]), default=None)
 
 
+_NAMELESS = re.compile(r"(?:token_id:|bytes:|<0x).*|", re.DOTALL)
 _AT_LIMIT = re.compile(r"(?:\w+_)?length|max_\w*tokens?|token_limit\w*|model_context_window_exceeded", re.IGNORECASE)
 _DECLINED = re.compile(
     r"(?:content_?|safety_?)filter\w*|(?:\w+_)?safety|recitation|blocklist|prohibited_content|spii|sensitive",
     re.IGNORECASE,
 )
+_BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
 _REASONING = ("reasoning_tokens", "thinking_tokens", "thoughts_token_count", "thoughtsTokenCount")
 _MOST_TOKENS = 2**40  # sums of such counts still fit into a store
 
@@ -523,6 +537,10 @@ def usage_of(reported: object) -> Usage:
     return usage
 
 
+def _broken_off(why: object) -> Fault:
+    return Fault(f"the server broke off an answer: {json.dumps(why)[:200]}")
+
+
 def reason_of(choice: Mapping[str, Any]) -> str | None:
     """Return why a reply ended, in OpenAI's terms if known.
 
@@ -532,8 +550,8 @@ def reason_of(choice: Mapping[str, Any]) -> str | None:
         If the server aborted the answer.
     """
     named = choice.get("finish_reason") or choice.get("native_finish_reason")
-    if named == "error" or choice.get("error"):
-        raise Fault(f"the server broke off an answer: {json.dumps(choice.get('error'))[:200]}")
+    if named in _BROKEN_OFF or choice.get("error"):
+        raise _broken_off(choice.get("error") or named)
     if not named:
         return None
     declined = _DECLINED.fullmatch(str(named)) is not None
