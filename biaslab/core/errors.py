@@ -28,7 +28,8 @@
     RepeatedTextsWarning (a UserWarning)  contexts have the same text, so they are not independent
     ModelChangedWarning (a UserWarning)   a server says that it runs another model than before
     NearestDesignWarning (a UserWarning)  a judge refuses what was planned, and is asked the nearest that it can answer
-    InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests
+    InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests, or contradict
+                                          its texts
 
 A message gives the name, the bad value or the problem, what is allowed and the remedy; the same facts are attributes.
 """
@@ -265,8 +266,9 @@ class NearestDesignWarning(UserWarning):
 
 
 class InexactLabelsWarning(UserWarning):
-    """A server's log-probabilities depend on the order of requests, so labels are read from its top tokens.
+    """A server's log-probabilities depend on the order of requests, or contradict its texts.
 
+    In the first case labels are read from its top tokens;
     `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold the resulting bounds, as for any other server.
     """
 

@@ -213,6 +213,7 @@ class FaultServer:
         choice: ReplyBody = {"index": 0, "finish_reason": "stop", "message": message}
         if body.get("logprobs") and self.probabilities:
             choice["logprobs"] = {"content": self._first_token(text)}
+            message["content"] = max(shown := self.likeliest(text), key=lambda token: shown[token])
         return common | {"choices": [choice]}
 
     def _as_responses(self, body: ReplyBody, text: str) -> ReplyBody:
@@ -657,7 +658,11 @@ ANSWERS: Mapping[str, FaultKind] = {
         "one label alone", "ok", "unusable", "", _shows(("Summary A", 0.5), ("Summary A ", 0.2))
     ),
     "certain": _document(
-        "log-probabilities of 0 and −9999 alone", "ok", "unusable", "", _shows(("Summary A", 1.0), ("Summary B", -9999.0))
+        "only log-probabilities of 0 and −9999",
+        "ok",
+        "unusable",
+        "",
+        _shows(("Summary A", 1.0), ("Summary B", -9999.0)),
     ),
     "token ids": _document(
         "ids for the texts of tokens", "ok", "unusable", "", _shows(("token_id:32", 0.6), ("token_id:33", 0.3))

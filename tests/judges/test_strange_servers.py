@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 import types
+import warnings
 import zlib
 from collections import deque
 
@@ -17,7 +18,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Reply
-from biaslab.core.errors import InputError, JudgeError, MissingDataWarning, ServerError
+from biaslab.core.errors import InexactLabelsWarning, InputError, JudgeError, MissingDataWarning, ServerError
 from biaslab.judges import load_judge
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.api.faults import is_same_host
@@ -382,3 +383,26 @@ def test_notebook_output(tmp_path, monkeypatch):
     written = (tmp_path / "out.ipynb").read_text()
     assert "does not accept the key" in written
     assert KEY not in written
+
+
+class ContradictingServer(FaultServer):
+    """Writes the less likely label for some of the prompts."""
+
+    every = 1
+
+    def document(self, body, text):
+        document = super().document(body, text)
+        shown = self.likeliest(text)
+        if int(text.rpartition(" ")[2]) % self.every == 0:
+            document["choices"][0]["message"]["content"] = min(("Summary A", "Summary B"), key=shown.__getitem__)
+        return document
+
+
+@pytest.mark.parametrize(("every", "warns"), [(10, True), (25, False)])
+def test_texts_that_contradict_probabilities_are_warned_of(judge_of, every, warns):
+    requests = [Choice(f"Summary A or Summary B? {number}", ("Summary A", "Summary B")) for number in range(100)]
+    with ContradictingServer() as server, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        server.every = every
+        assert len(dict(judge_of(server).ask(requests))) == 100
+    assert [each.category for each in caught] == [InexactLabelsWarning] * warns

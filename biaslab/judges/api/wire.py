@@ -19,13 +19,14 @@ from typing import Any, Literal, NamedTuple
 
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, ThinkingBudget, as_prompt, request_key
-from biaslab.core.trials import AT_LIMIT, UNUSABLE, Reply, Usage
+from biaslab.core.trials import AT_LIMIT, DECLINED, UNUSABLE, Reply, Usage
 from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
 from biaslab.judges.thinking import ThinkingOption
 from biaslab.prompts.parsing.thoughts import opens_thought, split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
+_ROUNDING = 0.1  # nats: servers round log-probabilities
 _CHARACTERS = 3  # maximum length of a single-token label
 
 
@@ -176,13 +177,8 @@ class Wire:
             return unusable(request, why, **common)
         places = [_place(entry) for entry in logprobs["content"]]
         mass = read_labels(request.labels, places)
-        if len(mass.bounded) == len(request.labels) and all(map(_NAMELESS.fullmatch, places[0].shown)):
-            return unusable(request, "the tokens are ids or bytes, so they cannot be read as labels", **common)
-        if is_vague(mass):
-            common |= {
-                "finish_reason": UNUSABLE,
-                "text": "omitted labels may be likelier than the returned ones",
-            }
+        if why := _why_unreadable(mass, places):
+            common |= {"finish_reason": UNUSABLE, "text": why}
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
     def _likelihood(self, request: Likelihood, choice: dict[str, Any], seen: bool) -> tuple[float, ...]:
@@ -202,6 +198,16 @@ class Wire:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
         return text_part(request, pairs, offsets)
+
+
+def contradiction(request: Choice, document: object, reply: Reply) -> bool | None:
+    """Return whether the text of an answer begins with another label than the likeliest; None if it does with none."""
+    if not isinstance(document, dict) or not reply.logprobs or reply.finish_reason in (UNUSABLE, *DECLINED):
+        return None
+    text = str(split_message(document["choices"][0]["message"])[0] or "").lstrip()
+    written = _completed(request.labels, "", text)
+    likeliest = max(reply.logprobs)
+    return None if written is None or likeliest == -math.inf else reply.logprobs[written] < likeliest - _ROUNDING
 
 
 def text_part(
@@ -471,6 +477,13 @@ def is_vague(mass: LabelMass) -> bool:
     bounds = math.fsum(math.exp(mass.logprobs[at]) for at in mass.bounded)
     hidden = min(bounds, mass.unseen)  # together they cannot exceed what was omitted
     return hidden > _MOST_HIDDEN * (math.fsum(map(math.exp, mass.logprobs)) - bounds + hidden)
+
+
+def _why_unreadable(mass: LabelMass, places: Sequence[TokenPosition]) -> str:
+    """Return why labels cannot be read from the returned tokens, or an empty string."""
+    if len(mass.bounded) == len(mass.logprobs) and all(map(_NAMELESS.fullmatch, places[0].shown)):
+        return "the tokens are ids or bytes, so they cannot be read as labels"
+    return "omitted labels may be likelier than the returned ones" if is_vague(mass) else ""
 
 
 def goes_on(label: str, text: str) -> bool:
