@@ -268,8 +268,8 @@ class NearestDesignWarning(UserWarning):
 class InexactLabelsWarning(UserWarning):
     """A server's log-probabilities depend on the order of requests, or contradict its texts.
 
-    In the first case labels are read from its top tokens;
-    `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold the resulting bounds, as for any other server.
+    In the first case labels are read from its top tokens; `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold the
+    resulting bounds, as for any other server.
     """
 
 

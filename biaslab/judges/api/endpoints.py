@@ -143,7 +143,8 @@ class Endpoints:
 
     def failed(self, endpoint: Endpoint, fault: Fault, sent: float, now: float) -> bool:
         """Record a fault; return whether the request can be sent elsewhere because the endpoint is down."""
-        if fault.busy:
+        is_hang = fault.status is None and not fault.unreached and endpoint.pace.was_overtaken(sent, now)
+        if fault.busy and not is_hang:
             endpoint.pace.refused(sent, now, fault.wait)
         if not fault.unreached:
             return False
@@ -400,10 +401,12 @@ class Pace:
         self._doubling, self._first = True, True
         self._changed = 0.0  # when the limit was last cut: earlier requests say nothing about the new limit
         self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, 0.0, 1.0
+        self._newest = 0.0  # when the newest request with a reply was sent
         self._rate, self._rate_limit = 0.0, 0.0  # throughput (replies per second) at a smaller limit, and that limit
 
     def replied(self, sent: float, now: float) -> None:
         """Record a reply and its duration."""
+        self._newest = max(self._newest, sent)
         if self._first:
             self._first, self.limit = False, float(min(_FIRST_STEP, self.most))
             self._restart(now)
@@ -421,6 +424,10 @@ class Pace:
             self.until = max(self.until, now + wait)
         if sent >= self._changed:
             self._cut(self.limit / 2, now)
+
+    def was_overtaken(self, sent: float, now: float) -> bool:
+        """Return whether a request without a reply hangs alone: a much later one has been answered."""
+        return self._newest - sent > (now - sent) / 2
 
     def _judge(self, now: float) -> None:
         """Compare the throughput of a round with that of an earlier one, when clearly fewer were in flight."""

@@ -436,7 +436,7 @@ def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     times = http.Timeout(timeout, connect=min(timeout, _CONNECT))
     client = openai.DefaultAioHttpClient(limits=limits, timeout=times, follow_redirects=False)
     _connections().use_clean_connections(client, most, _IDLE)
-    client.event_hooks = {"request": [], "response": [partial(bound, http)]}
+    client.event_hooks = {"request": [], "response": [partial(bound, http, asyncio.Semaphore(faults.MOST_LARGE))]}
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
 

@@ -202,9 +202,10 @@ class Wire:
 
 def contradiction(request: Choice, document: object, reply: Reply) -> bool | None:
     """Return whether the text of an answer begins with another label than the likeliest; None if it does with none."""
-    if not isinstance(document, dict) or not reply.logprobs or reply.finish_reason in (UNUSABLE, *DECLINED):
+    chat = as_chat(document)
+    if not isinstance(chat, dict) or not reply.logprobs or reply.finish_reason in (UNUSABLE, *DECLINED):
         return None
-    text = str(split_message(document["choices"][0]["message"])[0] or "").lstrip()
+    text = str(split_message(chat["choices"][0]["message"])[0] or "").lstrip()
     written = _completed(request.labels, "", text)
     likeliest = max(reply.logprobs)
     return None if written is None or likeliest == -math.inf else reply.logprobs[written] < likeliest - _ROUNDING
