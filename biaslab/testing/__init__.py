@@ -560,6 +560,9 @@ REFUSALS: Mapping[str, FaultKind] = {
     "no logprobs here": _ends(
         "takes no log-probabilities", "HTTP 422", status(422, "Unexpected fields: {{'logprobs'}}")
     ),
+    "logprobs forbidden": _ends(
+        "forbids log-probabilities", "HTTP 403", status(403, "You are not allowed to request logprobs")
+    ),
     **{
         f"redirect {code}": _ends(
             f"sends the prompt elsewhere ({code})", "redirects to", redirect(code, "http://elsewhere.invalid/v1")

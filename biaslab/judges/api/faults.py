@@ -183,7 +183,8 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
     if status in (400, 403) and _FILTERED.search(body):
         return Filtered()
-    if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(message)):
+    without_logprobs = status in (403, *_NO_COMPLETIONS) and _LOGPROBS.search(message)
+    if without_logprobs or (status in _NO_COMPLETIONS and isinstance(request, Likelihood)):
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "check its message")
     if status in (400, 422):

@@ -26,8 +26,8 @@ from biaslab.core.checks import fits, require_whole
 from biaslab.core.errors import InputError, JudgeError, ServerError, UnreachableError
 from biaslab.core.files import RepeatedKeyError, unique
 from biaslab.core.output import count
-from biaslab.core.requests import Request
-from biaslab.core.trials import Reply
+from biaslab.core.requests import Completion, Request
+from biaslab.core.trials import DECLINED, Reply
 from biaslab.judges.api import faults
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault, TooLargeError, bound
@@ -248,7 +248,8 @@ class ReplyStream(InFlight[Request]):
             self._sent.discard(item.task)
         self._last_reply = clock()
         endpoint.replied(sent, self._last_reply)
-        self._proven.add(type(item.request))
+        if isinstance(item.request, Completion) or item.reply.finish_reason not in DECLINED:
+            self._proven.add(type(item.request))  # a filtered prompt does not show whether there are log-probabilities
         return None
 
     def _wait_after(self, fault: Fault, item: _Item, now: float) -> float | None:
