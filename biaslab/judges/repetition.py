@@ -192,7 +192,8 @@ def count(request: Choice, replies: Sequence[Reply]) -> Reply:
     logprobs = tuple(math.log(n / len(replies)) if n else -math.inf for n in counts)
     models = sorted({reply.model for reply in replies if reply.model is not None})
     usage = Usage.total([reply.usage for reply in replies])
-    return Reply(logprobs=logprobs, usage=usage, model="; ".join(models) or None, samples=len(replies))
+    text = None if any(counts) else replies[0].text  # what it writes instead
+    return Reply(logprobs=logprobs, text=text, usage=usage, model="; ".join(models) or None, samples=len(replies))
 
 
 class MeanOverThoughts(RepeatingJudge):

@@ -259,7 +259,7 @@ def test_a_filter_or_refusal_is_a_reply_with_a_status(judge_of, graded, fault, r
             [(_, reply)] = judge.ask([request])
             assert reply.finish_reason == reason
         for answer in ("text", "distribution"):
-            probe = bl.probes.Position(["coherence"], [1], answer=answer)
+            probe = bl.probes.Position(["coherence"], [1], answer=answer, n_pairs=5)
             trials = bl.collect(probe, judge, graded.head(1), progress=False)
             assert set(trials["status"]) == {"refused"}
 

@@ -177,8 +177,7 @@ class Wire:
             return unusable(request, why, **common)
         places = [_place(entry) for entry in logprobs["content"]]
         mass = read_labels(request.labels, places)
-        if why := _why_unreadable(mass, places):
-            common |= {"finish_reason": UNUSABLE, "text": why}
+        common |= _without_labels(mass, places, text)
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
     def _likelihood(self, request: Likelihood, choice: dict[str, Any], seen: bool) -> tuple[float, ...]:
@@ -480,11 +479,14 @@ def is_vague(mass: LabelMass) -> bool:
     return hidden > _MOST_HIDDEN * (math.fsum(map(math.exp, mass.logprobs)) - bounds + hidden)
 
 
-def _why_unreadable(mass: LabelMass, places: Sequence[TokenPosition]) -> str:
-    """Return why labels cannot be read from the returned tokens, or an empty string."""
-    if len(mass.bounded) == len(mass.logprobs) and all(map(_NAMELESS.fullmatch, places[0].shown)):
-        return "the tokens are ids or bytes, so they cannot be read as labels"
-    return "omitted labels may be likelier than the returned ones" if is_vague(mass) else ""
+def _without_labels(mass: LabelMass, places: Sequence[TokenPosition], text: str | None) -> dict[str, Any]:
+    """Return finish reason and text of a reply whose labels cannot be read, and the text of one that has none."""
+    is_other = len(mass.bounded) == len(mass.logprobs)
+    if is_other and all(map(_NAMELESS.fullmatch, places[0].shown)):
+        return {"finish_reason": UNUSABLE, "text": "the tokens are ids or bytes, so they cannot be read as labels"}
+    if is_vague(mass):
+        return {"finish_reason": UNUSABLE, "text": "omitted labels may be likelier than the returned ones"}
+    return {"text": text} if is_other else {}
 
 
 def goes_on(label: str, text: str) -> bool:
