@@ -26,16 +26,7 @@ from biaslab.core.errors import (
     UnsupportedRequestError,
     warn,
 )
-from biaslab.core.interfaces import (
-    Adaptable,
-    BaseJudge,
-    Continuable,
-    Design,
-    Judge,
-    ReplyBatch,
-    as_judge,
-    is_sequential,
-)
+from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential
 from biaslab.core.output import Postfix, count, progress_bar
 from biaslab.core.requests import EACH_ALONE, Choice, Compare, Rank, Request, Score, request_key, thinking_of
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial, uncollected
@@ -359,7 +350,7 @@ class Walk:
         self.bar.reset(total=0)
         self.ledger.begin_plan()
         self._requests = 0
-        self._first = FirstReplies()
+        self._first = FirstReplies(probe.name, partial(_read, probe))
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
@@ -456,7 +447,7 @@ class Walk:
             replies = {request: known[key] for request, key in keys.items() if key in known}
             trials = {trial.request: trial for trial in reversed(window)}
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
-                self._ask(part, replies, probe, trials)
+                self._ask(part, replies, trials)
             try:
                 in_order = [replies[trial.request] for trial in window]
             except KeyError:
@@ -472,10 +463,8 @@ class Walk:
             yield requests[start : start + left]
             start += left
 
-    def _ask(
-        self, requests: list[Request], replies: dict[Request, Reply], probe: Design, trials: Mapping[Request, Trial]
-    ) -> None:
-        """Ask requests and add their replies; stop if the first ones hold no label."""
+    def _ask(self, requests: list[Request], replies: dict[Request, Reply], trials: Mapping[Request, Trial]) -> None:
+        """Ask requests and add their replies; stop if the first ones hold no label, unless all were stored."""
         with closing(self.source.packs(requests)) as packs:
             for pack in packs:
                 replies.update(pack)
@@ -486,20 +475,13 @@ class Walk:
                     self.postfix.spent(self.ledger.dollars)
                 self.bar.update(len(pack))
                 self._answered += len(pack)
-                self._watch(pack, probe, trials)
+                for request, reply in pack:
+                    self._first.note(trials[request], reply)
+                if self.ledger.requests and (error := self._first.error()):
+                    raise error
                 if self._answered < self._planned:
                     answered = f"{self._answered} of {self._planned} requests were answered"
                     self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)")
-
-    def _watch(self, pack: ReplyBatch, probe: Design, trials: Mapping[Request, Trial]) -> None:
-        """Raise if the first replies hold no label, once one was asked for that the store did not have."""
-        for request, reply in pack:
-            trial = trials[request]
-            if self._first.watches(trial):
-                answer = answered(reply) if reply.text else reply
-                self._first.note(trial, answer, _read(probe, trial, answer)[1])
-                if self.ledger.requests and (error := self._first.error(probe)):
-                    raise error
 
 
 def judged(

@@ -599,9 +599,6 @@ ANSWERS: Mapping[str, FaultKind] = {
         "an error next to the choices", "asked again", "asked again", "broke off", _set(error={"message": "oh"})
     ),
     "abort": _document("aborts the answer", "asked again", "asked again", "broke off", _choice(finish_reason="abort")),
-    "cancelled": _document(
-        "cancels the answer", "asked again", "asked again", "broke off", _choice(finish_reason="cancelled")
-    ),
     "206": _again("says that this is a part", "HTTP 206", body(lambda good: good, code=206)),
     "two choices": _document("two choices, that of index 0 last", "ok", "ok", "", _twice),
     "no message": _document("a choice without a message", "asked again", "asked again", _SHAPE, _choice(message=None)),
@@ -668,10 +665,7 @@ ANSWERS: Mapping[str, FaultKind] = {
         _shows(("Summary A", 1.0), ("Summary B", -9999.0)),
     ),
     "token ids": _document(
-        "ids for the texts of tokens", "ok", "unusable", "", _shows(("token_id:32", 0.6), ("token_id:33", 0.3))
-    ),
-    "token bytes": _document(
-        "bytes for the texts of tokens", "ok", "unusable", "", _shows(("bytes:\\xe4\\xbd", 0.6), ("", 0.3))
+        "ids or bytes of tokens alone", "ok", "unusable", "", _shows(("token_id:32", 0.6), ("bytes:\\xe4", 0.3))
     ),
     "no label": _document("no label among the tokens", "ok", "refused", "", _shows(("Both", 0.6), ("The", 0.3))),
 }

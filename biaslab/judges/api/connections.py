@@ -15,7 +15,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
 
-_Task = asyncio.Task[Any]
+#: Errors for malformed HTTP, which the SDK's transport does not convert.
+BROKEN = aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError
 
 
 class CleanConnector(aiohttp.TCPConnector):
@@ -42,9 +43,8 @@ class CleanConnector(aiohttp.TCPConnector):
                 connection.close()
                 continue
             self._used.add(protocol)
-            if task is not None:
-                _CONNECTORS[task] = self
-                connection.add_callback(partial(self._released, protocol, task, is_used))
+            _CONNECTORS[task] = self
+            connection.add_callback(partial(self._released, protocol, task, is_used))
             return connection
 
     def _is_clean(self, protocol: Any) -> bool:
@@ -58,15 +58,15 @@ class CleanConnector(aiohttp.TCPConnector):
         poll.register(descriptor, select.POLLIN)
         return not poll.poll(0)
 
-    def _released(self, protocol: Any, task: _Task, is_used: bool) -> None:
+    def _released(self, protocol: Any, task: object, is_used: bool) -> None:
         if _has_response(protocol):
             self.reuses = False
             if is_used:  # the first response on a connection is that to its request
                 _SURPLUS.add(task)
 
 
-_CONNECTORS: WeakKeyDictionary[_Task, CleanConnector] = WeakKeyDictionary()  # of the last request of each task
-_SURPLUS: WeakSet[_Task] = WeakSet()  # tasks whose last response was followed by another one
+_CONNECTORS: WeakKeyDictionary[Any, CleanConnector] = WeakKeyDictionary()  # of the last request of each task
+_SURPLUS: WeakSet[Any] = WeakSet()  # tasks whose last response was followed by another one
 
 
 def _has_response(protocol: Any) -> bool:
@@ -76,17 +76,15 @@ def _has_response(protocol: Any) -> bool:
 
 def was_followed() -> bool:
     """Return whether another response followed the one to the last request of this task, so that neither is sure."""
-    task = asyncio.current_task()
-    is_followed = task is not None and task in _SURPLUS
-    if task is not None:
-        _SURPLUS.discard(task)
+    is_followed = (task := asyncio.current_task()) in _SURPLUS
+    _SURPLUS.discard(task)
     return is_followed
 
 
 def distrust() -> None:
     """Use no connection twice from now on, because the last response to this task was that to another request."""
     if (task := asyncio.current_task()) in _CONNECTORS:
-        _CONNECTORS[task].reuses = False  # type: ignore[index]
+        _CONNECTORS[task].reuses = False
 
 
 def use_clean_connections(client: Any, most: int, keepalive: float) -> None:

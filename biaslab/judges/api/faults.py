@@ -20,8 +20,8 @@ from biaslab.core.requests import Choice, Likelihood, Request, thinking_of
 
 SAMPLED = "wrap it as Sampled(judge, k), which counts labels in k text samples (Liusie et al. 2024, Eq. 5)"
 _BUSY = frozenset({429, 503, 529})
-#: Statuses below 500, and of busy servers, after which the same request may succeed.
-PASSING = frozenset({408, 409, 425}) | _BUSY
+#: Statuses below 500 (206: a part of a response), and of busy servers, after which the same request may succeed.
+PASSING = frozenset({206, 408, 409, 425}) | _BUSY
 _QUOTA = re.compile(r"insufficient_quota|billing|credit balance|exceeded your current quota", re.IGNORECASE)
 _TOO_LONG = re.compile(
     r"context[_ ](length|window|size)|maximum (context|sequence|model) length|too many (input )?tokens|"

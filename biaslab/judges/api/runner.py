@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import json
 import random
-import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -281,14 +280,11 @@ def _left_out(errors: Sequence[JudgeError]) -> JudgeError | None:
     return type(errors[0])(words, errors[0].request)
 
 
-_PARTIAL = 206
 _ELSEWHERE = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS = 4  # maximum number of redirects followed for one request
 _SHOWN = 4000  # number of characters of a response kept with a failure
 _CONNECT = 30.0  # seconds to connect to a server that has answered before
 _IDLE = 30.0  # seconds after which an unused connection is closed
-_ID, _OTHERS = "X-Request-ID", "the server sent the response to another request"
-_NAME = f"biaslab-{secrets.token_hex(8)}"  # of this process, in the ids of its requests
 
 
 class Connection:
@@ -346,14 +342,12 @@ class Connection:
     async def _ask(self, path: str, content: bytes) -> Any:
         key = self._endpoint.key
         status, headers, body = await self._send_with_key(path, content)
-        if status >= 300:
+        if status >= 300 or status in faults.PASSING:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
-        if status == _PARTIAL:
-            raise Fault(f"HTTP {status}: the server sent a part of the response")
         document = _parse(body)
         if self._endpoint.is_repeated(document, content):
             _connections().distrust()
-            raise Fault(_OTHERS)
+            raise Fault("the server sent the response to another request")
         return document
 
     async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
@@ -391,11 +385,9 @@ class Connection:
         """
         import openai
 
-        http, endpoint, owner = _http(), self._endpoint, self._owner
+        http, reuse, endpoint, owner = _http(), _connections(), self._endpoint, self._owner
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
-        sent = f"{_NAME}-{owner.attempts}"
-        headers = {"Authorization": endpoint.key.header() or openai.Omit(), _ID: sent}
-        options: Any = {"headers": headers, "max_retries": 0}
+        options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
         options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
         owner.attempts += 1
         answer: tuple[int, Mapping[str, str], bytes] | Fault
@@ -410,22 +402,13 @@ class Connection:
         except openai.APIStatusError as error:
             endpoint.is_reached = True
             answer = error.status_code, error.response.headers, error.response.content
-        except (openai.OpenAIError, http.HTTPError, *_broken(), OSError, TimeoutError, TooLargeError) as error:
+        except (openai.OpenAIError, http.HTTPError, *reuse.BROKEN, OSError, TimeoutError, TooLargeError) as error:
             answer = faults.of_connection(error, endpoint.url)
         if isinstance(answer, Fault):
             raise answer
-        _require_own(sent, answer[1])
+        if reuse.was_followed():
+            raise Fault("the server sent two responses to one request")
         return answer
-
-
-def _require_own(sent: str, headers: Mapping[str, str]) -> None:
-    """Raise unless a response is the only one, and has the id of its request if it has one of ours."""
-    echoed = headers.get(_ID, sent)
-    if echoed != sent and echoed.startswith(_NAME):
-        _connections().distrust()
-        raise Fault(_OTHERS)
-    if _connections().was_followed():
-        raise Fault("the server sent two responses to one request")
 
 
 def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
@@ -461,13 +444,6 @@ def _http() -> Any:
 def _connections() -> Any:
     """Return the module of connections, which imports the SDK's transport."""
     return import_module("biaslab.judges.api.connections")
-
-
-@cache
-def _broken() -> tuple[type[Exception], ...]:
-    """Return the errors for malformed HTTP, which the SDK's transport does not convert."""
-    aiohttp = import_module("aiohttp")
-    return aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError
 
 
 def _parse(body: bytes) -> object:

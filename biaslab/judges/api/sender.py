@@ -125,8 +125,8 @@ class Sender:
             if larger is None:
                 break
             room = larger
-        if isinstance(request, Choice):
-            self.texts.note(contradiction(request, document, reply))
+        if isinstance(request, Choice) and (is_other := contradiction(request, document, reply)) is not None:
+            self.texts.read, self.texts.contradicted = self.texts.read + 1, self.texts.contradicted + is_other
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
         return at_temperature(request, replace(reply, usage=spent), self.refusals.temperature)
 
@@ -138,23 +138,16 @@ class ContradictedLabels:
     """Count greedy answers whose text is another label than the likeliest, so that one of both is not the model's."""
 
     def __init__(self) -> None:
-        self._read = self._contradicted = 0
+        self.read = self.contradicted = 0
         self._has_warned = False
-
-    def note(self, is_contradicted: bool | None) -> None:
-        """Record an answer; None if its text is no label."""
-        self._read += is_contradicted is not None
-        self._contradicted += is_contradicted is True
 
     def warning(self) -> str:
         """Return the message, once, if more than one of twenty answers are contradicted; else an empty string."""
-        if self._has_warned or self._read < _READ or self._contradicted <= _MOST_CONTRADICTED * self._read:
+        if self._has_warned or self.read < _READ or self.contradicted <= _MOST_CONTRADICTED * self.read:
             return ""
         self._has_warned = True
-        return (
-            f"{self._contradicted} of {self._read} answers of the server are another label than the one with the "
-            'highest probability; check its template and sampling, or read texts with answer="text"'
-        )
+        shown = f"{self.contradicted} of {self.read} answers of the server are another label than the likeliest one"
+        return f'{shown}; check its template and sampling, or read texts with answer="text"'
 
 
 def _sort_of(request: Request) -> tuple[type, bool]:

@@ -144,7 +144,7 @@ class Wire:
             raise Fault(f"the server sent no choices{f': {json.dumps(error)[:200]}' if error else ''}")
         if document.get("error"):
             raise _broken_off(document["error"])
-        choice = next((choice for choice in choices if choice.get("index") == 0), choices[0])  # of n, in any order
+        choice = _first_of(choices)
         request = as_prompt(request)
         common: dict[str, Any] = {"usage": usage_of(document.get("usage")), "model": model_of(document)}
         try:
@@ -199,12 +199,17 @@ class Wire:
         return text_part(request, pairs, offsets)
 
 
+def _first_of(choices: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the choice of index 0, which servers may send in any order."""
+    return next((choice for choice in choices if choice.get("index") == 0), choices[0])
+
+
 def contradiction(request: Choice, document: object, reply: Reply) -> bool | None:
     """Return whether the text of an answer begins with another label than the likeliest; None if it does with none."""
     chat = as_chat(document)
     if not isinstance(chat, dict) or not reply.logprobs or reply.finish_reason in (UNUSABLE, *DECLINED):
         return None
-    text = str(split_message(chat["choices"][0]["message"])[0] or "").lstrip()
+    text = str(split_message(_first_of(chat["choices"])["message"])[0] or "").lstrip()
     written = _completed(request.labels, "", text)
     likeliest = max(reply.logprobs)
     return None if written is None or likeliest == -math.inf else reply.logprobs[written] < likeliest - _ROUNDING
