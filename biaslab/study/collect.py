@@ -350,7 +350,7 @@ class Walk:
         self.bar.reset(total=0)
         self.ledger.begin_plan()
         self._requests = 0
-        self._first = FirstReplies(probe.name, partial(_read, probe))
+        self._first = FirstReplies(probe.name, partial(_read, probe), probe.keeps_replies)
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
@@ -445,7 +445,9 @@ class Walk:
             shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
             keys = {request: request_key(request, study["judge"]) for request in shared}
             replies = {request: known[key] for request, key in keys.items() if key in known}
-            trials = {trial.request: trial for trial in reversed(window)}
+            trials: dict[Request, list[Trial]] = {}
+            for trial in window:
+                trials.setdefault(trial.request, []).append(trial)
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
                 self._ask(part, replies, trials)
             try:
@@ -463,7 +465,7 @@ class Walk:
             yield requests[start : start + left]
             start += left
 
-    def _ask(self, requests: list[Request], replies: dict[Request, Reply], trials: Mapping[Request, Trial]) -> None:
+    def _ask(self, requests: list[Request], replies: dict[Request, Reply], trials: dict[Request, list[Trial]]) -> None:
         """Ask requests and add their replies; stop if the first ones hold no label, unless all were stored."""
         with closing(self.source.packs(requests)) as packs:
             for pack in packs:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from biaslab.core.errors import UnlabelledRepliesError
 from biaslab.core.interfaces import short
 from biaslab.core.requests import Choice, Completion, Request
-from biaslab.core.trials import DECLINED, Reply, Status, Trial
+from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial
 from biaslab.prompts.parsing.thoughts import answered
 
 FIRST, FEW = 20, 50  # replies after which none, or at most half, may be without a label
@@ -25,6 +26,8 @@ class FirstReplies:
         Name of the design.
     read : callable
         Returns value and status of the reply to a trial.
+    skips_texts : bool
+        Whether texts need no label, because a later round asks for it.
 
     Examples
     --------
@@ -33,24 +36,29 @@ class FirstReplies:
     >>> [trial, *_] = probe.design(bl.load_dataset("graded", limit=1))
     >>> first = FirstReplies(probe.name, probe.read)
     >>> for _ in range(20):
-    ...     first.note(trial, Reply(text="I like both."))
+    ...     first.note([trial], Reply(text="I like both."))
     >>> str(first.error()).partition(";")[0]
     'position: none of the first 20 replies holds a label (20 unparsable)'
     """
 
-    def __init__(self, name: str, read: Callable[[Trial, Reply], tuple[float, Status]]) -> None:
-        self._name, self._read = name, read
+    def __init__(self, name: str, read: Callable[..., tuple[float, Status]], skips_texts: bool = False) -> None:
+        self._name, self._read, self._skips_texts = name, read, skips_texts
         self._statuses: defaultdict[tuple[type, bool], Counter[Status]] = defaultdict(Counter)
         self._without: defaultdict[tuple[type, bool], list[tuple[Request, Reply]]] = defaultdict(list)
 
-    def note(self, trial: Trial, reply: Reply) -> None:
-        """Record the status of a reply, if it is among the first of its kind."""
-        kind = type(trial.request), trial.opponent_id is not None
-        if self._statuses[kind].total() < _WATCHED:
-            answer = answered(reply) if reply.text else reply
-            self._statuses[kind][status := self._read(trial, answer)[1]] += 1
-            if status not in ("ok", "tie") and len(self._without[kind]) < _SHOWN:
-                self._without[kind].append((trial.request, answer))
+    def note(self, trials: Sequence[Trial], reply: Reply) -> None:
+        """Record the status of a reply to the request of some trials, if it is among the first of its kind."""
+        request, kind = trials[0].request, (type(trials[0].request), trials[0].opponent_id is not None)
+        if self._statuses[kind].total() >= _WATCHED or (self._skips_texts and isinstance(request, Completion)):
+            return
+        answer = answered(reply) if reply.text else reply
+        has_label = isinstance(request, Choice) and reply.finish_reason != UNUSABLE
+        has_label &= any(map(math.isfinite, reply.logprobs or ()))
+        statuses: list[Status] = ["ok"] if has_label else [self._read(trial, answer)[1] for trial in trials]
+        status = next((each for each in statuses if each in ("ok", "tie")), statuses[0])
+        self._statuses[kind][status] += 1
+        if status not in ("ok", "tie") and len(self._without[kind]) < _SHOWN:
+            self._without[kind].append((request, answer))
 
     def error(self) -> UnlabelledRepliesError | None:
         """Return the error that ends a study, with three of the replies and what to change; None if there is none."""
@@ -84,4 +92,4 @@ def _remedy(request: Request, reply: Reply) -> str:
         return f'the labels are {labels}: use answer="text", which reads more forms, or a protocol with your own'
     if isinstance(request, Completion):
         return "give the probe a protocol whose prompt states the form of the answer and whose parser reads it"
-    return "return a value for each request; None counts as a refusal"
+    return "return a value that answers each request; None counts as a refusal"

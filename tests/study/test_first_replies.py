@@ -86,7 +86,7 @@ def test_share_of_refusals_above_half_stops_after_50(graded):
                 yield request, reply if self.asked % 5 == 0 else Reply(logprobs=(-math.inf,) * 2)
 
     judge = MostlyDeclining(graded)
-    with pytest.raises(UnlabelledRepliesError, match="40 of the first 50"):
+    with pytest.raises(UnlabelledRepliesError, match="80 of the first 100"):
         bl.collect(PROBE, judge, graded, progress=False)
     assert judge.asked <= 100
 
