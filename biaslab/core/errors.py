@@ -11,7 +11,7 @@
     │   ├── UnsupportedRequestError       the judge does not answer this kind of request
     │   ├── PromptTooLongError            the prompt does not fit the context window
     │   ├── CutOffError                   replies end before their answer: a model that reasons needs more room
-    │   ├── UnlabelledRepliesError        the first replies hold no label; carries three of them
+    │   ├── UnlabelledRepliesError        the first replies hold no label; quotes three of them
     │   ├── ModelLoadError                the model could not be loaded
     │   ├── ServerError                   a server refused, failed or answers nonsense; carries its status
     │   │   └── UnreachableError          there is no server, or it has gone
@@ -135,21 +135,7 @@ class CutOffError(JudgeError):
 
 
 class UnlabelledRepliesError(JudgeError):
-    """None of the first replies of a study holds a label, or most are refused or unparsable.
-
-    Parameters
-    ----------
-    message : str
-        What was read, and what to change.
-    request : Request
-        The request of the first such reply.
-    replies : tuple of Reply
-        The first such replies, at most three.
-    """
-
-    def __init__(self, message: str, request: Request, replies: tuple[Any, ...] = ()) -> None:
-        self.replies = replies
-        super().__init__(message, request)
+    """None of the first replies of a study holds a label, or most are refused or unparsable; quotes three of them."""
 
 
 class ModelLoadError(JudgeError):

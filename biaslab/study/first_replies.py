@@ -71,10 +71,10 @@ class FirstReplies:
             else:
                 continue
             counts = ", ".join(f"{n} {status}" for status, n in statuses.most_common() if status not in ("ok", "tie"))
-            request, replies = self._without[kind][0][0], tuple(reply for _, reply in self._without[kind])
-            shown, remedy = ", ".join(map(_shown, replies)), _remedy(request, replies[0])
-            words = f"{self._name}: {share} ({counts}); the first of these: {shown}; {remedy}"
-            return UnlabelledRepliesError(words, request, replies)
+            request, reply = self._without[kind][0]
+            shown = ", ".join(_shown(each) for _, each in self._without[kind])
+            words = f"{self._name}: {share} ({counts}); the first of these: {shown}; {_remedy(request, reply)}"
+            return UnlabelledRepliesError(words, request)
         return None
 
 

@@ -44,7 +44,7 @@ def test_labels_that_the_judge_does_not_use_stop_the_study(graded):
         with pytest.raises(UnlabelledRepliesError, match="'Summary A', 'Summary B'") as caught:
             bl.collect(PROBE, judge, graded, progress=False)
         assert sum(server.asked.values()) < 60
-    assert [reply.text for reply in caught.value.replies] == ["A", "A", "A"]
+    assert str(caught.value).count("'A'") == 3
 
 
 @pytest.mark.slow

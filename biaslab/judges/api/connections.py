@@ -48,7 +48,7 @@ class CleanConnector(aiohttp.TCPConnector):
             return connection
 
     def _is_clean(self, protocol: Any) -> bool:
-        self.reuses &= not _has_response(protocol)
+        self.reuses &= not getattr(protocol, "_buffer", ())  # a response that nobody has read
         if not self.reuses or protocol.transport is None:
             return False
         descriptor = protocol.transport.get_extra_info("socket").fileno()
@@ -59,7 +59,7 @@ class CleanConnector(aiohttp.TCPConnector):
         return not poll.poll(0)
 
     def _released(self, protocol: Any, task: object, is_used: bool) -> None:
-        if _has_response(protocol):
+        if getattr(protocol, "_buffer", ()):
             self.reuses = False
             if is_used:  # the first response on a connection is that to its request
                 _SURPLUS.add(task)
@@ -67,11 +67,6 @@ class CleanConnector(aiohttp.TCPConnector):
 
 _CONNECTORS: WeakKeyDictionary[Any, CleanConnector] = WeakKeyDictionary()  # of the last request of each task
 _SURPLUS: WeakSet[Any] = WeakSet()  # tasks whose last response was followed by another one
-
-
-def _has_response(protocol: Any) -> bool:
-    """Return whether a response was received that nobody has read."""
-    return bool(getattr(protocol, "_buffer", ()))
 
 
 def was_followed() -> bool:

@@ -67,8 +67,7 @@ class Endpoint:
             return False
         if len(self._asked_for) >= _REMEMBERED:
             del self._asked_for[next(iter(self._asked_for))]
-        is_constant = self._asked_for.keys() == {name}
-        return self._asked_for.setdefault(name, asked := hash(content)) != asked and not is_constant
+        return self._asked_for.setdefault(name, asked := hash(content)) != asked and len(self._asked_for) > 1
 
     @property
     def url(self) -> str:
