@@ -312,6 +312,8 @@ class ApiJudge(BaseJudge):
         """Warn if the server's model changed, it rejects a field, or its label probabilities are not exact."""
         if words := self.refusals.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
+        if words := self._sender.texts.warning():
+            warn(f"{self.id}: {words}", InexactLabelsWarning)
         for endpoint in self._endpoints.members:
             words, endpoint.exact.warning = endpoint.exact.warning, ""
             if words:

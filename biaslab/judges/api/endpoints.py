@@ -24,6 +24,9 @@ from biaslab.judges.api.faults import Fault
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpoint is skipped
 
 
+_LONG_ID, _REMEMBERED = 16, 1024
+
+
 class Endpoint:
     """One server: its address and key, the requests in flight there, and its state.
 
@@ -55,6 +58,16 @@ class Endpoint:
         self.in_flight, self.is_reached, self.is_asked = 0, False, False
         self.out_until, self._rest = 0.0, _FIRST_REST
         self.serves: str | None = None
+        self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
+
+    def is_repeated(self, document: object, content: bytes) -> bool:
+        """Return whether a response has the id of the one to another request; short ids may be equal by chance."""
+        name = document.get("id") if isinstance(document, dict) else None
+        if not isinstance(name, str) or len(name) < _LONG_ID:
+            return False
+        if len(self._asked_for) >= _REMEMBERED:
+            del self._asked_for[next(iter(self._asked_for))]
+        return self._asked_for.setdefault(name, asked := hash(content)) != asked and len(self._asked_for) > 1
 
     @property
     def url(self) -> str:
@@ -129,7 +142,8 @@ class Endpoints:
 
     def failed(self, endpoint: Endpoint, fault: Fault, sent: float, now: float) -> bool:
         """Record a fault; return whether the request can be sent elsewhere because the endpoint is down."""
-        if fault.busy:
+        is_hang = fault.status is None and not fault.unreached and endpoint.pace.was_overtaken(sent, now)
+        if fault.busy and not is_hang:
             endpoint.pace.refused(sent, now, fault.wait)
         if not fault.unreached:
             return False
@@ -386,10 +400,12 @@ class Pace:
         self._doubling, self._first = True, True
         self._changed = 0.0  # when the limit was last cut: earlier requests say nothing about the new limit
         self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, 0.0, 1.0
+        self._newest = 0.0  # when the newest request with a reply was sent
         self._rate, self._rate_limit = 0.0, 0.0  # throughput (replies per second) at a smaller limit, and that limit
 
     def replied(self, sent: float, now: float) -> None:
         """Record a reply and its duration."""
+        self._newest = max(self._newest, sent)
         if self._first:
             self._first, self.limit = False, float(min(_FIRST_STEP, self.most))
             self._restart(now)
@@ -407,6 +423,10 @@ class Pace:
             self.until = max(self.until, now + wait)
         if sent >= self._changed:
             self._cut(self.limit / 2, now)
+
+    def was_overtaken(self, sent: float, now: float) -> bool:
+        """Return whether a request without a reply hangs alone: a much later one has been answered."""
+        return self._newest - sent > (now - sent) / 2
 
     def _judge(self, now: float) -> None:
         """Compare the throughput of a round with that of an earlier one, when clearly fewer were in flight."""
