@@ -115,7 +115,7 @@ READERS = {
     "document": Whole(JsonPath("score"), "python").find,
     "labels": lambda text: (reader := LabelReader((("A", 1.0), ("B", 0.0)))).last(text, reader.find(text) or [1.0]),
     "matches": Matches(((r"(?:^|\n) ?Output \(a\)", 1.0), (r"(?:^|\n) ?Output \(b\)", 0.0))).find,
-    **{format: Places(format).named for format in ("best", "order", "json", "ranks")},
+    **{kind: Places(kind).named for kind in ("best", "order", "json", "ranks")},
 }
 UNITS = [
     "better than A ",
