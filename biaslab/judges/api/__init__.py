@@ -33,8 +33,9 @@ from biaslab.core.errors import (
 from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, canonical_json
+from biaslab.core.secrets import HIDDEN, require_no_secret
 from biaslab.core.trials import Reply
-from biaslab.judges.api.endpoints import HIDDEN, OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Patience, ReplyStream, close_client, open_client
 from biaslab.judges.api.sender import Refusals, Sender, ThoughtsByBudget
@@ -56,7 +57,8 @@ class ApiJudge(BaseJudge):
     model : str
         Name of the model on the server.
     base_url : str or sequence of str, optional
-        Address such as ``"http://localhost:8000/v1"``; by default OpenAI's. Credentials in it are masked. Several
+        Address such as ``"http://localhost:8000/v1"``; by default OpenAI's. Credentials in it are masked; on a
+        command line, the name of an environment variable that holds the address keeps them out of it. Several
         addresses, in a list or separated by commas, are servers of the same model that share the requests; the first
         one is part of the judge's id.
     api_key : str or callable, optional
@@ -192,6 +194,8 @@ class ApiJudge(BaseJudge):
         limits: Mapping[str, float] | None = None,
     ) -> None:
         check_settings(model, likelihood, dialect, redirects, top_logprobs, max_concurrency, timeout)
+        for name, value in (("model", model), ("parameters", parameters), ("prefill", prefill)):
+            require_no_secret(name, value)
         if prices:
             check_spending("prices", prices, PRICES)
         check_spending("limits", limits or {}, LIMITS)

@@ -307,7 +307,7 @@ class Connection:
     @property
     def body(self) -> str:
         """The last reply, truncated to the length of a message."""
-        return self._endpoint.key.hide(self._body[:_SHOWN].decode("utf-8", "replace"))
+        return self._endpoint.key.hide(self._body[: 2 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Post a body to a path of the server, or to an address, and return the JSON response.
@@ -394,7 +394,7 @@ class Connection:
             return response.status_code, response.headers, endpoint.key.hide_in(response.content)
         except openai.APIStatusError as error:
             endpoint.is_reached = True
-            return error.status_code, error.response.headers, error.response.content
+            return error.status_code, error.response.headers, endpoint.key.hide_in(error.response.content)
         except (openai.OpenAIError, http.HTTPError, *_broken(), OSError, TimeoutError, TooLargeError) as error:
             fault = faults.of_connection(error, endpoint.url)
         raise fault
