@@ -382,3 +382,13 @@ def test_notebook_output(tmp_path, monkeypatch):
     written = (tmp_path / "out.ipynb").read_text()
     assert "does not accept the key" in written
     assert KEY not in written
+
+
+@pytest.mark.slow
+def test_server_without_encryption_ends_the_run_at_once():
+    with FaultServer() as server:
+        judge = ApiJudge("judge", server.url.replace("http:", "https:"), patience=Patience(reach=60))
+        with pytest.raises(ServerError, match="SSL_CERT_FILE") as raised:
+            list(judge.ask([Completion("Say A")]))
+        judge.close()
+    assert "run again" not in str(raised.value)

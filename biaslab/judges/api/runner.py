@@ -253,6 +253,8 @@ class ReplyStream(InFlight[Request]):
     def _wait_after(self, fault: Fault, item: _Item, now: float) -> float | None:
         """Return the seconds to wait after a fault; None if the request is given up."""
         patience, tried = self._patience, now - item.since
+        if fault.permanent:
+            raise ServerError(str(fault), item.request)
         item.costly += not fault.refused
         wait = patience.first_wait if fault.wait is not None else patience.first_wait * 2 ** min(item.attempts - 1, 16)
         wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
