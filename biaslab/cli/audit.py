@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -88,26 +89,27 @@ def audit(
     from biaslab.correct.labels import HumanLabels, with_labels
     from biaslab.correct.systems import corrected_line
     from biaslab.logs.audit import audit as run_audit
-    from biaslab.logs.audit.run import audit_humans, by_cluster, columns_to_keep
+    from biaslab.logs.audit.run import audit_humans, columns_to_keep, with_clusters
 
-    log, known = log.with_labels(files[0], labels)
+    mapping, known = log.with_labels(files[0], labels)
     human = None if dataset is None else load_dataset(dataset, path)
     keep = columns_to_keep(by or (), covariate or (), cluster)
-    trials = read_logs(files, log.format_, log.given_mapping(), strict, unread=humans, keep=keep)
+    trials = read_logs(files, log.format_, mapping, strict, unread=humans, keep=keep)
     if known is not None:
         given = HumanLabels.read(known, trials)
         matched = given.matched(trials)
-        typer.echo(f"labels: {int(matched.sum()):,} of {count(len(matched), 'label')} match a judgement")
+        matches = f"{int(matched.sum()):,} of {count(len(matched), 'label')} match a judgement"
+        typer.echo(f"labels: {matches}, by {', '.join(given.matched_by)}")
         trials = with_labels(trials, given)
     humans = humans or trials.attrs["by_people"]
     if humans:
-        estimates = audit_humans(trials, by_cluster(trials, cluster))
+        estimates = audit_humans(*with_clusters(trials, cluster))
     else:
         estimates = run_audit(trials, human, only or None, by=by or (), cluster=cluster, covariates=covariate or ())
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):
-        words = f"{' '.join(map(str, files))}{log.words()}" + ("" if labels is None else f" --labels {labels}")
+        words = f"{' '.join(quote(str(file)) for file in files)}{log.words(labels)}"
         typer.echo(f"{line}\nfor each system, differences and ranks: biaslab correct {words}")
     if card is not None and not humans:
         from biaslab.report import card as make_card
@@ -255,7 +257,9 @@ def propose_mapping(file: Path, /, *, log: LogOptions, write: Path | None = None
     if write is not None:
         write.write_text(proposal.toml(), encoding="utf-8")
         state = "complete" if proposal.is_complete else f"{count(len(proposal.questions), 'open question')}, each a ?"
-        typer.echo(f"\nwritten to {write} ({state}); then: biaslab audit {file} --mapping {write}")
+        typer.echo(
+            f"\nwritten to {write} ({state}); then: biaslab audit {quote(str(file))} --mapping {quote(str(write))}"
+        )
 
 
 @command(logs_app)
@@ -370,7 +374,7 @@ def add(
     undated = [str(one["judge"]) for one in contribution.judges if not one["released"]]
     if undated:
         typer.echo(f"not dated, so not in plots by release: {', '.join(undated)} (--released MONTH --family NAME)")
-    typer.echo(f"to see what would allow more: biaslab doctor {file}")
+    typer.echo(f"to see what would allow more: biaslab doctor {quote(str(file))}")
     typer.echo(f"to explore them: biaslab atlas explore --folder {folder}")
 
 

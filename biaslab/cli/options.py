@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -118,39 +117,41 @@ class LogOptions:
     mapping: Path | None = None
     order_unknown: bool = False
 
-    def with_labels(self, log: Path, labels: Path | None) -> tuple[LogOptions, pd.DataFrame | None]:
-        """Read labels like the log; let their column of questions identify the log's contexts, if the log has it."""
+    def with_labels(self, log: Path, labels: Path | None) -> tuple[dict[str, Any] | Path | None, pd.DataFrame | None]:
+        """Read labels, and show how; return the mapping with which the log is then to be read, and the labels."""
         if labels is None:
-            return self, None
-        from biaslab.correct.labels import read_label_file
-        from biaslab.logs.readers import read_judgements
+            return self.given_mapping(), None
+        from biaslab.correct.label_files import read_labels_of
+        from biaslab.logs.readers.card import ReadingCard
+        from biaslab.logs.readers.mapping_files import read_mapping_file
 
-        table = read_label_file(labels, self.format_, self.given_mapping())
-        roles = [role for reading in table.attrs.get("reading", {}).get("readings", ()) for role in reading["roles"]]
-        columns = [source["columns"] for role in roles if role["role"] == "question" for source in role["sources"]]
-        if self.mapping is None and len(columns) == 1 and len(columns[0]) == 1:
-            joined = replace(self, map_=[f"context_id={columns[0][0]}", *(self.map_ or [])])
-            with suppress(InputError):
-                read_judgements(log, joined.format_, joined.given_mapping())
-                return joined, table
-        return self, table
+        written = {} if self.mapping is None else read_mapping_file(self.mapping)
+        of_file = not str(log).startswith("atlas:")
+        table, mapping = read_labels_of(log if of_file else None, labels, self._entries(), written)
+        if "reading" in table.attrs:
+            typer.echo(ReadingCard(table.attrs["reading"]))
+        return mapping, table
 
-    def words(self) -> str:
-        """Return the options as they are written in a command, each after a space."""
+    def words(self, labels: Path | None = None) -> str:
+        """Return the options, and a file of labels, as they are written in a command, each after a space."""
         given = {"format": [self.format_] if self.format_ else [], "map": self.map_ or []}
         given |= {"mapping": [str(self.mapping)] if self.mapping else []}
+        given |= {"labels": [] if labels is None else [str(labels)]}
         flags = [f"--{name} {quote(value)}" for name, values in given.items() for value in values]
         return "".join(f" {flag}" for flag in [*flags, *(["--order-unknown"] if self.order_unknown else [])])
 
     def given_mapping(self) -> dict[str, Any] | Path | None:
         """Return the mapping from --map entries, a mapping file, or both."""
-        given = [*(self.map_ or []), *(["order_known==false"] if self.order_unknown else [])]
-        entries = pairs(given, "map", "NAME=FIELD, NAME==CONSTANT or NAME=FIELD~REGEX")
+        entries = self._entries()
         if self.mapping is None or not entries:
             return entries or self.mapping
         from biaslab.logs.readers.mapping_files import read_mapping_file
 
         return read_mapping_file(self.mapping) | entries
+
+    def _entries(self) -> dict[str, str]:
+        given = [*(self.map_ or []), *(["order_known==false"] if self.order_unknown else [])]
+        return pairs(given, "map", "NAME=FIELD, NAME==CONSTANT or NAME=FIELD~REGEX")
 
 
 def require_table(out: Path | None) -> None:

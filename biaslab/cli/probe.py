@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -333,12 +333,14 @@ def plan_labels(
     if effect is None and budget is None:
         raise InputError.plain("effect or budget is required, such as --effect .05 or --budget 40")
     from biaslab.correct import choose_contexts, plan_labels
+    from biaslab.correct.labels import HumanLabels
     from biaslab.logs.readers import read_judgements
 
-    log, known = log.with_labels(judged, labels)
-    trials = read_judgements(judged, log.format_, log.given_mapping())
+    mapping, known = log.with_labels(judged, labels)
+    trials = read_judgements(judged, log.format_, mapping)
     if effect is not None:
-        typer.echo(str(plan_labels(trials, known, effect, systems=system or None, **options)))
+        given = replace(HumanLabels.read(known, trials), fills=True)
+        typer.echo(str(plan_labels(trials, given, effect, systems=system or None, **options)))
     if budget is not None:
         chosen = choose_contexts(trials, budget)
         typer.echo(f"to label: {', '.join(chosen['context_id'].head(10))}{', …' if len(chosen) > 10 else ''}")

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -413,13 +414,15 @@ def correct(
     labels : FILE
         People's labels of a part, with the log's identifiers; default: those in the log.
     by : COLUMN
-        Compare the values of this column of the trials, such as subset, instead of systems.
+        Compare the values of this column of the log, such as language, instead of systems.
     """
     require_table(out)
     from biaslab.correct.systems import correct_systems
+    from biaslab.logs.audit.run import columns_to_keep
 
-    log, known = log.with_labels(files[0], labels)
-    trials = read_logs(files, log.format_, log.given_mapping(), strict=False)
+    mapping, known = log.with_labels(files[0], labels)
+    keep = columns_to_keep([] if by == "system" else [by], ())
+    trials = read_logs(files, log.format_, mapping, strict=False, keep=keep)
     if trials.attrs["by_people"]:
         raise InputError(
             "files", [file.name for file in files], "a log with verdicts of a judge", "pass it as --labels"
@@ -427,6 +430,6 @@ def correct(
     corrected = correct_systems(trials, known, by)
     typer.echo(f"\n{corrected}")
     write_table(corrected.estimates, out, "estimate")
-    if corrected.plan is not None and len(files) == 1:
-        given = f"--judged {files[0]}{log.words()}" + ("" if labels is None else f" --labels {labels}")
-        typer.echo(f"next: biaslab plan-labels {given} --estimand systems --effect {corrected.plan.effect:g}")
+    if corrected.plan is not None and len(files) == 1 and by == "system":
+        words = f"--judged {quote(str(files[0]))}{log.words(labels)}"
+        typer.echo(f"next: biaslab plan-labels {words} --estimand systems --effect {corrected.plan.effect:g}")

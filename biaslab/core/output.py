@@ -7,7 +7,7 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from html import escape
@@ -55,6 +55,43 @@ def number(value: Any, digits: int = 3) -> str:
     value = float(f"{value:.12g}")
     text = f"{value:,.{digits}f}" if abs(value) < 1e6 else f"{value:.{digits}g}"
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+
+
+def interval(low: Any, high: Any, digits: int = 3) -> str:
+    """Format an interval; an en dash if there is none.
+
+    Examples
+    --------
+    >>> interval(0.3412, 0.402)
+    '[0.341, 0.402]'
+    """
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return MISSING
+    return f"[{number(low, digits)}, {number(high, digits)}]"
+
+
+def with_interval(row: Mapping[Any, Any], digits: int = 3, whole: bool = False) -> str:
+    """Format an estimate with its interval, if it has one; see `estimate_and_interval`.
+
+    Examples
+    --------
+    >>> with_interval({"estimate": 0.4712, "ci_low": 0.43, "ci_high": 0.51}, 2)
+    '0.47 [0.43, 0.51]'
+    """
+    estimate, bounds = estimate_and_interval(row, digits, whole)
+    return estimate + (f" {bounds}" if bounds != MISSING else "")
+
+
+def estimate_and_interval(row: Mapping[Any, Any], digits: int = 3, whole: bool = False) -> tuple[str, str]:
+    """Format an estimate and its interval; whole numbers, such as ranks, without decimals unless tied.
+
+    Examples
+    --------
+    >>> estimate_and_interval({"estimate": 1.5, "ci_low": 1.0, "ci_high": 2.0}, whole=True)
+    ('1.5', '[1, 2]')
+    """
+    shown = number(row["estimate"], int(row["estimate"] % 1 != 0) if whole else digits)
+    return shown, interval(row["ci_low"], row["ci_high"], 0 if whole else digits)
 
 
 def percent(share: float, digits: int = 4) -> str:

@@ -83,7 +83,7 @@ def contrasts(cell: LabelledCell, estimand: Estimand, systems: Sequence[str] | N
         yield from (mean_score(cell, name) for name in chosen)
     elif estimand == "systems" and not cell.pairs:
         means = [mean_score(cell, name) for name in chosen]
-        rates = all(mean.is_binary for mean in means)
+        rates = cell.binary and cell.items["value"].dropna().between(0, 1).all()
         yield from (replace(mean, metric="pass_rate", bounds=(0.0, 1.0)) if rates else mean for mean in means)
     elif estimand in ("ranking", "systems"):
         yield from (_against_all(cell, name) if cell.pairs else mean_score(cell, name) for name in chosen)

@@ -89,8 +89,8 @@ def correct(
         Human labels: a data set with human scores; or a table or CSV file with ``context_id, candidate_id, score`` and
         optionally ``attribute``, ``opponent_id`` (``score`` is then 1 if the candidate wins, 0 if the opponent does)
         and ``probability``, the probability that the context was chosen for labelling; or trials, or anything that
-        `biaslab.read_judgements` reads, whose labels are what people gave, or else its verdicts and scores. By default
-        the judgements contain them, in ``human`` or ``human_gap``.
+        `biaslab.read_judgements` reads, whose labels are what people gave. By default the judgements contain them,
+        in ``human`` or ``human_gap``.
     estimand : {"mean_score", "win_rate", "difference", "ranking", "systems", "agreement"}, optional
         The mean score of each system; the rate at which one wins over another, counting a tie as ½; the difference
         between their mean scores; all systems with simultaneous intervals, and their ranks; each system with its own

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from biaslab.core.arrays import Floats
+from biaslab.core.arrays import Bools, Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import count
-from biaslab.core.scales import scale_named
+from biaslab.core.scales import SCALES, scale_named
+from biaslab.correct.label_files import LABEL_COLUMNS, is_label, read_label_file, read_labels
+from biaslab.logs.readers.card import is_by_people
+from biaslab.logs.readers.columns import names_people, tokens
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
 
@@ -26,8 +28,16 @@ if TYPE_CHECKING:
 _RANGES = 8.0
 _ENOUGH = 10  # minimum number of labels whose range identifies their scale
 _SIDES = ("candidate_id", "opponent_id")
+_IDS = ("context_id", *_SIDES, "attribute")
+#: Roles of columns that hold these identifiers, as in `biaslab.logs.readers.card`.
+_ROLES = {
+    "context_id": ("question",),
+    "candidate_id": ("system", "first", "candidate"),
+    "opponent_id": ("second", "opponent"),
+    "attribute": ("criterion",),
+}
+_EQUAL = 1e-9  # largest difference of labels that are the same
 _LONGEST = 40  # characters of an identifier in a message
-_PLAIN = ("context_id", "candidate_id", "score")
 #: Candidate and attribute that `biaslab.read_judgements` fills in if a file names none.
 _UNNAMED = {"candidate_id": "answer", "attribute": "overall"}
 
@@ -39,20 +49,26 @@ class HumanLabels:
     Parameters
     ----------
     table : pandas.DataFrame or None
-        ``context_id, candidate_id, score`` and optionally ``attribute, opponent_id, system``; None if the judgements
-        contain the human labels.
+        ``context_id, candidate_id, score`` and optionally ``attribute, opponent_id, system, annotator, scale``; several
+        rows of an item are labels of several people. None if the judgements contain the human labels.
     probability : pandas.Series or None
         Probability that each context was labelled.
     scale : tuple of float or None
         Scale of the scores, if known.
     named : pandas.Series or None
         System of each context and candidate, if the data set has it.
+    fills : bool
+        Whether labels in the judgements are those of the items that the table has no label of.
+    matched_by : tuple of str
+        The columns that match labels with judgements, with the columns of the file in parentheses.
     """
 
     table: pd.DataFrame | None
     probability: pd.Series | None = None
     scale: tuple[float, float] | None = None
     named: pd.Series | None = None
+    fills: bool = False
+    matched_by: tuple[str, ...] = ()
 
     @classmethod
     def read(
@@ -61,12 +77,12 @@ class HumanLabels:
         """Read labels from any of these sources.
 
         A table without the columns ``context_id, candidate_id, score`` is read like a log: the labels are what it has
-        of people, or else its verdicts and scores.
+        of people.
 
         Raises
         ------
         InputError
-            If the labels have another type, or there are none.
+            If the labels have another type, there are none, or none is of people.
         TrialsError
             If a column is missing, or a score is not a number.
         """
@@ -84,9 +100,14 @@ class HumanLabels:
             if hasattr(labels, "human_means"):
                 return cls._of_dataset(labels)
             raise InputError("labels", labels, "a data frame, a file or a data set")
-        if not set(_PLAIN) <= set(labels.columns):
-            labels = _of_log(labels, judged)
-        return cls._of_table(labels)
+        if set(LABEL_COLUMNS) <= set(labels.columns):
+            table = pd.DataFrame(dict(labels))  # without the reading of trials from which it may come
+            _require_people(table)
+            known = cls._of_table(table, _matched_by(table, table))
+            if known.table is None or "opponent_id" in table:
+                return known
+            return replace(known, table=_with_scales(known.table, table, judged))
+        return cls._of_table(*_of_log(labels, judged))
 
     @classmethod
     def _of_dataset(cls, data: Dataset) -> HumanLabels:
@@ -94,33 +115,39 @@ class HumanLabels:
         long = long[long["score"].notna()]
         system = data.candidates.set_index(["context_id", "candidate_id"])["system"]
         named = system if (system.str.strip() != "").all() else None
-        return cls(long, None, (float(data.scale[0]), float(data.scale[1])), named)
+        scale = (float(data.scale[0]), float(data.scale[1]))
+        return cls(long, None, scale, named, matched_by=_matched_by(long, long))
 
     @classmethod
-    def _of_table(cls, table: pd.DataFrame) -> HumanLabels:
-        require_columns(table, _PLAIN, "labels")
+    def _of_table(cls, table: pd.DataFrame, matched_by: tuple[str, ...]) -> HumanLabels:
+        require_columns(table, LABEL_COLUMNS, "labels")
         score = pd.to_numeric(table["score"], errors="coerce")
         wrong = score.isna() & table["score"].notna()
         if wrong.any():
             raise TrialsError("labels, score", table.loc[wrong, "score"].iloc[0], "numbers, or empty")
-        ids = [name for name in ("context_id", "candidate_id", "opponent_id") if name in table]
+        ids = [name for name in _IDS[:3] if name in table]
         known = table.assign(score=score, **{name: table[name].astype(str) for name in ids})
         known = known[known["score"].notna()]
         probability = None
         if "probability" in known:
             probability = known.groupby("context_id", sort=False)["probability"].first().astype(float)
-        return cls(known, probability)
+        return cls(known, probability, matched_by=matched_by)
 
     @property
     def ids(self) -> list[str]:
         """The columns that identify what was labelled."""
-        names = ("context_id", "candidate_id", "opponent_id", "attribute")
-        return [] if self.table is None else [name for name in names if name in self.table]
+        return [] if self.table is None else [name for name in _IDS if name in self.table]
 
     def matched(self, judged: pd.DataFrame) -> pd.Series:
         """Return for each label whether its item was judged; pairs match in either order."""
         table = pd.DataFrame() if self.table is None else self.table
         rest = [name for name in self.ids if name not in _SIDES]
+        if "opponent_id" in table and "opponent_id" in judged:
+            labels, known = (
+                pd.MultiIndex.from_frame(pd.concat([each[rest].astype(str), _sorted_sides(each)[0]], axis=1))
+                for each in (table, judged)
+            )
+            return pd.Series(labels.isin(known), table.index)
         known = pd.MultiIndex.from_frame(_each_side(judged, rest))
         sides = [pd.MultiIndex.from_frame(table[[*rest, name]].astype(str)) for name in _SIDES if name in table]
         return pd.Series(np.all([side.isin(known) for side in sides], axis=0), table.index)
@@ -128,11 +155,12 @@ class HumanLabels:
     def systems(self, items: pd.DataFrame) -> pd.DataFrame:
         """Return the systems of items: from the judgements, else from the data set, else the candidate ids.
 
-        Candidates that mostly occur in a single context are texts; their system is "".
+        Candidates that mostly occur in a single context are texts, or have no name; their system is "".
         """
         if "opponent_id" not in items:
             items = items.assign(opponent_id="", opponent="")
-        known, texts = self.named, self.named is None and _are_texts(items)
+        unnamed = set(items["candidate_id"]) == {_UNNAMED["candidate_id"]}
+        known, texts = self.named, self.named is None and (unnamed or _are_texts(items))
         for role, name in (("candidate_id", "system"), ("opponent_id", "opponent")):
             if name in items and role == "candidate_id":
                 continue
@@ -142,20 +170,55 @@ class HumanLabels:
             items = items.assign(**{name: "" if texts else systems})
         return items
 
+    def of_attribute(self, attribute: str) -> pd.DataFrame:
+        """Return the rows of an attribute."""
+        table = pd.DataFrame(columns=LABEL_COLUMNS) if self.table is None else self.table
+        return table[table["attribute"].astype(str) == attribute] if "attribute" in table else table
+
     def of_items(self, items: pd.DataFrame, attribute: str, paired: bool) -> Floats:
-        """Return the label of each item, NaN if missing; for pairs 1, ½ or 0, by the order of the scores."""
+        """Return the label of each item, NaN if missing; for pairs 1, ½ or 0, by the order of the scores.
+
+        Raises
+        ------
+        TrialsError
+            If labels are of pairs and judgements are not, or table and judgements have different labels of an item.
+        """
+        own = items["own"].to_numpy(float)
         if self.table is None:
-            return items["own"].to_numpy(float)
-        table = self.table
-        if "attribute" in table:
-            table = table[table["attribute"].astype(str) == attribute]
+            return own
+        table = self.of_attribute(attribute)
         if "opponent_id" in table:
             if not paired:
                 raise TrialsError.plain("labels are preferences between pairs, but judgements are scores")
-            return _of_pairs(table, items)
-        means = table.groupby(["context_id", "candidate_id"], sort=False)["score"].mean()
-        first, second = (_looked_up(means, items, name) for name in ("candidate_id", "opponent_id"))
-        return (np.sign(np.round(first - second, 12)) + 1) / 2 if paired else first
+            labels = _of_pairs(table, items)
+        else:
+            means = table.groupby(["context_id", "candidate_id"], sort=False)["score"].mean()
+            labels = _looked_up(means, items, "candidate_id")
+            if paired:
+                labels = (np.sign(np.round(labels - _looked_up(means, items, "opponent_id"), 12)) + 1) / 2
+        if not self.fills:
+            return labels
+        if (differ := np.abs(labels - own) > _EQUAL).any():
+            at = int(np.flatnonzero(differ)[0])
+            item = items.iloc[[at]][[name for name in self.ids if name in items]]
+            both = f"labels {labels[at]:g}, the log {own[at]:g}"
+            raise TrialsError.plain(
+                f"labels and log differ in {differ.sum():,} of the items{_example(item)}: {both}; remove one"
+            )
+        return np.where(np.isnan(labels), own, labels)
+
+    def stated_scale(self, attribute: str, judged: pd.DataFrame) -> tuple[float, float] | None:
+        """Return the scale of an attribute's labels, if it is known."""
+        if self.table is None and {"human", "human_scale"} <= set(judged.columns):
+            return _scale_of(judged[judged["human"].notna()].assign(scale=judged["human_scale"]))[0]
+        return self.scale or _scale_of(self.of_attribute(attribute))[0]
+
+    def are_binary(self, attribute: str, judged: pd.DataFrame) -> bool:
+        """Check whether people gave only 0 and 1, each of several people too."""
+        scores = [] if self.table is None else self.of_attribute(attribute)["score"].tolist()
+        if (self.table is None or self.fills) and "human" in judged:
+            scores += [score for own in _ratings(judged[judged["human"].notna()]) for score in own]
+        return set(map(float, scores)) <= {0.0, 1.0}
 
     def require_scale(self, judged: pd.DataFrame, items: pd.DataFrame, judge: str) -> tuple[float, float] | None:
         """Return the scale if known, or 0 to 1 for labels of 0 and 1.
@@ -163,14 +226,18 @@ class HumanLabels:
         Raises
         ------
         TrialsError
-            If labels are on a different scale than the judge's values.
+            If labels are on a different scale than the judge's values, or not on their own.
         """
         human = items["human"].dropna()
-        theirs = self.scale or (float(human.min()), float(human.max()))
+        stated = self.stated_scale(str(judged["attribute"].iloc[0]), judged)
+        if stated and not human.between(stated[0] - _EQUAL, stated[1] + _EQUAL).all():
+            values = f"from {human.min():g} to {human.max():g}"
+            raise TrialsError.plain(f"labels are {values}, their scale is {stated[0]:g} to {stated[1]:g}")
+        theirs = stated or (float(human.min()), float(human.max()))
         own, exact = _scale_of(judged)
         value = own or (float(items["value"].min()), float(items["value"].max()))
-        if exact and self.scale:
-            differ = own != self.scale
+        if exact and stated:
+            differ = own != stated
         elif exact:
             differ = not (value[0] <= theirs[0] and theirs[1] <= value[1]) or _wider(value, theirs)
         else:
@@ -180,7 +247,7 @@ class HumanLabels:
             ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
             raise TrialsError.plain(f"labels are {ranges}; convert one to the other's scale")
         binary = bool(human.isin([0.0, 1.0]).all()) and 0 <= value[0] <= value[1] <= 1
-        return own or self.scale or ((0.0, 1.0) if binary else None)
+        return own or stated or ((0.0, 1.0) if binary else None)
 
 
 def with_labels(trials: pd.DataFrame, labels: Dataset | pd.DataFrame | str | Path | HumanLabels) -> pd.DataFrame:
@@ -191,17 +258,18 @@ def with_labels(trials: pd.DataFrame, labels: Dataset | pd.DataFrame | str | Pat
     trials : pandas.DataFrame
         From `biaslab.read_judgements`.
     labels : Dataset, pandas.DataFrame, str, Path or HumanLabels
-        As in `biaslab.correct`; several labels of an item are those of several people.
+        As in `biaslab.correct`; several labels of an item are those of several people. Items without one keep the
+        label that they have.
 
     Returns
     -------
     pandas.DataFrame
-        Scores with ``human, ratings, human_scale``; pairs with ``human_gap``.
+        Scores with ``human, ratings, annotators, human_scale``; pairs with ``human_gap``.
 
     Raises
     ------
     InputError, TrialsError
-        If the labels cannot be read, or no label is of a judged item.
+        If the labels cannot be read, no label is of a judged item, or judgements have another label of one.
 
     Examples
     --------
@@ -211,84 +279,164 @@ def with_labels(trials: pd.DataFrame, labels: Dataset | pd.DataFrame | str | Pat
     >>> with_labels(bl.read_judgements(log), labels)["human"].tolist()
     [0.0, 1.0, nan, nan]
     """
-    known = HumanLabels.read(labels, trials)
-    labelled = trials.copy()
-    for (attribute, paired), part in trials.groupby(["attribute", trials["opponent_id"].notna()], sort=False):
-        values = known.of_items(part, str(attribute), bool(paired))
+    known = replace(HumanLabels.read(labels, trials), fills=True)
+    labelled = pd.DataFrame(trials).reset_index(drop=True)
+    for (_, attribute, _, paired), part in labelled.groupby(
+        ["judge", "attribute", "scale", labelled["opponent_id"].notna()], sort=False, dropna=False
+    ):
+        own = (np.sign(part["human_gap"]) + 1) / 2 if paired else part["human"]
+        items = part.assign(own=own, **{name: part[name].astype(str) for name in ("context_id", *_SIDES)})
+        values = known.of_items(items, str(attribute), bool(paired))
         if paired:
-            labelled.loc[part.index, "human_gap"] = 2 * values - 1
+            gaps = part["human_gap"].where(np.abs(own - values) <= _EQUAL, 2 * values - 1)
+            labelled.loc[part.index, "human_gap"] = gaps
             continue
         labelled.loc[part.index, "human"] = values
-        scale, within = scale_named(str(part["scale"].iloc[0])), values[~np.isnan(values)]
-        outside = len(within) and not scale.low <= within.min() <= within.max() <= scale.high
-        other = f"{within.min():g}-{within.max():g}" if outside else part["scale"]
-        labelled.loc[part.index, "human_scale"] = other
-        table = known.table if known.table is not None else part.assign(score=part["human"])
-        table = table[table["attribute"].astype(str) == attribute] if "attribute" in table else table
-        written = table["score"].map("{:g}".format)
-        ratings = written.groupby([table[name].astype(str) for name in ITEM]).agg(" ".join)
-        keys = pd.MultiIndex.from_frame(part[list(ITEM)].astype(str))
-        labelled.loc[part.index, "ratings"] = ratings.reindex(keys).fillna("").to_numpy()
+        table = known.of_attribute(str(attribute))
+        written = table.assign(ratings=table["score"].map("{:g}".format), annotators=table.get("annotator", ""))
+        lists = written.groupby(list(ITEM), sort=False)[["ratings", "annotators"]].agg(" ".join)
+        lists = lists.reindex(pd.MultiIndex.from_frame(items[list(ITEM)])).set_axis(part.index).dropna()
+        scale = _scale_of_labels(known.stated_scale(str(attribute), part), part, values)
+        columns = lists.assign(annotators=lists["annotators"].str.strip(), human_scale=scale)
+        labelled.loc[columns.index, columns.columns] = columns
     if labelled[["human", "human_gap"]].isna().all(axis=None):
         _require_labels(labelled, known, str(trials["judge"].iloc[0]))
-    labelled.attrs = trials.attrs
+    labelled.index, labelled.attrs = trials.index, trials.attrs
     return labelled
 
 
-def read_label_file(
-    file: Path, kind: str | None = None, mapping: Mapping[str, Any] | Path | None = None
-) -> pd.DataFrame:
-    """Read a file of labels: a CSV file with the columns of a label table, or anything that is read as a log.
+def _scale_of_labels(stated: tuple[float, float] | None, judged: pd.DataFrame, values: Floats) -> str:
+    """Return the scale that is stated, else the judge's, or the range of the labels if it exceeds that."""
+    name, own = str(judged["scale"].iloc[0]), _scale_of(judged)[0]
+    low, high = stated or (float(np.nanmin(values, initial=np.inf)), float(np.nanmax(values, initial=-np.inf)))
+    same = own == stated if own and stated else own is None or own[0] <= low <= high <= own[1]
+    return name if same else f"{low:g}-{high:g}"
 
-    Parameters
-    ----------
-    file : Path
-        The file.
-    kind, mapping
-        Format and mapping of the log, as in `biaslab.read_judgements`; ignored if they do not fit the labels.
 
-    Returns
-    -------
-    pandas.DataFrame
-        A label table or trials.
+def _of_log(labels: pd.DataFrame, judged: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return a label table from trials, or what is read as such: a row per item and person; and what matches them."""
+    trials = labels if {"context_id", "candidate_id", "value"} <= set(labels.columns) else read_labels(labels)
+    trials = trials.reset_index(drop=True)
+    pairs = "opponent_id" in trials and trials["opponent_id"].notna().all()
+    ids = [*ITEM, *(name for name in (*(["opponent_id"] if pairs else []), "attribute") if name in trials)]
+    rest = ["probability"] if "probability" in trials else []
+    table = trials[[*ids, *rest]].join(_labels_of_people(trials)).explode(["score", "annotator"])
+    table = table.assign(score=table["score"].astype(float)).dropna(subset="score")
+    if "status" in trials and has_value(trials).any():
+        table = table.drop_duplicates([*ids, "annotator", "score"])  # one label, with each of several judgements
+    if table.duplicated([*ids, "annotator"]).any():
+        table = table.drop(columns="annotator")  # several people in one column
+    table = table if pairs else _with_scales(table, trials, judged)
+    if "attribute" in table and _is_unnamed("attribute", table, judged):
+        several = any(len(each["attribute"].unique()) > 1 for each in (table, judged))
+        table = table if several else table.drop(columns="attribute")
+    if pairs or not _is_unnamed("candidate_id", table, judged):
+        return table, _matched_by(table, trials)
+    return _identified(table, judged), _matched_by(table.drop(columns="candidate_id"), trials)
+
+
+def _matched_by(table: pd.DataFrame, read: pd.DataFrame) -> tuple[str, ...]:
+    """Return the columns that identify what was labelled, with those of the file in parentheses."""
+    names = [name for name in _IDS if name in table and set(table[name]) != {_UNNAMED.get(name)}]
+    columns = [
+        list(dict.fromkeys(column for source in _sources(read, *_ROLES[name]) for column in source["columns"]))
+        for name in names
+    ]
+    return tuple(f"{name} ({', '.join(own)})" if own else name for name, own in zip(names, columns, strict=True))
+
+
+def _labels_of_people(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return people's scores of each trial, who gave them, and their scale.
 
     Raises
     ------
     InputError
-        If the file does not exist or cannot be read.
+        If all verdicts and scores are a judge's.
     """
-    if not file.is_file():
-        raise InputError("labels", str(file), "an existing file")
-    if file.suffix == ".csv":
-        with suppress(ValueError):  # also raised by pandas
-            table = pd.read_csv(file, dtype={"context_id": str, "candidate_id": str, "opponent_id": str})
-            if set(_PLAIN) <= set(table.columns):
-                return table
-    from biaslab.logs.readers import read_judgements
-
-    if kind is not None or mapping is not None:
-        with suppress(InputError):
-            return read_judgements(file, kind, mapping)
-    return read_judgements(file)
-
-
-def _of_log(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
-    """Return a label table from trials, or from a table that can be read as such."""
-    from biaslab.logs.readers import read_judgements
-
-    trials = labels if {"context_id", "candidate_id", "value"} <= set(labels.columns) else read_judgements(labels)
+    if "human_gap" in trials and trials["human_gap"].notna().any():
+        return pd.DataFrame({"score": (np.sign(trials["human_gap"]) + 1) / 2, "annotator": "0", "scale": ""})
+    if "human" in trials and trials["human"].notna().any():
+        scores, people = _ratings(trials), _lists(trials, "annotators")
+        numbers = [list(map(str, range(len(own)))) for own in scores]
+        people = [who if len(who) == len(own) else own for who, own in zip(people, numbers, strict=True)]
+        table = pd.DataFrame({"score": scores, "annotator": people}, trials.index)
+        return table.assign(scale=trials.get("human_scale", ""))
+    _require_people(trials)
     score = trials["value"].where(has_value(trials)) if "status" in trials else trials["value"]
-    for name in ("human", "human_gap"):
-        if name in trials and trials[name].notna().any():
-            score = trials[name] if name == "human" else (np.sign(trials[name]) + 1) / 2
-    pairs = "opponent_id" in trials and trials["opponent_id"].notna().all()
-    ids = ["context_id", "candidate_id", *(["opponent_id"] if pairs else [])]
-    names = [*ids, *(name for name in ("attribute", "probability") if name in trials)]
-    table = trials[names].assign(score=score.astype(float)).dropna(subset="score")
-    if "attribute" in table and _is_unnamed("attribute", table, judged):
-        several = any(len(each["attribute"].unique()) > 1 for each in (table, judged))
-        table = table if several else table.drop(columns="attribute")
-    return _identified(table, judged) if _is_unnamed("candidate_id", table, judged) and not pairs else table
+    person = pd.factorize(trials["judge"])[0].astype(str) if "judge" in trials else "0"
+    return pd.DataFrame({"score": score, "annotator": person, "scale": _scale_of_people(trials)})
+
+
+def _scale_of_people(trials: pd.DataFrame) -> str:
+    """Return the scale of a log of people's scores if it is stated, and not their range."""
+    observed = any(role.get("observed") for role in _roles(trials) if role["role"] == "scale")
+    names = ("human_scale", *([] if observed else ["scale"]))
+    stated = [str(value) for name in names if name in trials for value in trials[name].dropna().unique() if value]
+    return stated[0] if stated else ""
+
+
+def _ratings(trials: pd.DataFrame) -> list[list[Any]]:
+    """Return the labels of each item by single people, as far as they are known."""
+    return [own or [mean] for own, mean in zip(_lists(trials, "ratings"), trials["human"], strict=True)]
+
+
+def _lists(trials: pd.DataFrame, name: str) -> list[list[str]]:
+    texts = trials[name].fillna("") if name in trials else pd.Series("", trials.index)
+    return texts.str.split().tolist()
+
+
+def _require_people(trials: pd.DataFrame) -> None:
+    """Raise `InputError` if the verdicts of trials are those of a judge, as far as is known."""
+    sources = [source for source in _sources(trials, "score", "verdict") if source["columns"]]
+    names = [column for source in sources for column in source["columns"]]
+    judges = list(map(str, trials["judge"].unique())) if "judge" in trials else []
+    labels = all(is_label(name) for name in names) if names else all(names_people(tokens(name)) for name in judges)
+    if not (labels or is_by_people(trials)):
+        what = f"labels have no column of people, only verdicts ({', '.join(names or judges)})"
+        raise InputError.plain(f"{what}; if they are people's: --map person==people")
+
+
+def _sources(trials: pd.DataFrame, *roles: str) -> list[Mapping[str, Any]]:
+    """Return the columns and constants of roles in a log."""
+    return [source for role in _roles(trials) if role["role"] in roles for source in role["sources"]]
+
+
+def _roles(trials: pd.DataFrame) -> list[Mapping[str, Any]]:
+    readings = trials.attrs.get("reading", {}).get("readings", ())
+    return [role for reading in readings for role in reading["roles"]]
+
+
+def _with_scales(labels: pd.DataFrame, trials: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Add the scale of labels that state none, if their values show it.
+
+    Raises
+    ------
+    TrialsError
+        If the values span another usual scale than the judge's.
+    """
+    words = {meaning for source in _sources(trials, "people") for meaning in source.get("values", {}).values()}
+    parts = []
+    for attribute, part in labels.groupby("attribute" if "attribute" in labels else [""] * len(labels), sort=False):
+        values, theirs = set(part["score"]), f"{part['score'].min():g}-{part['score'].max():g}"
+        same = judged[judged["attribute"].astype(str) == str(attribute)]
+        scales = (judged if same.empty else same).get("scale", pd.Series(dtype=object)).dropna().astype(str)
+        own = {scale for scale in scales.unique() if _contains(scale, part["score"])}
+        written = part.get("scale", pd.Series("", part.index))
+        known = written.where(written != "")
+        if values <= {0.0, 1.0} and (0.0 in values or (words and words <= {"0", "1"})):
+            known = known.fillna("0-1")
+        elif known.isna().all() and len(part) >= _ENOUGH and theirs in SCALES and own and theirs not in own:
+            lines = " or ".join(f"--map human_scale=={scale}" for scale in (theirs, *sorted(own)))
+            raise TrialsError.plain(
+                f"labels span {theirs}, the judge's scale is {', '.join(own)}: which is theirs? {lines}"
+            )
+        parts.append(part.assign(scale=known))
+    return pd.concat(parts) if parts else labels
+
+
+def _contains(scale: str, values: pd.Series) -> bool:
+    ends = _scale_of(pd.DataFrame({"scale": [scale]}))[0]
+    return ends is not None and bool(values.between(*ends).all())
 
 
 def _is_unnamed(column: str, labels: pd.DataFrame, judged: pd.DataFrame) -> bool:
@@ -314,14 +462,20 @@ def _of_pairs(table: pd.DataFrame, items: pd.DataFrame) -> Floats:
     if not ((score >= 0) & (score <= 1)).all():
         wrong = float(score[(score < 0) | (score > 1)][0])
         raise TrialsError("labels, score", wrong, "1 if the candidate wins, 0 if its opponent does, ½ for a tie")
-    turned = (table["candidate_id"] > table["opponent_id"]).to_numpy()
-    names = {"candidate_id": table["candidate_id"], "opponent_id": table["opponent_id"]}
-    first = names["candidate_id"].where(~turned, names["opponent_id"])
-    second = names["opponent_id"].where(~turned, names["candidate_id"])
-    put = table.assign(candidate_id=first, opponent_id=second, score=np.where(turned, 1 - score, score))
-    keys = ["context_id", "candidate_id", "opponent_id"]
-    means = put.groupby(keys, sort=False)["score"].mean()
-    return means.reindex(pd.MultiIndex.from_frame(items[keys])).to_numpy(float)
+    (pairs, turned), (wanted, reversed_) = map(_sorted_sides, (table, items))
+    scores = pairs.assign(score=np.where(turned, 1 - score, score), context_id=table["context_id"])
+    means = scores.groupby(["context_id", *_SIDES], sort=False)["score"].mean()
+    keys = pd.MultiIndex.from_arrays([items["context_id"], *(wanted[name] for name in _SIDES)])
+    labels = means.reindex(keys).to_numpy(float)
+    return np.where(reversed_, 1 - labels, labels)
+
+
+def _sorted_sides(pairs: pd.DataFrame) -> tuple[pd.DataFrame, Bools]:
+    """Return both candidates of each pair in one order, and whether that is not the order of the pair."""
+    first, second = (pairs[name].astype(str) for name in _SIDES)
+    turned = (first > second).to_numpy()
+    sides = (np.where(turned, second, first), np.where(turned, first, second))
+    return pd.DataFrame(dict(zip(_SIDES, sides, strict=True)), pairs.index), turned
 
 
 def _looked_up(means: pd.Series, items: pd.DataFrame, name: str) -> Floats:
@@ -356,7 +510,6 @@ _CONDITIONS = (
     "template", "scale", "configuration", "form", "order", "asked", "answer", "source", "naming", "edit", "edited",
     "defence", "remedy", "scorer", "temperature",
 )  # fmt: skip
-ITEM_COLUMNS = ("context_id", "candidate_id", "opponent_id", "system", "opponent", "value", "human")
 
 
 @dataclass(frozen=True)
@@ -368,7 +521,8 @@ class LabelledCell:
     where : dict
         Judge, data set, attribute and further columns.
     items : pandas.DataFrame
-        One row per candidate, or pair of candidates, with the columns `ITEM_COLUMNS`. For pairs, ``value`` is the
+        One row per candidate, or pair of candidates: ``context_id, candidate_id, opponent_id, system, opponent, value,
+        human``. For pairs, ``value`` is the
         probability that the candidate beats its opponent, averaged over both orders, and ``human`` likewise; NaN
         without a label.
     pairs : bool
@@ -379,6 +533,8 @@ class LabelledCell:
         Numbers of usable and unusable judgements.
     scale : tuple of float or None
         Scale of the scores, if known.
+    binary : bool
+        Whether each person's labels are 0 or 1; their mean may lie between.
     """
 
     where: dict[str, Any]
@@ -388,6 +544,7 @@ class LabelledCell:
     n_trials: int
     n_dropped: int
     scale: tuple[float, float] | None = None
+    binary: bool = False
 
     @property
     def contexts(self) -> list[str]:
@@ -439,9 +596,10 @@ def _cell(
     items = labels.systems(items)
     items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
     items, probability = _labelled_part(items, labelled, labels.probability)
-    _require_labels(items, labels, str(where["judge"]))
+    _require_labels(items.assign(attribute=where["attribute"]), labels, str(where["judge"]))
     scale = None if paired else labels.require_scale(judgements, items, str(where["judge"]))
-    return LabelledCell(where, items, paired, probability, *counts, scale)
+    binary = labels.are_binary(str(where["attribute"]), readable)
+    return LabelledCell(where, items, paired, probability, *counts, scale, binary)
 
 
 def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
@@ -459,18 +617,12 @@ def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
 
 def pair_items(readable: pd.DataFrame) -> pd.DataFrame:
     """Reorient every pair to one candidate order, and average over both orders and replicates."""
-    first, second = (readable[name].astype(str) for name in ("candidate_id", "opponent_id"))
-    turned = (first > second).to_numpy()
+    pairs, turned = _sorted_sides(readable)
     value = readable["value"].to_numpy(float)
     gap = readable["human_gap"].to_numpy(float) if "human_gap" in readable else np.full(len(readable), math.nan)
-    table = pd.DataFrame(
-        {
-            "context_id": readable["context_id"].astype(str),
-            "candidate_id": np.where(turned, second, first),
-            "opponent_id": np.where(turned, first, second),
-            "value": np.where(turned, 1 - value, value),
-            "own": (np.sign(np.where(turned, -gap, gap)) + 1) / 2,
-        }
+    own = (np.sign(np.where(turned, -gap, gap)) + 1) / 2
+    table = pairs.assign(
+        context_id=readable["context_id"].astype(str), value=np.where(turned, 1 - value, value), own=own
     )
     return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
 

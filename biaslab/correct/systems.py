@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,10 @@ import pandas as pd
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import number
+from biaslab.core.output import number, with_interval
 from biaslab.correct.correction import NAME, correct
 from biaslab.correct.label_plan import LabelPlan, plan_labels
-from biaslab.correct.labels import HumanLabels
+from biaslab.correct.labels import HumanLabels, read_cells
 from biaslab.stats.blocks import CELL, ITEM, has_value
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ _VALUES = ("pass_rate", "mean_score", "win_rate")
 _COLUMNS = {"judge": "judge", "ppi": "corrected", "human": "labels alone"}
 _MOST = 10  # differences that are printed
 _DIGITS = 2
+_NONE = "(none)"  # an empty value of a column
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,27 @@ class CorrectedSystems:
     plan : LabelPlan or None
         How many contexts to label to detect effects half as large as with the widest corrected interval now; None if
         all are labelled or there is no interval.
+    items : pandas.DataFrame
+        Number of ``items`` of each judge, attribute and ``system``, and how many of them people ``labelled``.
     matched, unmatched : int
         Number of labels of items that the judge judged, and of other items; 0 if the judgements contain the labels.
+    matched_by : tuple of str
+        The columns that match labels with judgements, with the columns of the file in parentheses.
     """
 
     estimates: pd.DataFrame
     plan: LabelPlan | None
+    items: pd.DataFrame
     matched: int
     unmatched: int
+    matched_by: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         given = self.matched + self.unmatched
-        lines = [f"labels: {self.matched:,} of items that were judged, {self.unmatched:,} of others"] if given else []
+        counts = f"{self.matched:,} of items that were judged, {self.unmatched:,} of others"
+        lines = [f"labels: {counts}; matched by {', '.join(self.matched_by)}"] if given else []
         several = [name for name in CELL if len(self.estimates[name].unique()) > 1]
-        for _, cell in self.estimates.groupby(list(CELL), sort=False):
+        for _, cell in self.estimates.merge(self.items, "left").groupby(list(CELL), sort=False):
             lines += [", ".join(map(str, cell.iloc[0][several]))] if several else []
             lines += _lines(cell)
         return "\n".join([*lines, *self._closing()])
@@ -60,7 +67,7 @@ class CorrectedSystems:
     def _closing(self) -> Iterator[str]:
         """Yield what the numbers assume, and how many labels would halve the detectable effect."""
         values = _of_systems(self.estimates)
-        if (values["n_labelled"] == values["n_contexts"]).all():
+        if (self.items["labelled"] == self.items["items"]).all():
             yield "all items are labelled: corrected numbers are those of people, and the judge is not used"
             return
         yield "assumes that the labelled items are a random part of all"
@@ -82,7 +89,7 @@ def correct_systems(
     Parameters
     ----------
     judged, labels
-        As in `biaslab.correct`.
+        As in `biaslab.correct`; items without a label of the table keep the label that they have in the judgements.
     by : str
         For scores: the column whose values are compared instead of systems, such as ``subset``.
 
@@ -109,11 +116,12 @@ def correct_systems(
     if by != "system":
         if judged.drop_duplicates([*CELL, *ITEM, by]).duplicated([*CELL, *ITEM]).any():
             raise InputError("by", by, "a column with one value for each candidate of a context")
-        judged = judged.assign(system=judged[by].astype(str))
-    known = HumanLabels.read(labels, judged)
+        judged = judged.assign(system=judged[by].where(judged[by].notna() & (judged[by] != ""), _NONE).astype(str))
+    known = replace(HumanLabels.read(labels, judged), fills=True)
     matches = known.matched(judged)
     estimates = correct(judged, known, "systems")
-    return CorrectedSystems(estimates, _plan(judged, known, estimates), int(matches.sum()), int((~matches).sum()))
+    plan, items, matched = _plan(judged, known, estimates), _count_items(judged, known), int(matches.sum())
+    return CorrectedSystems(estimates, plan, items, matched, len(matches) - matched, known.matched_by)
 
 
 def corrected_overall(trials: pd.DataFrame) -> pd.DataFrame:
@@ -128,7 +136,8 @@ def corrected_overall(trials: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Of each judge and attribute two rows of an estimates frame: the judge as it is, and corrected (*ppi*). For pairs
-        those of the system that is judged most often. Without rows if no part is labelled, or nothing can be estimated.
+        those of the system that is judged most often. With the numbers of ``items`` and of ``labelled`` ones. Without
+        rows if no part is labelled, or nothing can be estimated.
     """
     rated = trials[["human", "human_gap"]].notna().any(axis=1)[has_value(trials)]
     nothing = pd.DataFrame(columns=[*CELL, "system"])
@@ -138,9 +147,11 @@ def corrected_overall(trials: pd.DataFrame) -> pd.DataFrame:
     items, systems = (trials, [str(trials["candidate_id"].mode()[0])]) if pairs else (trials.assign(system=""), None)
     try:
         values = correct(items, None, "systems", systems=systems, corrections=["judge", "ppi"])
+        counts = _count_items(items, HumanLabels(None))
     except BiaslabError:  # several conditions, too few labels, or pairs of texts
         return nothing
-    return values.merge(values.loc[(values["correction"] == "ppi") & values["ci_low"].notna(), [*CELL]])
+    known = values.loc[(values["correction"] == "ppi") & values["ci_low"].notna(), [*CELL]]
+    return values.merge(known).merge(counts, "left")
 
 
 def corrected_line(trials: pd.DataFrame) -> str:
@@ -155,6 +166,17 @@ def corrected_line(trials: pd.DataFrame) -> str:
 
 def _of_systems(estimates: pd.DataFrame) -> pd.DataFrame:
     return estimates[estimates["metric"].isin(_VALUES)]
+
+
+def _count_items(judged: pd.DataFrame, labels: HumanLabels) -> pd.DataFrame:
+    """Count the items of each system, and the labelled ones; pairs count for both systems."""
+    parts = []
+    for cell in read_cells(judged, labels, None, ()):
+        sides = [cell.items["system"], *([cell.items["opponent"]] if cell.pairs else [])]
+        for system, rows in pd.concat([cell.items.assign(system=side) for side in sides]).groupby("system", sort=False):
+            where = {name: cell.where[name] for name in CELL}
+            parts.append({**where, "system": system, "items": len(rows), "labelled": int(rows["human"].notna().sum())})
+    return pd.DataFrame(parts)
 
 
 def _plan(judged: pd.DataFrame, labels: HumanLabels, estimates: pd.DataFrame) -> LabelPlan | None:
@@ -193,21 +215,18 @@ def _lines(cell: pd.DataFrame) -> Iterator[str]:
 def _columns(system: str, rows: pd.DataFrame, ranks: dict[Any, Any]) -> dict[str, str]:
     """Return a line of the table: labels, each correction, and the rank."""
     own = rows.set_index("correction").to_dict("index")
-    line = {"system": system or "all", "labelled": f"{own['ppi']['n_labelled']:,} of {own['ppi']['n_contexts']:,}"}
+    line = {"system": system or "all", "labelled": f"{own['ppi']['labelled']:,} of {own['ppi']['items']:,}"}
     line |= {words: _value(own[name]) for name, words in _COLUMNS.items()}
-    return line | ({"rank": _value(ranks[system], 0)} if system in ranks else {})
+    return line | ({"rank": _value(ranks[system])} if system in ranks else {})
 
 
 def _sentence(rows: pd.DataFrame) -> str:
     """Return a system's corrected number beside the judge's."""
     judge, own = (rows[rows["correction"] == name].iloc[0] for name in ("judge", "ppi"))
     noun = find_metric(own["metric"], NAME).label.partition(" (")[0]
-    labelled = f"people labelled {own['n_labelled']:,} of {own['n_contexts']:,}"
+    labelled = f"people labelled {own['labelled']:,} of {own['items']:,}"
     return f"{labelled}: corrected {noun} {_value(own)}, the judge says {number(judge['estimate'], _DIGITS)}"
 
 
-def _value(row: Any, digits: int = _DIGITS) -> str:
-    """Format an estimate with its interval; ranks without decimals unless tied."""
-    value, low, high = (float(row[name]) for name in ("estimate", "ci_low", "ci_high"))
-    ends = "" if math.isnan(low) else f" [{number(low, digits)}, {number(high, digits)}]"
-    return f"{number(value, digits if digits or value.is_integer() else 1)}{ends}"
+def _value(row: Any) -> str:
+    return with_interval(row, _DIGITS, row["metric"] == "rank")

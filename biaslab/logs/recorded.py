@@ -23,7 +23,7 @@ from biaslab.core.trials import Reply
 from biaslab.datasets._files import text_key
 from biaslab.judges.simulated.knowledge import Knowledge, ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.documents import iter_documents, read_rows
+from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
 from biaslab.logs.readers.rows import Log
 from biaslab.logs.readers.specs import load_spec
 
@@ -368,8 +368,7 @@ class ExportedJudge(BaseJudge):
 
 def is_export(path: str | Path) -> bool:
     """Return whether a file is an export of a store."""
-    document = next(iter_documents(path), None)
-    rows = next(read_rows(document, Log("")), None) if document else None
+    rows = first_rows(path)
     return rows is not None and set(rows.records[0]) >= load_spec("store_export").fields[0]
 
 

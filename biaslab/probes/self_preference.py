@@ -32,7 +32,7 @@ from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_m
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.stats.blocks import each_cell, has_value, usable
-from biaslab.stats.estimate import Estimate, because, undefined
+from biaslab.stats.estimate import Estimate, Remark, because, undefined
 from biaslab.stats.missing import note_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
@@ -41,6 +41,8 @@ from biaslab.stats.resample import Resampling
 _WAYS = ("template", "configuration", "scale")
 _LIKELIHOOD = "likelihood"
 _NAMELESS = because("no_system", "no candidate has a system")
+_ADJUSTED = "not tested: the test is that of the estimate at equal log perplexity"
+_UNADJUSTED = "not told from a preference for familiar text: log perplexities are not known"
 _UNNAMED = "not tested: own is not set, so each system is treated as the judge's own in turn"
 _SYSTEMS = ("own", "another", "a third")
 
@@ -95,8 +97,9 @@ class SelfPreference(PairFeatureProbe):
     - ``label_mass`` — total probability of all labels. 0–1.
 
     **Perplexity.** With perplexities (``perplexity=True``, or columns ``log_perplexity`` and
-    ``opponent_log_perplexity`` in a log) both primary metrics are also given ``adjusted`` for "log perplexity". If that
-    removes the effect, the judge favours familiar text, which its own is, rather than itself (Wataoka et al. 2024).
+    ``opponent_log_perplexity`` in a log) both primary metrics are also given ``adjusted`` for "log perplexity", and
+    only these are tested: a judge that favours familiar text favours its own, which is familiar (Wataoka et al. 2024).
+    Without perplexities ``note`` says that the two are not told apart.
 
     **Inference.** Primary metrics: Student's t over contexts with a cluster jackknife. Verdicts and shares of samples
     are corrected for error in human scores by regression calibration; with one rating per item, interval and test hold
@@ -239,7 +242,9 @@ class SelfPreference(PairFeatureProbe):
             for system in systems:
                 at = {**where, "own": system, "adjusted": "", "system": ""}
                 for part_ in (self._of_pairs if are_pairs else self._of_scores)(own_cell, at):
-                    untested = {name: partial(_without_test, metric) for name, metric in part_.metrics.items()}
+                    untested = {
+                        name: partial(_without_test, metric, _UNNAMED) for name, metric in part_.metrics.items()
+                    }
                     yield part_ if own else replace(part_, metrics=untested)  # nobody is named as the judge's own
             if not systems:
                 metric = "self_preference_logit" if are_pairs else "self_preference_shift"
@@ -266,9 +271,10 @@ class SelfPreference(PairFeatureProbe):
             return
         recorded, rated = feature_probe.is_recorded(judged), judged[judged["gap"].notna()]
         if len(rated) or not recorded:
-            adjusted = _adjustments(rated, "log_perplexity_here")
-            each = [({**at, "adjusted": named}, [*terms, "own"]) for named, terms in adjusted]
-            yield from self._at_equal_quality(cell, "self_preference_logit", rated, each)
+            adjustments = _adjustments(rated, "log_perplexity_here")
+            each = [({**at, "adjusted": named}, [*terms, "own"]) for named, terms in adjustments]
+            for part in self._at_equal_quality(cell, "self_preference_logit", rated, each):
+                yield _of_adjusted(part, len(adjustments))
             yield Part({"own_win_excess": partial(feature_probe.win_excess, rated)}, rated, at)
         mass = {} if recorded else {"label_mass": label_mass(judged)}
         yield Part({"own_win_rate": partial(win_rate, judged, resampling), **mass}, judged, at)
@@ -289,25 +295,40 @@ class SelfPreference(PairFeatureProbe):
             rated, planned = (each.assign(own=(each["system"] == at["own"]).astype(float)) for each in items)
             notes = note_missing(scores["context_id"], ~has_value(scores), own, "who wrote the text")
             level = level_of(planned, self.level)
-            for adjusted, covariates in _adjustments(rated, "log_perplexity"):
+            adjustments = _adjustments(rated, "log_perplexity")
+            for adjusted, covariates in adjustments:
                 shift = self._slope(rated, level == "context", covariates, planned)
-                yield Part({"self_preference_shift": shift}, rated, {**at, "adjusted": adjusted, "level": level}, notes)
+                where = {**at, "adjusted": adjusted, "level": level}
+                yield _of_adjusted(Part({"self_preference_shift": shift}, rated, where, notes), len(adjustments))
         mass = {} if recorded else {"label_mass": label_mass(scores)}
         width = feature_probe.width_of(at["scale"])
         gap = {"own_score_gap": partial(score_gap, scores, own, width, cell.resampling)} if at["scale"] else {}
         yield Part({**gap, **mass}, scores, at)
 
 
-def _adjustments(judged: pd.DataFrame, column: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the additional covariates, as words and columns: none, then perplexity if known."""
-    yield "", []
-    if column in judged and judged[column].notna().any():
-        yield "log perplexity", ["log_perplexity"]
+def _adjustments(judged: pd.DataFrame, column: str) -> list[tuple[str, list[str]]]:
+    """Return the additional covariates, as words and columns: none, then perplexity if known."""
+    known = column in judged and judged[column].notna().any()
+    return [("", []), *([("log perplexity", ["log_perplexity"])] if known else [])]
 
 
-def _without_test(metric: Estimable) -> Ratio | Estimate:
+def _of_adjusted(part: Part, adjustments: int) -> Part:
+    """Leave the test to the estimate at equal perplexity, if there is one; else note that perplexity is not known."""
+    if part.condition["adjusted"]:
+        return part
+    noted = partial(_without_test, why=_ADJUSTED) if adjustments > 1 else partial(_computed, why=_UNADJUSTED)
+    return replace(part, metrics={name: partial(noted, metric) for name, metric in part.metrics.items()})
+
+
+def _without_test(metric: Estimable, why: Remark) -> Ratio | Estimate:
+    computed = _computed(metric, why)
+    return computed if isinstance(computed, Ratio) else replace(computed, p_value=math.nan)
+
+
+def _computed(metric: Estimable, why: Remark) -> Ratio | Estimate:
+    """Return a metric, with a note if it is an estimate."""
     computed = metric() if callable(metric) else metric
-    return computed if isinstance(computed, Ratio) else replace(computed, p_value=math.nan).noted(_UNNAMED)
+    return computed if isinstance(computed, Ratio) else computed.noted(why)
 
 
 _MAY_BE_BETTER = "own texts may be better or worse; compare with human judgements of the same texts"

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, count, number
+from biaslab.core.output import MISSING, count, interval, number
 from biaslab.report.summary import STATUS
-from biaslab.report.wording import condition_text, interval
+from biaslab.report.wording import condition_text
 from biaslab.stats.estimate import ALPHA
 
 PROBE = "agreement"

@@ -12,8 +12,8 @@ import numpy as np
 
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.output import number
-from biaslab.report.wording import cell, conditions, varying, with_interval
+from biaslab.core.output import number, with_interval
+from biaslab.report.wording import cell, conditions, varying
 from biaslab.stats.estimate import is_above
 from biaslab.stats.frame import LEADING, require_columns
 from biaslab.stats.missing import plausible_intervals

@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, number
+from biaslab.core.output import MISSING, interval, number
 from biaslab.report import wording
 from biaslab.report.card import card
 from biaslab.report.summary import STATUS, is_bias
@@ -193,7 +193,7 @@ def _line(finding: Finding, names: list[str], scales: Mapping[tuple[Any, ...], _
         "metric": row["metric"],
         "names": names,
         "estimate": number(finding.estimate, digits),
-        "interval": wording.interval(finding.low, finding.high, digits),
+        "interval": interval(finding.low, finding.high, digits),
         "status": status,
         "verdict": "" if finding.kind == "untested" else verdict,
         "q": "" if math.isnan(row["q_value"]) else wording.probability(row["q_value"]),

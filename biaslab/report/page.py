@@ -19,6 +19,7 @@ from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
+from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import STUDY
 from biaslab.logs.audit.run import measures as audit_measures
 from biaslab.logs.readers.card import ReadingCard
@@ -179,13 +180,18 @@ def _biases(rows: Sequence[Mapping[str, Any]], width: int, with_people: bool) ->
         of = [row for status in statuses for row in rows if row["status"] == status]
         lines += [f"  {words}:"] if of else []
         for row in of:
-            where = f" ({row['strongest']})" if row["n_cells"] > 1 and row["strongest"] else ""
+            where = f" ({row['strongest']})" if _names_cell(row) else ""
             numbers = f": {row['estimate']} {row['interval']}, q {row['q']}{where}" if row["q"] != "–" else ""
             verdict = "; ".join(filter(None, (row["verdict"], row["standing"])))
             lines += _item(
                 f"{STATUS[row['status']][0]} {_SLIGHT.get(row['status'], '')}{_named(row)}{numbers}: {verdict}", width
             )
     return lines or ([] if with_people else ["  no bias could be tested"])
+
+
+def _names_cell(row: Mapping[str, Any]) -> bool:
+    """Return whether a line names the cell of its estimate: one of several, or of a column that the user named."""
+    return bool(row["strongest"]) and (row["n_cells"] > 1 or row["probe"] == Covariates.name)
 
 
 def _named(row: Mapping[str, Any]) -> str:

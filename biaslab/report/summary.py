@@ -14,9 +14,9 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from biaslab.core.metrics import find_metric, is_primary
-from biaslab.core.output import number
+from biaslab.core.output import interval, number
 from biaslab.report.verdicts import Finding, by_metric, classify, detectable, side_words
-from biaslab.report.wording import condition_text, evidence, interval, probability, size
+from biaslab.report.wording import condition_text, evidence, probability, size
 from biaslab.stats.estimate import ALPHA, is_above, is_rounding
 from biaslab.stats.frame import require_columns
 from biaslab.stats.t_inference import p_by_t
@@ -28,6 +28,7 @@ _DECIDES = {
     **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
     "missing": "judge the missing items again",
     "reliability": "have a second person rate the texts",
+    "peak": "ask about texts of more different quality",
 }
 _NOTHING = {"none": "nothing", "slight": "nothing"}
 #: Mark (distinguishable without colour) and words for each status on a card.

@@ -14,7 +14,7 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import Metric, find_metric
-from biaslab.core.output import number, replacing, require_file
+from biaslab.core.output import estimate_and_interval, replacing, require_file
 from biaslab.report import wording
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
 
@@ -239,12 +239,11 @@ def _leading(record: dict[Any, Any], columns: list[str]) -> list[str]:
 
 
 def _estimate(record: dict[Any, Any], stars: bool, digits: int) -> tuple[str, str]:
-    """Format an estimate, optionally with stars, and its interval; ranks without decimals unless tied."""
+    """Format an estimate, optionally with stars, and its interval."""
     q, p = record.get("q_value", float("nan")), record.get("p_value", float("nan"))
     mark = next((sign for bound, sign in _STARS if (q if q == q else p) < bound), "") if stars else ""
-    whole = metric_of(record).whole
-    shown = number(record["estimate"], int(record["estimate"] % 1 != 0) if whole else digits)
-    return shown + mark, wording.interval(record["ci_low"], record["ci_high"], 0 if whole else digits)
+    shown, bounds = estimate_and_interval(record, digits, metric_of(record).whole)
+    return shown + mark, bounds
 
 
 def _head(column: str) -> str:

@@ -20,9 +20,9 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, find_metric
-from biaslab.core.output import count, percent
+from biaslab.core.output import count, interval, percent
 from biaslab.report import wording
-from biaslab.stats.estimate import is_above, notes_of, side_of, significant, unseen_share
+from biaslab.stats.estimate import ROUNDING, is_above, notes_of, side_of, significant, unseen_share
 from biaslab.stats.frame import (
     FAMILY,
     LEADING,
@@ -32,7 +32,7 @@ from biaslab.stats.frame import (
     with_numpy_types,
     without_breakdowns,
 )
-from biaslab.stats.missing import first_doubt
+from biaslab.stats.missing import first_doubt, plausible_intervals
 from biaslab.stats.reliability import depends_on_reliability
 
 if TYPE_CHECKING:
@@ -115,7 +115,9 @@ def findings(
         * ``detectable`` — smallest shift detected with 80 % power after correction for these rows, given the other
           results; ``mde`` is the same for the single test (see `biaslab.stats.corrected_effects`). NaN if none.
         * ``finding`` — *above* or *below* the null (q is below .05, and no plausible interval contains the null),
-          *none* (no plausible interval contains a shift that matters), *open* (inconclusive) or *untested*. Plausible
+          *none* (no plausible interval contains a shift that matters or, if none is declared, reaches further from the
+          estimate, beyond its sampling error, than a shift that is detected), *open* (inconclusive) or *untested*.
+          Plausible
           are the interval, the missing-data bounds (Horowitz & Manski 2000; unlimited if missing values are unbounded),
           and intervals over the reliabilities that human scores may have: `biaslab.stats.missing.plausible_intervals`.
         * ``doubt`` — why it is inconclusive.
@@ -254,7 +256,7 @@ Kind = Literal["above", "below", "none", "open", "untested"]
 #: Why a finding is inconclusive: the test is significant but the interval contains the null, or the reverse; there is
 #: no interval; the interval contains shifts that matter; no context has an effect, but there are too few contexts; too
 #: few contexts for the number of tests; the result depends on missing judgements, or on human scores' reliability.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability"]
+Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability", "peak"]
 #: Share of contexts that may have an unseen effect, for a metric without bounds that does not vary.
 RARE = 0.1
 
@@ -427,6 +429,8 @@ class Finding:
             notes = notes_of(self.row)
             note = notes.get("over_reliabilities") or notes["depends_on_reliability"]
             return f"{note}, which a single rating cannot show"
+        if self.doubt == "peak":
+            return str(notes_of(self.row)["narrow_peak"])
         if self.doubt == "powerless":
             return f"{self._contexts} cannot show an effect of any size among {self.over}"
         if self.doubt == "unknown" or null is None or size is None:
@@ -434,14 +438,18 @@ class Finding:
         reach = max(null - self.low, self.high - null)
         if self.metric.unit == "logits" and reach > _ANY_SIZE:
             return f"{self._contexts} do not bound the size: {_NARROWER}"
-        return f"a shift of up to {wording.size(reach, size)} is possible; ≥ {wording.size(size, reach)} matters"
+        possible = f"a shift of up to {wording.size(reach, size)} is possible; ≥ {wording.size(size, reach)} matters"
+        notes = notes_of(self.row)
+        rate_again = ["a second rating of each item narrows it"] if "single_ratings" in notes else []
+        weigh = [f'{notes["uneven_contexts"]}: see weights="contexts"'] if "uneven_contexts" in notes else []
+        return "; ".join([possible, *rate_again, *weigh])
 
     def _why_missing(self) -> str:
         dropped, low, high = (float(self.row.get(name, math.nan)) for name in ("n_dropped", "bound_low", "bound_high"))
         depends = f"depends on {count(int(dropped), 'missing judgement') if dropped > 0 else 'missing judgements'}"
         if np.isnan([low, high]).any():
             return f"{depends}, whose effect is unbounded"
-        words = f"{depends}: with them, the interval could lie anywhere in {wording.interval(low, high)}"
+        words = f"{depends}: with them, the interval could lie anywhere in {interval(low, high)}"
         tipping = notes_of(self.row).get("tipping_point")
         return f"{words}; {tipping}" if tipping else words
 
@@ -493,16 +501,22 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
     if never and _share_unseen(row) >= RARE:
         return "open", "few"
     if size is None:
-        if never or detectable > 0:
-            return "none", ""
-        return "open", "powerless" if row["mde"] > 0 else "unknown"
+        if not (never or detectable > 0):
+            return "open", "powerless" if row["mde"] > 0 else "unknown"
+        value, reach = row["estimate"], detectable if detectable > 0 else 0.0
+        beyond = [
+            name
+            for name, (low, high) in plausible_intervals(row).items()
+            if name and max(value - low, high - value) > reach + ROUNDING
+        ]
+        return ("open", _DOUBTS[beyond[0]]) if beyond else ("none", "")
     doubt = first_doubt(row, null - size, null + size)
     if doubt == "":
         return "open", "reliability" if "over_reliabilities" in notes_of(row) or depends_on_reliability(row) else "wide"
     return ("none", "") if doubt is None else ("open", _DOUBTS[doubt])
 
 
-_DOUBTS: Mapping[str, Doubt] = {"": "contains", "missing": "missing", "reliability": "reliability"}
+_DOUBTS: Mapping[str, Doubt] = {"": "contains", "missing": "missing", "reliability": "reliability", "peak": "peak"}
 
 
 def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None) -> tuple[Kind, Doubt]:

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import is_declared
-from biaslab.core.output import MISSING, count, number, percent
+from biaslab.core.output import MISSING, count, interval, number, percent, with_interval
 from biaslab.stats.estimate import ALPHA, is_above
 from biaslab.stats.frame import LEADING, TRAILING, require_columns
 
@@ -112,35 +112,10 @@ def evidence(row: Mapping[Any, Any], null: float | None) -> tuple[str, str]:
     return number(value, digits), interval(low, high, digits)
 
 
-def interval(low: Any, high: Any, digits: int = 3) -> str:
-    """Format an interval; an en dash if there is none.
-
-    Examples
-    --------
-    >>> interval(0.3412, 0.402)
-    '[0.341, 0.402]'
-    """
-    if low is None or high is None or math.isnan(low) or math.isnan(high):
-        return MISSING
-    return f"[{number(low, digits)}, {number(high, digits)}]"
-
-
 def check_digits(digits: int) -> None:
     """Raise `InputError` unless `digits` is a valid number of decimals."""
     if isinstance(digits, bool) or not isinstance(digits, int) or not 0 <= digits <= 12:
         raise InputError("digits", digits, "a whole number from 0 to 12")
-
-
-def with_interval(row: Mapping[Any, Any], digits: int = 3) -> str:
-    """Format an estimate with its interval, if it has one.
-
-    Examples
-    --------
-    >>> with_interval({"estimate": 0.4712, "ci_low": 0.43, "ci_high": 0.51}, 2)
-    '0.47 [0.43, 0.51]'
-    """
-    bounds = interval(row["ci_low"], row["ci_high"], digits)
-    return number(row["estimate"], digits) + (f" {bounds}" if bounds != MISSING else "")
 
 
 def of_metrics(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.DataFrame:

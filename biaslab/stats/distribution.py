@@ -11,7 +11,9 @@ gives exactly the null. For a normal distribution with a standard deviation of a
 within .003 of it if the mean is in the middle third of a 1-100 scale, and within .023 (Whipple's for 10), .005 (for 5)
 and .01 (Myers') if the mean is up to 95, where the end of the scale truncates the distribution. A narrow peak at a
 round number looks like heaping: around 50, Whipple's is 1.08 with a standard deviation of 4 and 1.33 with 3; around 90
-it is 1.16 and 1.40. So pool contexts whose scores differ.
+it is 1.16 and 1.40. So pool contexts whose scores differ. If their standard deviation is below 8, a note has the index
+of a normal distribution with their mean and standard deviation, and the interval with that index as the null is
+plausible too (`biaslab.stats.missing.plausible_intervals`).
 
 The choice of test and interval is based on simulations with 8, 24 and 100 contexts of 5 or 16 scores, of which 0, 5,
 20 or 50 % were rounded to tens, to a degree that varied between contexts (200 to 600 studies per design, α = .05):
@@ -37,7 +39,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
-from biaslab.stats.estimate import Estimate, because, undefined, without_interval
+from biaslab.stats.estimate import Estimate, Note, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import (
     Resampling,
@@ -317,6 +319,7 @@ def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArr
 
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
+_SMOOTH_SD = 8.0  # standard deviation from which a smooth peak hardly moves the index
 _FEW_MULTIPLES = because(
     "few_multiples", "fewer than three multiples of {multiple} fit into the scale with their windows"
 )
@@ -415,7 +418,17 @@ class _Scores:
         missing = because("no_score_inside_scale", "no score lies strictly inside the scale")
         bounds = (0.0, float(multiple))
         ratio = Ratio(self.context, up, down, self.null, bounds, missing, inference="t", margin=self.margin)
-        return ratio.estimate(self.resampling)
+        estimate = ratio.estimate(self.resampling)
+        if self.null is None or np.isnan(estimate.ci_low):
+            return estimate
+        mean, sd = self._moments(self.table.sum(axis=0, keepdims=True))[0]
+        if not 0 < sd < _SMOOTH_SD:
+            return estimate
+        peak = np.exp(-0.5 * ((self.values - mean) / sd) ** 2)
+        up, down = whipple_sums(peak[None], self.values.tolist(), multiple)
+        excess = float((up / down)[0]) - self.null
+        ends = {"low": estimate.ci_low - max(excess, 0.0), "high": estimate.ci_high - min(excess, 0.0)}
+        return estimate.noted(Note("narrow_peak", {**ends, "sd": float(sd), "index": self.null + excess}))
 
     def myers(self) -> Estimate:
         """Myers' blended index."""
@@ -431,13 +444,15 @@ class _Scores:
 
     def spread(self) -> Estimate:
         """Return the standard deviation of all scores."""
-        centred = self.values - self.values.mean()
+        most = float(self.values[-1] - self.values[0]) / 2
+        return self._of_pooled(lambda pooled: self._moments(pooled)[:, 1], (0.0, most))
 
-        def deviation(pooled: Floats) -> Floats:
-            share = pooled / pooled.sum(axis=1, keepdims=True)
-            return np.asarray(np.sqrt(np.maximum(share @ centred**2 - (share @ centred) ** 2, 0.0)))
-
-        return self._of_pooled(deviation, (0.0, float(self.values[-1] - self.values[0]) / 2))
+    def _moments(self, pooled: Floats) -> Floats:
+        """Return mean and standard deviation of each distribution, shape (distributions, 2)."""
+        middle = self.values.mean()
+        share, centred = pooled / pooled.sum(axis=1, keepdims=True), self.values - middle
+        mean = share @ centred
+        return np.column_stack([mean + middle, np.sqrt(np.maximum(share @ centred**2 - mean**2, 0.0))])
 
     def range(self) -> Estimate:
         """Return the fraction of the scale's range covered by the central 98 % of the scores."""

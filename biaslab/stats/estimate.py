@@ -31,8 +31,8 @@ _NAN = math.nan
 _DECIMALS, _BITS = 10, 1e-14  # decimals of a short decimal; maximum relative distance of a float from it
 
 
-#: The words of the notes on which verdicts depend, by code. That a value is certain by construction is said by its
-#: method. Other notes bring their own words.
+#: The words of the notes on which verdicts depend, by code. That a value is certain by construction, or holds for all
+#: reliabilities of single ratings, is said by its method. Other notes bring their own words.
 NOTE_WORDS: Mapping[str, str] = {
     "by_construction": "",
     "depends_on_condition": "missing judgements depend on {condition} (p = {p_value:.2g})",
@@ -42,9 +42,12 @@ NOTE_WORDS: Mapping[str, str] = {
     ),
     "few_contexts": "fewer than {fewest} contexts: no test can reach p < .05",
     "few_differ": "few contexts differ: a test needs {needed} that do, to one side",
+    "narrow_peak": "a smooth peak with a standard deviation of {sd:.2g} points has an index of {index:.3g}",
     "no_variation": "no variation between contexts",
     "over_reliabilities": "{low:.2g} to {high:.2g}, depending on the reliability of single scores",
+    "single_ratings": "",
     "tipping_point": "tipping point: missing scores {points:.2g} points off their predicted values",
+    "uneven_contexts": "contexts differ in size and count as {effective:.2g} of equal size",
     "unbounded": "nothing bounds the effect of what is missing",
 }
 

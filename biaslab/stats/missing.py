@@ -100,7 +100,8 @@ def plausible_intervals(record: Mapping[Any, Any]) -> dict[str, tuple[float, flo
     dict of str to tuple of float
         ``""``: the confidence interval. ``"missing"``: the missing-data bounds, unlimited if nothing bounds what is
         missing. ``"reliability"``: from the lowest to the highest end over the reliabilities that human scores may
-        have, unlimited if the estimate only notes that it depends on them.
+        have, unlimited if the estimate only notes that it depends on them. ``"peak"``: of an index of heaping, less
+        what a smooth peak of the scores explains.
 
     Examples
     --------
@@ -118,6 +119,8 @@ def plausible_intervals(record: Mapping[Any, Any]) -> dict[str, tuple[float, flo
         intervals["reliability"] = float(over["low"]), float(over["high"])
     elif depends_on_reliability(record):
         intervals["reliability"] = everything
+    if peak := notes.get("narrow_peak"):
+        intervals["peak"] = float(peak["low"]), float(peak["high"])
     return intervals
 
 

@@ -20,10 +20,12 @@ from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import (
+    FEWEST,
     NO_TRIALS,
     VALUES_ONLY,
     Estimate,
     Inference,
+    Note,
     Remark,
     is_rounding,
     settled,
@@ -110,7 +112,7 @@ class Ratio:
         estimate = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
         if resampling.values_only:
             return estimate
-        estimate = self._bounded(estimate, resampling)
+        estimate = self._bounded(estimate, resampling).noted(*_uneven(sums[:, 1]))
         if not self.margin or self.null is None or estimate.n_contexts < 2:
             return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
@@ -268,6 +270,18 @@ class Ratio:
         entering = sums[:, 1] > 0
         sums, names = sums[entering], names[entering]
         return (sums / sums[:, 1:] if resampling.weights == "contexts" else sums), names
+
+
+def _uneven(weights: Floats) -> tuple[Note, ...]:
+    """Return a note if contexts differ so much in size that they count as fewer than six (Kish 1965, §8.2).
+
+    Examples
+    --------
+    >>> _uneven(np.array([*[10.0] * 20])), str(_uneven(np.array([900.0, *[10.0] * 20]))[0])
+    ((), 'contexts differ in size and count as 1.5 of equal size')
+    """
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    return (Note("uneven_contexts", {"effective": effective}),) if effective < min(FEWEST, len(weights) / 2) else ()
 
 
 @dataclass(frozen=True)

@@ -143,8 +143,9 @@ class Unvarying(Spread):
 def spread_of(probe: ProbeInterface, trials: pd.DataFrame, metric: str, origin: str = "") -> Spread:
     """Estimate the variation of a metric between contexts from the trials of a study.
 
-    The deviation is the estimate's ``se`` times √``n_contexts``. With several cells (attributes, templates, judges),
-    the largest is used.
+    The deviation is the estimate's ``se`` times √``n_contexts``. If interval and test allow for errors of single
+    ratings, it is that of the least reliability. With several cells (attributes, templates, judges), the largest is
+    used.
 
     Parameters
     ----------
@@ -175,7 +176,9 @@ def spread_of(probe: ProbeInterface, trials: pd.DataFrame, metric: str, origin: 
     if known.empty:
         return _unvarying(rows, planned, whose, metric)
     entering = known["n_contexts"].to_numpy(float)
-    deviation, share = known["se"].to_numpy(float) * np.sqrt(entering), np.minimum(entering / planned, 1.0)
+    single = [notes_of(row).get("single_ratings") for row in known.to_dict("records")]
+    errors = [se if note is None else float(note["se"]) for se, note in zip(known["se"], single, strict=True)]
+    deviation, share = np.array(errors) * np.sqrt(entering), np.minimum(entering / planned, 1.0)
     worst = int(np.argmax(deviation / np.sqrt(share)))
     cells = f" (the largest of {len(known)} cells)" if len(known) > 1 else ""
     described = f"standard deviation between contexts {deviation[worst]:.3g}{cells}, from {whose}"

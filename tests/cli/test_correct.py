@@ -1,5 +1,8 @@
 """``biaslab correct``: people's labels of a part, in any form, and the corrected number at the end of an audit."""
 
+import shlex
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,7 +41,8 @@ def log(tmp_path, monkeypatch):
 
 def estimates(*words):
     assert main(["correct", *map(str, words), "--out", "found.csv"]) == 0
-    return pd.read_csv("found.csv", keep_default_na=False, na_values=[""]).fillna({"system": "", "other": ""})
+    names = {"system": str, "other": str}
+    return pd.read_csv("found.csv", keep_default_na=False, na_values=[""], dtype=names).fillna(dict.fromkeys(names, ""))
 
 
 def value(found, correction, metric, system=""):
@@ -88,12 +92,33 @@ def labels_of(log, form):
     return table.assign(attribute="overall")
 
 
-@pytest.mark.parametrize("form", ["rows of the log", "only ids", "verdicts in the judge's column", "label table"])
+@pytest.mark.parametrize("form", ["rows of the log", "only ids", "label table"])
 def test_each_form_of_labels_equals_labels_in_the_log(log, capsys, form):
     labels_of(log, form).to_csv("labels.csv", index=False)
     found = estimates("log.csv", "--labels", "labels.csv")
     assert "labels: 60 of items that were judged, 0 of others" in capsys.readouterr().out
     pd.testing.assert_frame_equal(found, estimates("part.csv"))
+
+
+def test_verdicts_are_labels_only_if_mapped_to_people(log, capsys):
+    labels_of(log, "verdicts in the judge's column").to_csv("labels.csv", index=False)
+    assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
+    assert "--map person==people" in capsys.readouterr().err
+    found = estimates("log.csv", "--labels", "labels.csv", "--map", "person==people")
+    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    twice = pd.read_csv("labels.csv")
+    other = twice.assign(judge_verdict=twice["judge_verdict"].map({"pass": "fail", "fail": "pass"}))
+    pd.concat([twice, other]).to_csv("labels.csv", index=False)
+    found = estimates("log.csv", "--labels", "labels.csv", "--map", "person==people")
+    assert value(found, "human", "pass_rate", "new")["estimate"] == pytest.approx(0.5)
+
+
+def test_column_named_label_counts_as_people(log):
+    labels = labels_of(log, "only ids")
+    labels.rename(columns={"human_label": "label"}).to_csv("labels.csv", index=False)
+    pd.testing.assert_frame_equal(estimates("log.csv", "--labels", "labels.csv"), estimates("part.csv"))
+    labels.rename(columns={"human_label": "llm_label"}).to_csv("labels.csv", index=False)
+    assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
 
 
 def test_labels_join_texts_by_context_only_if_unique(log):
@@ -150,6 +175,91 @@ def test_column_of_the_labels_identifies_items_of_the_log(log):
     assert found["estimate"].tolist() == pytest.approx(estimates("part.csv")["estimate"].tolist(), nan_ok=True)
 
 
+def test_column_of_both_files_identifies_items_of_both(log):
+    named = log.assign(question=[f"What is {n} plus one?" for n in range(400)])
+    named.drop(columns=["case_id", "human_verdict"]).to_csv("log.csv", index=False)
+    labels = named.loc[named["human_verdict"] != "", ["case_id", "question", "human_verdict"]]
+    labels.to_csv("labels.csv", index=False)
+    found = estimates("log.csv", "--labels", "labels.csv")
+    assert found["estimate"].tolist() == pytest.approx(estimates("part.csv")["estimate"].tolist(), nan_ok=True)
+
+
+def test_common_columns_that_match_different_items_ask(log, capsys):
+    named = log.assign(row=range(400)).drop(columns="model")
+    named.drop(columns="human_verdict").to_csv("log.csv", index=False)
+    labels = named.loc[named["human_verdict"] != "", ["case_id", "human_verdict"]]
+    labels.assign(row=range(60)).to_csv("labels.csv", index=False)
+    assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
+    refused = capsys.readouterr().err
+    assert "--map context_id=case_id" in refused
+    assert "--map context_id=row" in refused
+    found = estimates("log.csv", "--labels", "labels.csv", "--map", "context_id=case_id")
+    own = log[log["human_verdict"] != ""]["human_verdict"] == "pass"
+    assert value(found, "human", "pass_rate")["estimate"] == pytest.approx(own.mean())
+    assert "matched by context_id (case_id)" in capsys.readouterr().out
+
+
+def test_entries_of_map_go_to_the_file_with_the_column(log):
+    copied = log[log["human_verdict"] != ""].rename(columns={"human_verdict": "label"})
+    copied.to_csv("labels.csv", index=False)
+    assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
+    ratings = ["--map", "ratings=label | pass -> 1, fail -> 0"]
+    found = estimates("log.csv", "--labels", "labels.csv", *ratings)
+    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    assert main(["correct", "log.csv", "--labels", "labels.csv", *ratings, "--map", "judge=xxx"]) == 2
+
+
+def test_mapping_file_belongs_to_the_file_with_its_columns(log):
+    log.drop(columns="human_verdict").rename(columns={"judge_verdict": "zzz"}).to_csv("odd.csv", index=False)
+    labels_of(log, "only ids").rename(columns={"human_label": "yyy"}).to_csv("labels.csv", index=False)
+    score = 'score = { field = "yyy", values = { pass = "1", fail = "0" } }'
+    Path("map.toml").write_text(f'context_id = "case_id"\nperson = "=people"\n{score}\n')
+    given = ["--mapping", "map.toml", "--map", "score=zzz | pass -> 1, fail -> 0"]
+    found = estimates("odd.csv", "--labels", "labels.csv", *given)
+    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+
+
+def test_labels_on_another_scale_ask_for_theirs(log, capsys):
+    n = np.arange(60)
+    pd.DataFrame({"question": n, "judge_score": 1 + n % 10}).to_csv("log.csv", index=False)
+    pd.DataFrame({"question": n[:30], "human_score": 1 + n[:30] % 5}).to_csv("labels.csv", index=False)
+    assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
+    assert "--map human_scale==1-5 or --map human_scale==1-10" in capsys.readouterr().err
+    assert main(["correct", "log.csv", "--labels", "labels.csv", "--map", "human_scale==1-5"]) == 2
+    found = estimates("log.csv", "--labels", "labels.csv", "--map", "human_scale==1-10")
+    assert value(found, "human", "mean_score")["estimate"] == pytest.approx(3)
+
+
+def test_observed_range_of_people_is_not_their_scale(log):
+    n = np.arange(60)
+    pd.DataFrame({"question": n, "judge_score": 1 + n % 5}).to_csv("log.csv", index=False)
+    labels = pd.DataFrame({"question": n // 2, "annotator": ["ann", "bob"] * 30, "score": 2 + n % 3})
+    labels.to_csv("labels.csv", index=False)
+    found = estimates("log.csv", "--labels", "labels.csv")
+    assert value(found, "human", "mean_score")["estimate"] == pytest.approx(3)
+    assert main(["correct", "log.csv", "--labels", "labels.csv", "--map", "human_scale==1-10"]) == 2
+    labels.assign(score=1 + n % 10).to_csv("labels.csv", index=False)
+    for given in ([], ["--map", "human_scale==1-5"]):
+        assert main(["correct", "log.csv", "--labels", "labels.csv", *given]) == 2
+
+
+def test_by_keeps_a_column_of_the_log(log, capsys):
+    log.assign(language=np.resize(["de", "en", ""], 400)).to_csv("part.csv", index=False)
+    found = estimates("part.csv", "--by", "language")
+    passed = log["judge_verdict"] == "pass"
+    for place, name in enumerate(("de", "en", "(none)")):
+        assert value(found, "judge", "pass_rate", name)["estimate"] == pytest.approx(passed[place::3].mean())
+
+
+def test_suggested_command_quotes_paths(log, capsys):
+    log.drop(columns="human_verdict").to_csv("my log.csv", index=False)
+    labels_of(log, "only ids").to_csv("my labels.csv", index=False)
+    for command in ("correct", "audit"):
+        assert main([command, "my log.csv", "--labels", "my labels.csv"]) == 0
+        words = shlex.split(capsys.readouterr().out.splitlines()[-1])
+        assert {"my log.csv", "my labels.csv"} <= set(words)
+
+
 def arena(contexts=60):
     """Three systems meet in every context, each pair once; people label a third of the contexts."""
     rng = np.random.default_rng(2)
@@ -170,12 +280,13 @@ def test_labels_of_pairs_in_the_form_of_the_log(log):
     names = {"model_a": "model_b", "model_b": "model_a"}
     turned = labels.rename(columns=names).assign(winner=labels["winner"].map(names))
     turned[["question_id", "model_a", "model_b", "winner"]].to_csv("turned.csv", index=False)
-    found = estimates("arena.csv", "--labels", "labels.csv")
+    assert main(["correct", "arena.csv", "--labels", "labels.csv"]) == 2
+    found = estimates("arena.csv", "--labels", "labels.csv", "--map", "person==people")
     wins = labels["winner"] == "model_a"
     own = pd.concat([wins[labels["model_a"] == "b"], ~wins[labels["model_b"] == "b"]])
     assert value(found, "human", "win_rate", "b")["estimate"] == pytest.approx(own.mean())
     assert len(found[(found["metric"] == "win_rate_difference") & (found["correction"] == "ppi")]) == 3
-    pd.testing.assert_frame_equal(found, estimates("arena.csv", "--labels", "turned.csv"))
+    pd.testing.assert_frame_equal(found, estimates("arena.csv", "--labels", "turned.csv", "--map", "person==people"))
 
 
 def test_texts_without_systems_are_taken_together(log):

@@ -11,6 +11,7 @@ from studies import row_of
 
 import biaslab as bl
 from biaslab.stats.reliability import depends_on_reliability
+from biaslab.study.pilot import spread_of
 
 FAST = bl.Resampling(n=100)
 COLUMNS = {"probe": "verbosity", "judge": "j", "dataset": "d", "attribute": "a", "status": "ok", "label_mass": np.nan}
@@ -86,6 +87,24 @@ def test_single_rating_finds_no_bias_of_a_fair_judge(binary):
     assert verdict(row)["finding"] in ("open", "untested")
 
 
+@pytest.mark.parametrize(("binary", "least"), [(False, 0.5), (True, 0.3)])
+def test_single_ratings_are_taken_as_unreliable_even_if_unrelated(binary, least):
+    """No test of an association with length decides whether people's errors are allowed for."""
+    trials = answers(300, 0.3, 0.8, binary=binary)
+    row, curve = slope(trials), bl.probes.Verbosity(resampling=FAST).sensitivity(trials, [1.0, least])
+    assert row["ci_low"] == pytest.approx(curve["ci_low"].min())
+    assert row["ci_high"] == pytest.approx(curve["ci_high"].max())
+
+
+@pytest.mark.parametrize("reliability", [None, 1.0])
+def test_plan_takes_the_error_at_the_least_reliability(reliability):
+    trials, probe = answers(300, 0.3, 0.8), bl.probes.Verbosity(resampling=FAST, reliability=reliability)
+    least = probe.sensitivity(trials, [0.5 if reliability is None else reliability]).iloc[0]
+    spread = spread_of(probe, trials, "verbosity_slope")
+    assert spread.deviation == pytest.approx(least["se"] * np.sqrt(300))
+    assert slope(trials, reliability=reliability)["mde"] == pytest.approx(least["mde"])
+
+
 def test_pass_fail_is_tested_at_an_end_of_the_scale():
     row = slope(answers(400, 0.3, 0.8, binary=True))
     assert verdict(row)["finding"] == "above"
@@ -116,7 +135,7 @@ def test_own_system_is_compared_across_contexts():
 @pytest.mark.slow
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("reliability", [0.6, 1.0])
-@pytest.mark.parametrize("r", [0.0, 0.5])
+@pytest.mark.parametrize("r", [0.0, 0.15, 0.5])
 def test_type_1_error_across_items_is_at_most_5_percent(binary, reliability, r):
     studies = 180
     rows = [slope(answers(120, 0.0, reliability, r, binary=binary, seed=seed)) for seed in range(studies)]

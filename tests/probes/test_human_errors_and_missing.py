@@ -48,7 +48,7 @@ def test_verdicts_know_how_much_humans_err():
 def test_single_ratings_take_the_worst_case_over_reliability():
     trials = own_texts(100, bias=0.6, k=1, reliability=0.6, better=1.0, rated=False)
     row = estimate(OWN, trials, LOGIT)
-    curve = OWN.sensitivity(trials, [1.0, 0.85, 0.7, 0.55, 0.4, 0.3], [LOGIT])
+    curve = OWN.sensitivity(trials, list(np.linspace(1, 0.3, 6).round(2)), [LOGIT])
     assert row["estimate"] == pytest.approx(curve["estimate"][0])
     assert row["ci_low"] == pytest.approx(curve["ci_low"].min())
     assert row["ci_high"] == pytest.approx(curve["ci_high"].max())

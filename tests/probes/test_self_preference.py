@@ -153,6 +153,18 @@ def test_adjusting_for_perplexity_removes_familiarity_bias(population):
     assert {type(trial.request) for trial in probe.design(population.head(1))} == {Choice, Likelihood}
 
 
+def test_only_preference_at_equal_perplexity_is_tested(population):
+    texts = population.candidates["text"].str.strip()
+    level = np.random.default_rng(1).normal(3.0, 0.3, len(texts))
+    judge = judge_of(population, log_perplexity=dict(zip(texts, level, strict=True)))
+    for perplexity, tested in ((True, {"log perplexity"}), (False, {""})):
+        probe = SelfPreference(own="own", perplexity=perplexity, reliability=1.0, resampling=FAST)
+        found = probe.estimate(bl.collect(probe, judge, population, progress=False), list(probe.primary))
+        assert set(found.loc[found["p_value"].notna(), "adjusted"]) == tested
+        assert found["estimate"].notna().all()
+        assert found["note"].str.contains("familiar text").sum() == (0 if perplexity else len(found))
+
+
 def test_nearest_design_drops_perplexity_without_likelihoods():
     near = SelfPreference(own="own", perplexity=True).nearest(Likelihood("Rain fell."))
     assert not near.design.perplexity

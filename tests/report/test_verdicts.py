@@ -21,6 +21,8 @@ from biaslab.report.verdicts import FEWEST, classify, find_peers, judges_of
 from biaslab.report.wording import MISSING
 from biaslab.stats.estimate import is_above
 from biaslab.stats.frame import adjust_families
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 NAN = float("nan")
 PROBES = available()
@@ -214,6 +216,23 @@ def test_no_bias_survives_missing_data_and_unreliability(make_row, changes, find
     assert (found["finding"], found["doubt"]) == (finding, doubt)
     [overall] = report.card(frame, reference=None).overall.values()
     assert ("Fine for" in overall) == (finding == "none")
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding", "doubt"),
+    [
+        ({}, "none", ""),
+        ({"bound_low": 0.42, "bound_high": 0.58}, "none", ""),
+        ({"bound_low": 0.2, "bound_high": 0.58}, "open", "missing"),
+        ({"notes": '[["unbounded", {}]]'}, "open", "missing"),
+        ({"notes": '[["over_reliabilities", {"low": 0.45, "high": 0.8}]]'}, "open", "reliability"),
+        (NEVER | {"bound_low": 0.48, "bound_high": 0.5}, "open", "missing"),
+    ],
+)
+def test_metric_without_a_size_is_not_cleared_in_spite_of_a_doubt(make_row, changes, finding, doubt):
+    unsized = {"metric": "comparative_accuracy", "estimate": 0.5, "ci_low": 0.46, "ci_high": 0.54, "mde": 0.1}
+    found = report.findings(pd.DataFrame([make_row(**unsized | {"p_value": 0.9, "n_dropped": 9} | changes)])).iloc[0]
+    assert (found["finding"], found["doubt"]) == (finding, doubt)
 
 
 def test_slight_bias_survives_missing_data(make_row):
@@ -588,3 +607,14 @@ def test_findings_of_other_dtypes_equal_those_of_numpy(make_row, backend):
     assert report.page(other) == report.page(rows)
     assert report.overview(other)["estimate"].tolist() == report.overview(rows)["estimate"].tolist()
     assert report.card(other).overall == report.card(rows).overall
+
+
+def test_giant_context_is_named_where_it_leaves_a_bias_open(make_row):
+    """A thousand judgements of one document, and ten of each other: what the others show counts for little."""
+    context = np.repeat(np.arange(31), [1000, *[10] * 30])
+    won = (np.arange(len(context)) % 10 < np.where(context == 0, 8, 4 + 2 * (context % 2))) * 1.0
+    for weights, uneven in (("items", True), ("contexts", False)):
+        ratio = Ratio(context, won, np.ones(len(won)), 0.5, (0, 1))
+        values = ratio.estimate(Resampling(weights=weights)).row()
+        found = report.findings(pd.DataFrame([make_row(**values)])).iloc[0]
+        assert (found["finding"], "count as 1.7" in found["words"]) == (("open", True) if uneven else ("none", False))

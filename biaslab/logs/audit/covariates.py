@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 
 from biaslab.core.metrics import Metric
@@ -21,6 +22,18 @@ _MOST = 20  # levels of a column of words that are compared
 _UNBOUNDED = because("unbounded_scale", "the scale has no ends, so that nothing is a share of it")
 _CONSTANT = because("constant_covariate", "{covariate} has one value where people's labels are known")
 _MANY = because("many_levels", "{covariate} has {levels} values: group them into at most {most}")
+_SLOPE = Metric(
+    "covariate_slope",
+    "score per SD of a covariate",
+    "widths of the scale",
+    null=0.0,
+    above="scores items with more of it higher at the same human label",
+    below="scores items with more of it lower at the same human label",
+    advice="compare scores only where the covariate is equal, or adjust them for it",
+    use="comparing items that differ in the covariate",
+    matters=0.05,
+    primary=True,
+)
 
 
 @dataclass(frozen=True)
@@ -40,28 +53,27 @@ class Covariates(CellMeasure):
     over all items with a human label, clustered by context:
 
     ``covariate_slope`` (primary; null 0)
-        How much higher an item scores per standard deviation of a column of numbers, at the same human label; for
-        words, how much higher items with one value score than those with the most frequent one, each value against it.
-        In widths of the scale: on a 0–1 scale of pass and fail, how much likelier "pass" is; on a 1–5 scale, .05 is .2
-        points. Missing values of the column are left out.
+        How much higher an item scores per standard deviation of a column of numbers, at the same human label.
+    ``covariate_contrast`` (primary; null 0)
+        The same for a column of words: how much higher items with one value score than those with the most frequent
+        one, each value against it.
+
+    Both are in widths of the scale: on a 0–1 scale of pass and fail, how much likelier "pass" is; on a 1–5 scale, .05
+    is .2 points. Missing and infinite values of the column are left out.
 
     Labels err. With several ratings per item, their error is removed; with one, interval and test hold for every
-    reliability from .3 to 1: see `biaslab.probes.base.feature_probe.slope_given_quality`, also for pass and fail.
+    reliability from .5 to 1: see `biaslab.probes.base.feature_probe.slope_given_quality`, also for pass and fail.
     """
 
     name: ClassVar[str] = "covariate"
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "covariate_slope",
-            "score per SD of a covariate, or for its value",
-            "widths of the scale",
-            null=0.0,
-            above="scores items with it, or with more of it, higher at the same human label",
-            below="scores items with it, or with more of it, lower at the same human label",
-            advice="compare scores only where the covariate is equal, or adjust them for it",
-            use="comparing items that differ in the covariate",
-            matters=0.05,
-            primary=True,
+        _SLOPE,
+        replace(
+            _SLOPE,
+            name="covariate_contrast",
+            label="score for a value of a covariate",
+            above="scores items with the first value higher at the same human label",
+            below="scores items with the first value lower at the same human label",
         ),
     )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "configuration", "scale")
@@ -87,7 +99,8 @@ class Covariates(CellMeasure):
                 chosen = trials.loc[values.index].assign(kind="score", covariate=values)
                 items = whole_blocks(chosen, "kind", ["score"], None, ("human", "covariate", *kept_columns(trials)))
                 slope = _slope(items, name, contrast, self.resampling)
-                yield Part({"covariate_slope": slope}, items, {"covariate": name, "contrast": contrast})
+                metric = "covariate_contrast" if contrast else "covariate_slope"
+                yield Part({metric: slope}, items, {"covariate": name, "contrast": contrast})
 
 
 def _slope(items: pd.DataFrame, name: str, contrast: str, resampling: Resampling) -> Estimate:
@@ -111,16 +124,18 @@ def _contrasts(column: pd.Series) -> dict[str, pd.Series] | Note:
     --------
     >>> {name: values.tolist() for name, values in _contrasts(pd.Series(["de", "en", "", "en"])).items()}
     {'de vs en': [1.0, 0.0, 0.0]}
-    >>> {name: values.tolist() for name, values in _contrasts(pd.Series(["3", None, "5"])).items()}
+    >>> {name: values.tolist() for name, values in _contrasts(pd.Series(["3", None, "inf", "5"])).items()}
     {'': [3.0, 5.0]}
     """
     words = column.dropna().astype(str).str.strip()
-    words = words[words != ""]
-    numbers, levels = pd.to_numeric(words, errors="coerce"), words.value_counts().index
+    numbers = pd.to_numeric(words, errors="coerce").astype(float)
+    known = ~words.str.lower().isin(["", "nan"]) & ~np.isinf(numbers)
+    words, numbers = words[known], numbers[known]
+    levels = words.value_counts().index
     if len(levels) < 2:
         return _CONSTANT
     if numbers.notna().all():
-        return {"": numbers.astype(float)}
+        return {"": numbers}
     if len(levels) > _MOST:
         return _MANY.with_values(levels=len(levels), most=_MOST)
     pairs = {level: words[words.isin([level, levels[0]])] for level in levels[1:]}

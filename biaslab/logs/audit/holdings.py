@@ -338,6 +338,7 @@ _ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
     "verbosity_logit": _length_of_pairs,
     "exact_agreement": _agreement,
     "covariate_slope": _covariate,
+    "covariate_contrast": _covariate,
     "halo_excess": _halo,
     "alpha_gap": _repeated,
     "configuration_gap": _configuration,

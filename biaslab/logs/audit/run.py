@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -139,13 +140,14 @@ def audit(
     if human is not None and not isinstance(human, Dataset):
         raise InputError("human", human, "a data set", "load one: biaslab.load_dataset('graded')")
     recorded = recorded_trials(trials, columns_to_keep(by, covariates, cluster))
-    _require_named(recorded, {"by": by, "covariates": covariates})
-    resampling = by_cluster(recorded, cluster, resampling)
-    every = every if cluster is None else measures(resampling, by, covariates)
+    _require_named(recorded, {"by": by, "covariates": covariates, "cluster": [] if cluster is None else [cluster]})
     if is_by_people(recorded):
-        return _of_people(recorded, resampling)
+        return _of_people(*with_clusters(recorded, cluster, resampling))
     readable, not_run = readable_judges(recorded)
-    audited = prepared(readable if human is None else with_humans(readable, human))
+    labelled = readable if human is None else with_humans(readable, human)
+    labelled, resampling = with_clusters(labelled, cluster, resampling)
+    every = every if cluster is None else measures(resampling, by, covariates)
+    audited = prepared(labelled)
     frames: list[pd.DataFrame] = []
     notes: dict[str, str] = {}
     missing: dict[str, None] = {}
@@ -172,18 +174,38 @@ def audit(
     return estimates
 
 
-def by_cluster(trials: pd.DataFrame, cluster: str | None, resampling: Resampling | None = None) -> Resampling | None:
-    """Return a resampling that keeps contexts together that share a value of a column of the trials, if any is named.
+def with_clusters(
+    trials: pd.DataFrame, cluster: str | None, resampling: Resampling | None = None
+) -> tuple[pd.DataFrame, Resampling | None]:
+    """Return trials and a resampling that keeps contexts together that share a value of a column of the trials.
+
+    Contexts that several data sets name alike are renamed, so that they are not kept together.
 
     Raises
     ------
     InputError
         If trials do not have the column.
+
+    Examples
+    --------
+    >>> trials = pd.DataFrame({"dataset": [*"aab"], "context_id": [*"121"], "document": [*"xxy"]})
+    >>> with_clusters(trials, "document")[1].clusters
+    {'a: 1': 'a: 1', 'a: 2': 'a: 1'}
     """
     if cluster is None:
-        return resampling
+        return trials, resampling
     _require_named(trials, {"cluster": [cluster]})
-    return joined(resampling or Resampling(), linked_contexts(trials, cluster))
+    contexts = trials[["dataset", "context_id"]].drop_duplicates()
+    if contexts["context_id"].duplicated().any():
+        trials = trials.assign(context_id=_named(trials))
+        if resampling is not None and resampling.clusters:
+            of = contexts.assign(cluster=resampling.cluster_of(contexts["context_id"]))
+            resampling = replace(resampling, clusters=dict(zip(_named(of), _named(of, "cluster"), strict=True)))
+    return trials, joined(resampling or Resampling(), linked_contexts(trials, cluster))
+
+
+def _named(trials: pd.DataFrame, context: str = "context_id") -> pd.Series:
+    return trials["dataset"].astype(str) + ": " + trials[context].astype(str)
 
 
 def _require_named(trials: pd.DataFrame, named: Mapping[str, Sequence[str]]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.output import count, html_table
+from biaslab.logs.readers.columns import YES, names_defect
 from biaslab.logs.readers.expressions import COUNTED
 
 _SHORT = 25  # characters of a name in a list
@@ -119,10 +120,32 @@ def _roles(reading: Mapping[str, Any], several: bool) -> Iterator[tuple[str, str
     for role in reading["roles"]:
         yield role["role"], _source(role)
     reasons: dict[str, list[str]] = {}
+    if meaning := _passes(reading):
+        yield "meaning", meaning
     for column, why in reading["set_aside"].items():
         reasons.setdefault(why, []).append(column)
     for why, columns in reasons.items():
         yield "set aside", f"{_few(columns)}: {why}"
+
+
+def _passes(reading: Mapping[str, Any]) -> str:
+    """Return what passes, if that is what is bad, such as a hallucination.
+
+    Examples
+    --------
+    >>> source = {"columns": ["judge_hallucination"], "values": {"no": "0", "yes": "1"}}
+    >>> _passes({"roles": [{"role": "score", "sources": [source], "holds": {"range": [0, 1]}}]})
+    '1, and “pass”, is yes of judge_hallucination: a “lenient” judge finds it more often than people'
+    """
+    scores = [role for role in reading["roles"] if role["role"] in ("score", "people")]
+    if not any(tuple(role["holds"].get("range", ())) == (0, 1) for role in scores):
+        return ""
+    for source in (source for role in scores for source in role["sources"]):
+        ones = [value for value, number in (source.get("values") or {"1": "1"}).items() if number == "1"]
+        for name in filter(names_defect, source["columns"]):
+            if set(map(str.lower, ones)) <= YES:
+                return f"1, and “pass”, is {ones[0]} of {name}: a “lenient” judge finds it more often than people"
+    return ""
 
 
 def _source(role: Mapping[str, Any]) -> str:

@@ -464,9 +464,24 @@ def is_defect(column: LogColumn) -> bool:
     >>> is_defect(LogColumn("human_hallucination", ("yes", "no"))), is_defect(LogColumn("no_error", ("yes", "no")))
     (True, False)
     """
-    words, grades = set(column.words), aliases()["grades"]
-    named = bool(words & {*grades["defects"], *grades["opposite"][0]}) and not words & set(grades["negations"])
-    return named and (column.kind == "flag" or (column.kind == "number" and set(column.numbers) == {0.0, 1.0}))
+    flags = column.kind == "flag" or (column.kind == "number" and set(column.numbers) == {0.0, 1.0})
+    return flags and names_defect(column.name)
+
+
+#: Values of flags that say yes, in lower case.
+YES = frozenset({"yes", "true", "y", "t", "1", "1.0"})
+
+
+def names_defect(name: str) -> bool:
+    """Return whether a column has the name of what is bad.
+
+    Examples
+    --------
+    >>> names_defect("human_hallucination"), names_defect("no_error")
+    (True, False)
+    """
+    words, grades = set(tokens(name)), aliases()["grades"]
+    return bool(words & {*grades["defects"], *grades["opposite"][0]}) and not words & set(grades["negations"])
 
 
 def _plain(value: str) -> str:

@@ -135,6 +135,14 @@ def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
 
+def first_rows(path: str | Path) -> Rows | None:
+    """Return the first records at a path; None if there are none."""
+    for document in iter_documents(path):
+        if (rows := next(read_rows(document, Log(document.name)), None)) is not None:
+            return rows
+    return None
+
+
 def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
     """Yield the rows of a data frame in chunks, as from a file; rows count from 1.
 

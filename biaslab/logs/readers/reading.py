@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -342,7 +343,7 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
 def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> Iterator[Rows]:
     """Yield flat records; the lists that become rows are those that the mapping names, or that hold outcomes."""
     first, chunks = _with_lists(first), map(_with_lists, chunks)
-    paths = [path for own in by_column(mapping) for entry in own.values() for path in _paths(entry)]
+    paths = [path for own in by_column(mapping) for entry in own.values() for path in paths_of(entry)]
     steps = steps_of_paths(paths)
     if not steps and not is_complete(mapping):
         steps = _single_list(first)
@@ -385,15 +386,22 @@ def _single_list(first: Rows) -> tuple[str, ...]:
     return found.steps
 
 
-def _paths(entry: Any) -> Iterator[str]:
+def paths_of(entry: Any) -> Iterator[str]:
+    """Yield the fields and paths that a mapping's entry names.
+
+    Examples
+    --------
+    >>> [list(paths_of(entry)) for entry in ("runs[].verdict | yes -> 1, no -> 0", {"fields": ["a", "b"]}, "=1")]
+    [['runs[].verdict'], ['a', 'b'], []]
+    """
     if isinstance(entry, str) and not entry.startswith("="):
         fields = entry.partition("|")[0].partition("~")[0].replace(" > ", ",")
         yield from (part.strip() for part in fields.split(","))
-    elif isinstance(entry, Mapping):
+    elif isinstance(entry, Mapping) and "constant" not in entry:
         for value in (entry.get("field"), entry.get("fields")) if {"field", "fields"} & set(entry) else entry.values():
-            yield from _paths(value)
+            yield from paths_of(value)
     elif isinstance(entry, list):
-        yield from (path for each in entry for path in _paths(each))
+        yield from (path for each in entry for path in paths_of(each))
 
 
 def _is_outcome(path: str, value: Any) -> bool:
@@ -483,7 +491,8 @@ def open_questions(source: str, proposal: Proposal) -> str:
     asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
     answer = proposal.single_answer
     single = f"if so: {map_line(answer)}; else " if answer is not None else ""
-    write = f"write them down with `biaslab map {source} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    write = f"`biaslab map {quote(source)} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    write = f"write them down with {write}"
     if source == FRAME:
         write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
     lines = [

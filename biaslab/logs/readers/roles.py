@@ -15,7 +15,7 @@ from biaslab.logs.readers.detection import available
 from biaslab.logs.readers.expressions import parse_expression, written
 from biaslab.logs.readers.proposal import OF_ONE, ROLES
 from biaslab.logs.readers.readings import OUTCOMES
-from biaslab.logs.readers.rows import SCHEMA, Rows, at, identity_of
+from biaslab.logs.readers.rows import SCHEMA, Rows, at
 from biaslab.logs.readers.summary import shortened
 
 #: Entry of a mapping → the column of trials that holds its values, where that has another name, or none.
@@ -26,6 +26,7 @@ _HELD_IN = {
 }  # fmt: skip
 _MOVED = ("order_known", "shown_first", "swapped")  # entries by which the first column is not always shown first
 _COUNTED = ("words", "opponent_words", "human", "human_gap")  # columns of which only the filled rows are counted
+_OF_ORDER = ("candidate_id", "opponent_id", "replicate")  # columns that may differ between the orders of a pair
 _READABLE = ("ok", "tie")
 _SEEN, _DEEPEST, _MOST = 50, 4, 200  # records looked at for names of columns, depth of objects, columns of a record
 _ROWS, _EXAMPLES = 3, 2  # rows and malformed lines on the card, and unreadable replies
@@ -270,7 +271,7 @@ def _judged_once(trials: pd.DataFrame) -> tuple[int, int]:
     shown = trials[trials["opponent_id"].notna() & trials["order_known"].astype(bool)]
     if shown.empty:
         return 0, 0
-    names = [name for name in identity_of(trials) if name not in ("candidate_id", "opponent_id", "replicate")]
+    names = [name for name, column in SCHEMA.items() if column.tells_apart and name not in _OF_ORDER]
     varied = [name for name in names if shown[name].ne(shown[name].iloc[0]).any()]
     candidates = pd.factorize(pd.concat([shown["candidate_id"], shown["opponent_id"]]))[0].reshape(2, -1)
     parts = [*(pd.factorize(shown[name])[0] for name in varied), candidates.min(axis=0), candidates.max(axis=0)]

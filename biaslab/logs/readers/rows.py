@@ -141,7 +141,7 @@ class Rows:
         kind : {"id", "name", "text", "number", "flag", "list", "any"}
             Allowed type. A missing name or text is None, a missing number NaN; other kinds are required.
         default : object
-            Value for records that lack the field or have null.
+            Value for records that lack the field or have null, NaN or a blank text.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class Rows:
         if self.textual:
             values = [None if value == "" else value for value in values]
         if default is not None:
-            values = [default if value is None else value for value in values]
+            values = [default if _is_blank(value) else value for value in values]
         return self.convert(values, name, kind)
 
     def convert(self, values: Sequence[Any], name: str, kind: FieldKind) -> pd.Series:
@@ -337,6 +337,10 @@ def strings(values: Sequence[str | None]) -> pd.Series:
         return pd.Series(list(values), dtype="str")
     except UnicodeEncodeError:
         return pd.Series([plain(value) for value in values], dtype="str")
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
 def _id(value: Any) -> Any:

@@ -21,7 +21,6 @@ _READ, _MOSTLY = 200, 0.8  # replies that are read, and the share that must stat
 _LAST = {"pattern": r"(\w+)\W*$"}
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
 _NAMES = ("word", "name", "id", "number")  # kinds of columns that say who judged
-_YES = ("yes", "true", "y", "t", "1", "1.0")
 _GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 
 
@@ -65,7 +64,7 @@ class ScoreRoles(PairRoles):
         if not any(other.kind == "word" or good & set(other.words) for other in others):
             return
         values = dict.fromkeys(value for column in bad for value in column.counts)
-        fails = {value: str(int(value.lower() not in _YES)) for value in values}
+        fails = {value: str(int(value.lower() not in named.YES)) for value in values}
         where = {"fields": [c.name for c in columns]} if entry == "ratings" else {"field": bad[0].name}
         options = [{**where, "values": meaning} for meaning in (fails, {v: str(1 - int(n)) for v, n in fails.items()})]
         self.entries.pop(entry, None)

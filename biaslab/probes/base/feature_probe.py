@@ -35,7 +35,6 @@ from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, rating_error
 from biaslab.stats.resample import Resampling
 
 _ALIKE = 0.05  # p-value below which human scores are associated with the feature
-_SCREENED = 0.2  # the same, where the error in human scores is unknown
 _SEVERAL = 0.1  # share of contexts with several items up to which items are compared across contexts
 
 
@@ -51,7 +50,7 @@ class FeatureProbe(ScoreProbe):
     correlations for attenuation, both by cross-products of different annotators. With one rating per item the error is
     unknown: ``note`` gives the reliability that a finding requires, `sensitivity` gives estimates at assumed
     reliabilities, and the verdict is inconclusive unless the finding holds, on the same side, down to .3. Across
-    contexts interval and test also hold for every reliability from .3 to 1, see `slope_given_quality`. Errors shared by
+    contexts interval and test also hold for every reliability from .5 to 1, see `slope_given_quality`. Errors shared by
     annotators are not corrected; ``note`` says how large they would have to be to explain a finding.
 
     **Pass or fail.** Scores or labels of two values enter the same model, as linear probabilities. That is right if the
@@ -268,30 +267,27 @@ def slope_given_quality(
         Confidence level and clusters.
     within_contexts : bool
         Fit an intercept per context. If not, and items have one rating, interval and test hold for every reliability
-        from .3 to 1. Only if the feature is not associated with human scores at the 20 % level, at which confounders
-        are screened (Maldonado & Greenland 1993), the slope is that of least squares: quality then cannot explain it.
+        from .5 to 1, and from .3 for pass and fail: quality cut in two keeps 2/π of its reliability (Cohen 1983).
     covariates : sequence of str
         Additional columns to control for.
     reliability : float, optional
         Assumed reliability of the mean human score.
     """
-    options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
     formula = " + ".join([*covariates, "human", feature])  # the feature comes last, so it is dropped if collinear
 
     def at_equal(rated: pd.DataFrame) -> Corrected:
         return slope_at_equal(rated, "score", feature, resampling, within_contexts, covariates)
 
     def uncorrected() -> Estimate:
+        options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
         return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
 
     known = within_contexts or reliability is not None or has_several_ratings(items)
-    alike = {} if known else linear_model(items, " + ".join([f"{feature} ~ human", *covariates]), **options)  # type: ignore[arg-type]
-    if alike and alike["human"].p_value >= _SCREENED:
-        return uncorrected()
     slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
     if known or resampling.values_only or math.isnan(slope.estimate):
         return slope
-    return over_reliabilities(slope, at_equal(without_ratings(items)))
+    least = _LEAST_ACROSS if items["human"].nunique() > 2 else LEAST_RELIABILITY
+    return over_reliabilities(slope, at_equal(without_ratings(items)), least)
 
 
 def allowing_for_errors(
@@ -367,7 +363,7 @@ def _side(estimate: Estimate) -> int:
     return int(estimate.ci_low > 0) - int(estimate.ci_high < 0)
 
 
-_ASSUMED = (0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities; estimates change monotonically with reliability
+_LEAST_ACROSS = 0.5  # reliability of a single rating across contexts; a lower one is poor (Koo & Li 2016)
 
 
 def has_several_ratings(items: pd.DataFrame) -> bool:
@@ -380,17 +376,19 @@ def without_ratings(items: pd.DataFrame) -> pd.DataFrame:
     return items.drop(columns=["ratings", "annotators"], errors="ignore")
 
 
-def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
-    """Return an estimate with interval and test valid for every reliability of human scores from .3 to 1.
+def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_RELIABILITY) -> Estimate:
+    """Return an estimate with interval and test valid for every reliability of human scores from the least to 1.
 
     Parameters
     ----------
     estimate : Estimate
         Estimate without correction.
     at : Corrected
-        Function that returns the estimate at a given share of error.
+        Function that returns the estimate at a given share of error; it changes monotonically.
+    least : float
+        The least reliability.
     """
-    each = [estimate, *(at(1 - reliability) for reliability in _ASSUMED)]
+    each = [estimate, *(at(1 - reliability) for reliability in np.linspace(1, least, 6)[1:])]
     intervals = [(one.ci_low, one.ci_high) for one in each]
     if np.isnan(intervals).any():
         why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
@@ -401,8 +399,8 @@ def over_reliabilities(estimate: Estimate, at: Corrected) -> Estimate:
         ci_high=max(high for _, high in intervals),
         p_value=max(one.p_value for one in each),
         mde=max(one.mde for one in each),
-        method=f"{estimate.method}; valid for reliabilities of human scores from {LEAST_RELIABILITY} to 1",
-    )
+        method=f"{estimate.method}; valid for reliabilities of human scores from {least:g} to 1",
+    ).noted(Note("single_ratings", {"se": max(one.se for one in each)}))
 
 
 def without_test(estimate: Estimate) -> Estimate:

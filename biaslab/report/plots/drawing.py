@@ -21,11 +21,11 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarForm
 from biaslab.core.checks import did_you_mean, require_one_of
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import Metric, find_metric
-from biaslab.core.output import number, percent, written
+from biaslab.core.output import number, percent, with_interval, written
 from biaslab.report.plots import style
 from biaslab.report.plots.figure_words import AXES, HOLLOW, marked, named, remember_rows, row_name
 from biaslab.report.verdicts import Peers, find_peers, judges_of
-from biaslab.report.wording import conditions, varying, with_interval
+from biaslab.report.wording import conditions, varying
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
 
 if TYPE_CHECKING:

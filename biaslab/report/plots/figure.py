@@ -21,7 +21,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import write_csv
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import replacing
+from biaslab.core.output import replacing, with_interval
 from biaslab.report.plots import style
 from biaslab.report.plots.drawing import (
     against,
@@ -36,7 +36,7 @@ from biaslab.report.plots.drawing import (
     values_of,
 )
 from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label
-from biaslab.report.wording import varying, with_interval
+from biaslab.report.wording import varying
 from biaslab.stats.estimate import significant
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
 from biaslab.stats.joint_jackknife import condition_names

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from biaslab.core.metrics import Metric, find_metric
-from biaslab.core.output import WAYS, number, written
+from biaslab.core.output import WAYS, number, with_interval, written
 from biaslab.report.verdicts import found_side, side_words
-from biaslab.report.wording import fair, varying, with_interval
+from biaslab.report.wording import fair, varying
 from biaslab.stats.estimate import side_of
 from biaslab.stats.frame import LEADING, TRAILING, corrected
 

@@ -11,13 +11,13 @@ import pandas as pd
 import seaborn as sns
 
 from biaslab.core.errors import TrialsError
-from biaslab.core.output import percent, written
+from biaslab.core.output import percent, with_interval, written
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.drawing import fit_text
 from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.figure_words import judge_words, marked
 from biaslab.report.plots.style import NULL, PALETTE, note, panels, styled
-from biaslab.report.wording import varying, with_interval
+from biaslab.report.wording import varying
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import read_ratings

@@ -462,6 +462,16 @@ def test_contexts_of_a_document_are_one_cluster():
     assert rate["estimate"] == alone.loc["first_position_rate", "estimate"]
 
 
+@pytest.mark.parametrize("given", [None, {f"q{c}": f"q{c % 2}" for c in range(12)}])
+def test_data_sets_with_the_same_names_of_contexts_keep_their_clusters(given):
+    one, resampling = of_documents(), replace(QUICK, clusters=given)
+    two = one.assign(dataset="other", document=[f"page{n // 2 % 3}" for n in range(len(one))])
+    both = bl.audit(pd.concat([one, two]), only=["position"], resampling=resampling, cluster="document")
+    each = [bl.audit(log, only=["position"], resampling=resampling, cluster="document") for log in (one, two)]
+    columns = ["dataset", "metric", "estimate", "se", "n_contexts"]
+    pd.testing.assert_frame_equal(both[columns], pd.concat(each, ignore_index=True)[columns])
+
+
 def test_unknown_cluster_is_refused():
     with pytest.raises(InputError, match="cluster is 'page'"):
         bl.audit(of_documents(), cluster="page")

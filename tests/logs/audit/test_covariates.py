@@ -19,7 +19,7 @@ def log():
     n = 300
     human, docs = rng.integers(1, 6, n).astype(float), rng.integers(0, 9, n)
     language = rng.choice(["en", "de", "fr"], n, p=[0.5, 0.3, 0.2])
-    score = 1.5 + 0.6 * human + 0.1 * docs - 0.6 * (language == "de") + 0.5 * rng.normal(size=n)
+    score = 0.2 + 0.6 * human + 0.2 * docs - 0.6 * (language == "de") + 0.5 * rng.normal(size=n)
     items = {"context_id": [f"c{i // 2}" for i in range(n)], "candidate_id": [f"x{i % 2}" for i in range(n)]}
     rated = {"score": score.round(3).clip(1, 5), "scale": "1-5", "human": human, "human_scale": "1-5"}
     trials = bl.read_judgements(pd.DataFrame(items | rated))
@@ -48,7 +48,24 @@ def test_words_are_compared_with_the_most_frequent(log):
     assert set(rows["contrast"]) == {"de vs en", "fr vs en"}
     pair = log[log["language"].isin(["de", "en"])].assign(y=log["value"] / 4, de=(log["language"] == "de") * 1.0)
     fit = smf.ols("y ~ de + human", pair).fit()
-    assert row_of(rows, "covariate_slope", contrast="de vs en")["estimate"] == pytest.approx(fit.params["de"], abs=1e-9)
+    assert row_of(rows, "covariate_contrast", contrast="de vs en")["estimate"] == pytest.approx(
+        fit.params["de"], abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("infinite", [np.inf, -np.inf, "inf", "NaN"])
+def test_infinite_values_are_missing(log, infinite):
+    docs = log["docs"].astype(object)
+    first = np.arange(len(log)) < 3
+    rows = [covariate(log.assign(docs=docs.mask(first, value)), "docs") for value in (infinite, None)]
+    assert rows[0]["estimate"] == rows[1]["estimate"]
+    assert [row["n_trials"] for row in rows] == [297, 297]
+
+
+@pytest.mark.parametrize(("name", "named"), [("docs", "covariate docs"), ("native", "native, contrast no vs yes")])
+def test_page_names_the_only_covariate(log, name, named):
+    native = log.assign(native=np.where(log["language"] == "de", "no", "yes"))
+    assert named in " ".join(bl.report.page(bl.audit(native, only=["covariate"], covariates=[name])).split())
 
 
 @pytest.mark.parametrize("name", ["case", "constant", "twin"])

@@ -142,6 +142,16 @@ def test_both_orders_in_one_record():
     assert {("L", "x"), ("R", "y")} <= shown  # a row of each order
 
 
+def test_columns_that_swap_with_the_order_leave_pairs_in_both_orders(tmp_path):
+    file = tmp_path / "saved.csv"
+    mapping = PAIRS | {"winner": WON, "winner_swapped": WON.replace("won", "back")}
+    trials = bl.read_judgements(pairs(back=lambda n: "RLT"[n % 3]), mapping=mapping)
+    loss = {"x": 1.5, "y": 2.5}
+    swapping = {"loss": trials["candidate_id"].map(loss), "opponent_loss": trials["opponent_id"].map(loss)}
+    trials.assign(**swapping, seconds=range(len(trials))).to_csv(file, index=False)
+    assert bl.read_judgements(file).attrs["reading"]["one_order"] == [0, 12]
+
+
 def test_verdict_in_the_other_order_is_its_own_raw_value():
     log = pairs(won=lambda n: "L", back=lambda n: "R")
     meaning = " | L -> candidate, R -> opponent"
@@ -340,3 +350,20 @@ def test_card_of_a_small_table_shows_how_it_was_read(name):
         assert raw[column].nunique() == roles["question"]["holds"]["distinct"]
         used = {name for names in columns_of(reading).values() for name in names}
         assert set(reading["readings"][0]["set_aside"]) == set(raw.columns) - used
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "meanings"),
+    [("hallucination", "yes no", 1), ("grounded", "yes no", 0), ("error", "1 0", 1), ("error", "free found", 0)],
+)
+def test_card_says_that_what_is_bad_passes(name, values, meanings):
+    one, zero = values.split()
+    log = pd.DataFrame({"question": [f"q{i}" for i in range(40)], "answer": [f"a {i}" for i in range(40)]})
+    columns = {
+        f"{who}_{name}": [one if i % step else zero for i in range(40)] for who, step in (("judge", 3), ("human", 4))
+    }
+    mapping = {
+        entry: f"{who}_{name} | {one} -> 1, {zero} -> 0" for entry, who in (("score", "judge"), ("human", "human"))
+    }
+    trials = bl.read_judgements(log.assign(**columns), mapping=mapping)
+    assert str(ReadingCard(trials.attrs["reading"])).count("meaning ") == meanings

@@ -308,6 +308,15 @@ def test_unmatched_expression_makes_the_row_unparsable(tmp_path):
     assert rate == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize("blank", ["", "  ", None, float("nan"), "NA"])
+@pytest.mark.parametrize("mapping", [None, {"judge": "=j"}])
+def test_blank_verdict_is_a_missing_judgement(blank, mapping):
+    names = {"context_id": list("abc"), "candidate_id": "x", "opponent_id": "y"}
+    trials = bl.read_judgements(pd.DataFrame(names | {"winner": ["first", blank, "second"]}), mapping=mapping)
+    assert trials["status"].tolist() == ["ok", "unparsable", "ok"]
+    assert trials.attrs["malformed"] == 0
+
+
 def test_unmatched_identifier_keeps_the_field_and_has_no_value(tmp_path):
     file = lines_overriding(tmp_path, PAIR | {"question": "q1"}, PAIR | {"question": "none"})
     trials = bl.read_judgements(file, mapping={"context_id": r"question~q(\d+)"})

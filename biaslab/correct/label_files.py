@@ -1,0 +1,208 @@
+"""Files of people's labels: their mapping beside that of a log, and the column that identifies items in both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.card import is_by_people
+from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
+from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
+from biaslab.logs.readers.expressions import COUNTED, map_line, parse_expression
+from biaslab.logs.readers.mapping_files import OPTIONS
+from biaslab.logs.readers.reading import paths_of
+from biaslab.logs.readers.rows import Log, Rows, read_value
+from biaslab.stats.blocks import ITEM
+
+LABEL_COLUMNS = ("context_id", "candidate_id", "score")
+"""Columns of a label table, which is not read like a log."""
+
+#: Columns of trials for people's labels.
+_OF_PEOPLE = ("human", "human_gap", "human_scale", "ratings", "annotators", "preference", "person")
+
+
+def read_label_file(file: Path, mapping: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Read a file of labels: a label table, or anything that is read as a log.
+
+    Parameters
+    ----------
+    file : Path
+        The file.
+    mapping : mapping, optional
+        As in `biaslab.read_judgements`; for a label table only ``human_scale``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A label table, or trials. Trials repeat an item with contradictory labels.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist or cannot be read, or a label table has another mapping.
+    """
+    if not file.is_file():
+        raise InputError("labels", str(file), "an existing file")
+    rows = first_rows(file)
+    if rows is None or not _is_label_table(rows):
+        return read_labels(file, mapping)
+    parts = [rows for document in iter_documents(file) for rows in read_rows(document, Log(document.name))]
+    table = pd.DataFrame([record for rows in parts for record in rows.records]).replace("", np.nan)
+    if not mapping:
+        return table
+    scale = parse_expression("human_scale", mapping.get("human_scale")).constant
+    if len(mapping) > 1 or scale is None:
+        allowed = f"only human_scale==LOW-HIGH for a table with {', '.join(LABEL_COLUMNS)}"
+        raise InputError("mapping", dict(mapping), allowed)
+    return table.assign(scale=scale)
+
+
+def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Read labels as trials; several rows of an item are kept if they contradict each other."""
+    counted = {"replicate": f"={COUNTED}"}
+    entries = dict(mapping or {})
+    unnamed = "person" in entries and not any(paths_of(entries["person"]))
+    trials = read_judgements(labels, mapping=counted | entries if unnamed else entries)
+    if not (trials.attrs["duplicates"] and is_by_people(trials)):
+        return trials
+    every = read_judgements(labels, mapping=entries | counted)
+    scores = every.groupby([*ITEM, "attribute"])["human"]
+    return every if (scores.max() > scores.min()).any() else trials
+
+
+def is_label(column: str) -> bool:
+    """Return whether a column of a file of labels holds people's, by its name.
+
+    Examples
+    --------
+    >>> is_label("label"), is_label("human_verdict"), is_label("llm_label"), is_label("verdict")
+    (True, True, False, False)
+    """
+    words, judges = set(tokens(column)), aliases()["role"]["judge"]
+    labels = words & set(aliases()["role"]["people"]["labels"]) and not words & {*judges["words"], *judges["verdicts"]}
+    return bool(labels) or names_people(tokens(column))
+
+
+def read_labels_of(
+    log: Path | None, file: Path, mapping: Mapping[str, Any], written: Mapping[str, Any]
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Read the labels of a log, and return the mapping with which the log is to be read.
+
+    A mapping file belongs to the labels if only they have all of its columns, else to the log. An entry for people's
+    labels belongs to the labels if they have its columns; any other to each file that has them. Without an entry for
+    ``context_id``, a column of questions that both files have identifies the items.
+
+    Parameters
+    ----------
+    log : Path or None
+        The log, of which only the first records are read; None if it is no file.
+    file : Path
+        The labels.
+    mapping : mapping of str to str
+        Entries for both files.
+    written : mapping
+        The content of a mapping file, or nothing.
+
+    Returns
+    -------
+    tuple of DataFrame and dict
+        As from `read_label_file`, and the mapping.
+
+    Raises
+    ------
+    InputError
+        As in `read_label_file`; also if several common columns match different items.
+    """
+    judged = None if log is None else first_rows(log)
+    labels = first_rows(file) if file.is_file() else None
+    labels = None if labels is None or _is_label_table(labels) else labels
+    of_log, of_labels = _divided(mapping, judged, labels)
+    paths = [path for name, entry in written.items() for path in _paths(name, entry)]
+    if _has(labels, paths) and not _has(judged, paths):
+        of_labels = {**written, **of_labels}
+    else:
+        of_labels = {name: entry for name, entry in written.items() if _has(labels, _paths(name, entry))} | of_labels
+        of_log = {**written, **of_log}
+    table = read_label_file(file, of_labels)
+    readings = table.attrs.get("reading", {}).get("readings", ())
+    if written or "context_id" in mapping or not readings or judged is None or labels is None:
+        return table, of_log
+    names = _common_keys(judged, labels)
+    roles = [role for reading in readings for role in reading["roles"] if role["role"] == "question"]
+    columns = [source["columns"] for role in roles for source in role["sources"]]
+    own = columns[0][0] if len(columns) == 1 and len(columns[0]) == 1 else ""
+    for name, n_values in names.items():
+        if own not in names and n_values >= table["context_id"].nunique():
+            own, table = name, read_label_file(file, {"context_id": name} | of_labels)
+    return table, {"context_id": own} | of_log if own in names else of_log
+
+
+def _is_label_table(rows: Rows) -> bool:
+    return all(map(rows.has, LABEL_COLUMNS))
+
+
+def _divided(
+    mapping: Mapping[str, Any], judged: Rows | None, labels: Rows | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the entries of the log, and those of the labels."""
+    of_log, of_labels = {}, {}
+    for name, entry in mapping.items():
+        in_labels = _has(labels, _paths(name, entry))
+        of_people = name in _OF_PEOPLE and (in_labels or not _paths(name, entry))
+        if in_labels or of_people:
+            of_labels[name] = entry
+        if not of_people and (not in_labels or _has(judged, _paths(name, entry))):
+            of_log[name] = entry
+    return of_log, of_labels
+
+
+def _paths(name: str, entry: Any) -> list[str]:
+    return [] if name in OPTIONS else list(paths_of(entry))
+
+
+def _has(rows: Rows | None, paths: Sequence[str]) -> bool:
+    """Return whether records have all of some fields, at least one; of a field in a list, the list."""
+    return rows is not None and bool(paths) and all(rows.has(path.partition("[")[0]) for path in paths)
+
+
+def _common_keys(judged: Rows, labels: Rows) -> dict[str, int]:
+    """Return the columns of questions in both files that match the same items, and how many values labels have.
+
+    Raises
+    ------
+    InputError
+        If they match different items.
+    """
+    first = set(aliases()["role"]["question"]["first"])
+    columns = dict.fromkeys(name for record in labels.records for name in record)
+    names = [name for name in columns if name in first or roles_of(tokens(name))[:1] == ("question",)]
+    both = {name: (_ids(judged, name), _ids(labels, name)) for name in names if judged.has(name)}
+    values = {name: ids for name, ids in both.items() if {*ids[0]} & {*ids[1]} - {None}}
+    differ = [
+        name
+        for name, (own, theirs) in values.items()
+        if any(_match_differently(own, theirs, *others) for others in values.values())
+    ]
+    if differ:
+        lines = " or ".join(map_line({"context_id": name}) for name in values)
+        raise InputError.plain(f"{' and '.join(values)} match different items of labels and log; add {lines}")
+    return {name: len({*theirs} - {None}) for name, (_, theirs) in values.items()}
+
+
+def _ids(rows: Rows, name: str) -> list[Any]:
+    return [read_value(value, "id") or None for value in rows.values(name)]
+
+
+def _match_differently(own: Sequence[Any], theirs: Sequence[Any], others: Sequence[Any], their: Sequence[Any]) -> bool:
+    """Return whether a label has another value in a second column than the items with its value in the first."""
+    known: dict[Any, set[Any]] = {}
+    for value, other in zip(own, others, strict=True):
+        known.setdefault(value, set()).add(other)
+    labelled = zip(theirs, their, strict=True)
+    return any(None not in (value, other) and other not in known.get(value, {other}) for value, other in labelled)
