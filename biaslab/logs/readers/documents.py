@@ -21,9 +21,8 @@ from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError
 from biaslab.core.files import DECODER, Allowance, RepeatedKeyError
 from biaslab.datasets._files import lines_of, separator_of
-from biaslab.logs.readers.containers import BROKEN, foreign, members
+from biaslab.logs.readers.containers import BROKEN, foreign, members, workbook
 from biaslab.logs.readers.rows import Log, Rows
-from biaslab.logs.readers.workbooks import workbook
 
 CHUNK = 100_000  # records held in memory as objects at a time
 MOST_COLUMNS = 2_000
