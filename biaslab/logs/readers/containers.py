@@ -9,7 +9,7 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from xml.parsers import expat  # documents with a DOCTYPE, the only dangerous ones, are refused
 
@@ -184,7 +184,7 @@ def _column(letters: bytes) -> int:
     return sum(26**at * (letter - ord("A") + 1) for at, letter in enumerate(reversed(letters.upper()[:4])))
 
 
-def as_csv(rows: list[list[object]]) -> bytes:
+def as_csv(rows: Sequence[Sequence[object]]) -> bytes:
     r"""Return non-empty rows without trailing empty cells as CSV, padded to the length of the first.
 
     Examples
