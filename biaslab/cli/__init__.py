@@ -15,12 +15,13 @@ import typer
 from biaslab.cli import audit, figures, probe, report, store
 from biaslab.cli.command import CommandGroup
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
-from biaslab.core.stopping import Stopped
+from biaslab.core.output import count
+from biaslab.core.secrets import require_none_in_command
+from biaslab.core.stopping import Stopped, dropped
 
 __all__ = ["app", "main"]
 
 _INTERRUPTED = 130
-_STOPPED = "biaslab: stopped; all replies so far are in the store; run the same command again to continue"
 _EPILOG = """
 \b
 Start here:
@@ -74,10 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         warnings.simplefilter("ignore", NearestDesignWarning)  # the output itself says it
         try:
+            require_none_in_command(words)
             code: int = app(words or ["--help"], prog_name="biaslab", standalone_mode=False) or 0
         except Stopped:
             with contextlib.suppress(OSError):  # the terminal is closed
-                typer.echo(_STOPPED, err=True)
+                typer.echo(_stopped(), err=True)
             raise
         except Exception as error:
             if debug:
@@ -85,8 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code, message = _explain(error)
             typer.echo(message, err=True)
     if code == _INTERRUPTED:
-        typer.echo(_STOPPED, err=True)
+        typer.echo(_stopped(), err=True)
     return code
+
+
+def _stopped() -> str:
+    """Say what is in the store after a stop, and how many requests in flight are not."""
+    lost = f", but {count(dropped(), 'request')} in flight had to be dropped" if dropped() else ""
+    return f"biaslab: stopped; all replies so far are in the store{lost}; run the same command again to continue"
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,6 +11,7 @@
     │   ├── UnsupportedRequestError       the judge does not answer this kind of request
     │   ├── PromptTooLongError            the prompt does not fit the context window
     │   ├── CutOffError                   replies end before their answer: a model that reasons needs more room
+    │   ├── UnlabelledRepliesError        the first replies hold no label; quotes three of them
     │   ├── ModelLoadError                the model could not be loaded
     │   ├── ServerError                   a server refused, failed or answers nonsense; carries its status
     │   │   └── UnreachableError          there is no server, or it has gone
@@ -28,7 +29,8 @@
     RepeatedTextsWarning (a UserWarning)  contexts have the same text, so they are not independent
     ModelChangedWarning (a UserWarning)   a server says that it runs another model than before
     NearestDesignWarning (a UserWarning)  a judge refuses what was planned, and is asked the nearest that it can answer
-    InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests
+    InexactLabelsWarning (a UserWarning)  a server's label probabilities depend on the order of requests, or contradict
+                                          its texts
 
 A message gives the name, the bad value or the problem, what is allowed and the remedy; the same facts are attributes.
 """
@@ -130,6 +132,10 @@ class PromptTooLongError(JudgeError):
 
 class CutOffError(JudgeError):
     """Most of the first replies were cut off before the answer: a reasoning model needs a larger token limit."""
+
+
+class UnlabelledRepliesError(JudgeError):
+    """None of the first replies of a study holds a label, or most are refused or unparsable; quotes three of them."""
 
 
 class ModelLoadError(JudgeError):
@@ -265,9 +271,10 @@ class NearestDesignWarning(UserWarning):
 
 
 class InexactLabelsWarning(UserWarning):
-    """A server's log-probabilities depend on the order of requests, so labels are read from its top tokens.
+    """A server's log-probabilities depend on the order of requests, or contradict its texts.
 
-    `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold the resulting bounds, as for any other server.
+    In the first case labels are read from its top tokens; `biaslab.Reply.unseen` and `biaslab.Reply.bounded` hold the
+    resulting bounds, as for any other server.
     """
 
 

@@ -2,7 +2,8 @@
 
 Ctrl-C (SIGINT), pre-emption (SIGTERM) and a closed terminal (SIGHUP) are handled alike if requests are in flight: the
 run waits ``BIASLAB_GRACE`` seconds for their replies (25 by default, less than the 30 after which clusters kill a
-process). A second signal ends it at once.
+process). A second signal ends it at once, unless it follows within a second: programs such as ``uv run`` pass on the
+Ctrl-C that the terminal has already sent.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from biaslab.core.errors import InputError
 #: Environment variable: grace period after a signal, in seconds.
 GRACE = "BIASLAB_GRACE"
 _SECONDS = 25.0
+_REPEATED = 1.0  # seconds within which a further signal is the same one
 #: Signals that are handled, unless the caller has set a handler of its own.
 _DEFAULTS: dict[int, Any] = {
     signal.SIGINT: signal.default_int_handler,
@@ -57,15 +59,18 @@ class _SignalHandling:
         self.runs: list[StoppableRun] = []
         self.before: dict[int, Any] = {}
         self.received: int | None = None
-        self.deadline = math.inf
-        self.draining = 0
+        self.deadline = self.since = math.inf
+        self.draining = self.dropped = 0
         self.waits = False
 
     def handle(self, number: int, _: FrameType | None) -> None:
         """Stop and raise; on the second signal end at once."""
         if self.received is not None:
+            if time.monotonic() - self.since < _REPEATED:
+                return
             self._end_now(number)
-        self.received, self.deadline = number, time.monotonic() + grace()
+        self.received, self.since = number, time.monotonic()
+        self.deadline = self.since + grace()
         if self.draining:  # arriving replies are being stored already
             self.waits = True
             return
@@ -82,6 +87,7 @@ class _SignalHandling:
 
     def install(self) -> None:
         """Handle signals that have no other handler."""
+        self.dropped = 0
         for number, default in _DEFAULTS.items():
             if signal.getsignal(number) == default:
                 self.before[number] = signal.signal(number, self.handle)
@@ -155,6 +161,17 @@ def draining() -> Iterator[None]:
 def seconds_left() -> float:
     """Return the remaining grace period after a signal in seconds; infinite without a signal."""
     return max(_SIGNALS.deadline - time.monotonic(), 0.0)
+
+
+def note_dropped(count: int) -> None:
+    """Record requests in flight that a run dropped after a signal, because a second one came or its time was over."""
+    if _SIGNALS.received is not None:
+        _SIGNALS.dropped += count
+
+
+def dropped() -> int:
+    """Return how many requests in flight the last stopped run dropped."""
+    return _SIGNALS.dropped
 
 
 def grace() -> float:

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from biaslab.core.requests import Request
-from biaslab.core.stopping import seconds_left
+from biaslab.core.stopping import note_dropped, seconds_left
 from biaslab.core.trials import Reply
 
 Work = TypeVar("Work")
@@ -94,6 +94,7 @@ class InFlight(Iterator[list[tuple[Request, Reply]]], Generic[Work]):
     def close(self) -> None:
         """Start nothing more, and drop what is in flight."""
         self._end()
+        note_dropped(len(self._in_flight) + len(self._arrived) - self._handed)
         self._drop()
         self._in_flight.clear()
         self._arrived.clear()
@@ -150,6 +151,7 @@ class InFlight(Iterator[list[tuple[Request, Reply]]], Generic[Work]):
         if left > 0:
             self._receive(left)
         else:
+            note_dropped(len(self._in_flight))
             self._drop()
             self._in_flight.clear()
 

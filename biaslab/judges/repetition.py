@@ -32,12 +32,18 @@ class RepeatingJudge(BaseJudge):
         The judge to ask.
     k : int
         Number of replies per request.
+
+    Attributes
+    ----------
+    members : tuple of Judge
+        The judge. With a store, each of its replies is stored under its own id as soon as it arrives, so an incomplete
+        group costs only what is missing, and raising k only the difference.
     """
 
     def __init__(self, judge: Judge, k: int) -> None:
         require_whole("k", k, 1)
         asked = as_judge(judge)
-        self.judge, self.k, self.asks = judge, k, (asked,)
+        self.judge, self.k, self.asks, self.members = judge, k, (asked,), (judge,)
         self.breadth, self.prices, self.limits = asked.breadth // k, asked.prices, asked.limits
         self.thinks = asked.thinks
 
@@ -99,7 +105,7 @@ class Sampled(RepeatingJudge):
     Parameters
     ----------
     judge : Judge
-        The judge that generates text. To store every sample rather than just the counts, pass ``store.wrap(judge)``.
+        The judge that generates text.
     k : int
         Number of samples per request.
     temperature : float
@@ -113,6 +119,8 @@ class Sampled(RepeatingJudge):
     ----------
     id : str
         The judge's id, and the sampling settings.
+    members : tuple of Judge
+        The judge. With a store, each sample is stored under the judge's own id, and raising k reuses them.
 
     Raises
     ------
@@ -154,6 +162,10 @@ class Sampled(RepeatingJudge):
         self.id = f"sampled:k={k},temperature={temperature:g}{length}{moved}:{judge.id}"
         self.kinds = frozenset({*judge.kinds, Choice})
 
+    def of_members(self, members: Sequence[Judge]) -> Sampled:
+        """Return the same samples of another judge, for example the same one wrapped with a store."""
+        return Sampled(members[0], self.k, self.temperature, self.max_tokens, self.seed)
+
     def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
         """Return the label shares among the samples, or the single reply for other requests."""
         return count(request, replies) if isinstance(request, Choice) else replies[0]
@@ -180,7 +192,8 @@ def count(request: Choice, replies: Sequence[Reply]) -> Reply:
     logprobs = tuple(math.log(n / len(replies)) if n else -math.inf for n in counts)
     models = sorted({reply.model for reply in replies if reply.model is not None})
     usage = Usage.total([reply.usage for reply in replies])
-    return Reply(logprobs=logprobs, usage=usage, model="; ".join(models) or None, samples=len(replies))
+    text = None if any(counts) else replies[0].text  # what it writes instead
+    return Reply(logprobs=logprobs, text=text, usage=usage, model="; ".join(models) or None, samples=len(replies))
 
 
 class MeanOverThoughts(RepeatingJudge):
@@ -225,7 +238,7 @@ class MeanOverThoughts(RepeatingJudge):
         super().__init__(judge, k)
         if Choice not in judge.kinds or not self.asks[0].thought_tokens:
             raise InputError("judge", judge.id, "a judge that thinks before it answers Choice requests, thinking=1024")
-        self.members, self.id, self.kinds = (judge,), f"thoughts:{k}:{judge.id}", judge.kinds
+        self.id, self.kinds = f"thoughts:{k}:{judge.id}", judge.kinds
 
     def of_members(self, members: Sequence[Judge]) -> MeanOverThoughts:
         """Return the same mean for another judge, for example the same one wrapped with a store."""

@@ -1,13 +1,15 @@
 """A judge backed by a store: asks the underlying judge only requests that the store does not answer.
 
 Each run has a file next to the store with the keys it claims, and a lock on that file which ends with its process:
-claims of a killed process are free at once. A run that stores no reply for ten minutes loses its claims too.
+claims of a killed process are free at once. A run that stores no reply for ten minutes loses its claims too. Claims
+hold between threads as between processes; runs of one thread, which may be nested, do not wait for each other.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -109,9 +111,10 @@ class StoredJudge(BaseJudge):
     tally : Tally
         Replies and tokens so far, from the store and from the judge.
     waits : bool
-        Whether to wait for replies that other processes have requested instead of asking too; panels do not.
+        Whether to wait for replies that other threads and processes have requested instead of asking too; a panel
+        does not, because its members do.
     groups : bool
-        Whether single replies that the judge gives at once are stored in one transaction; those of panels are not, nor
+        Whether single replies that the judge gives at once are stored in one transaction; those of a panel are not, nor
         those of a run with a budget, which may have to stop after any reply.
 
     Raises
@@ -135,8 +138,7 @@ class StoredJudge(BaseJudge):
         self.waits = self.groups = True
         if self.judge.members:
             members = [StoredJudge(store, member) for member in self.judge.members]
-            for member in (self, *members):  # wait for one another, not for another panel's
-                member.waits = member.groups = False
+            self.waits = self.groups = False
             self.judge = as_judge(self.judge.of_members(members))
             self._tallies = (self.tally,)  # the members' replies are counted there
 
@@ -174,11 +176,11 @@ class StoredJudge(BaseJudge):
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
         """Answer every request as often as it is given, stored replies first, in packs of replies that arrive together.
 
-        Equal requests are asked once. Those that another process on this machine has in flight are not asked: the
-        judge waits for their replies, and asks only if that process ends without one (not for
-        panels). A reply is **acknowledged** when it is yielded: it is then on disk, and no kill can lose it. The
-        replies of a pack, and single ones that arrive at once, share a transaction before the judge is asked for
-        more. If another process stored a reply to the same request meanwhile, that one is yielded.
+        Equal requests are asked once. Those that another thread or process on this machine has in flight are not
+        asked: the judge waits for their replies, and asks only if that run ends without one. A reply is
+        **acknowledged** when it is yielded: it is then on disk, and no kill can lose it. The replies of a pack, and
+        single ones that arrive at once, share a transaction before the judge is asked for more. If another process
+        stored a reply to the same request meanwhile, that one is yielded.
         If iteration ends early because of an error, a signal (SIGINT, SIGTERM, SIGHUP: `biaslab.core.stopping`) or a
         full disk, the paid replies still in flight are stored too, if the judge's answers are
         `biaslab.core.Stoppable`. A reply that cannot be stored, for example because it contains NaN, is skipped until
@@ -369,11 +371,12 @@ class Claims:
 
     def __init__(self, store: Path) -> None:
         self._folder = store.with_name(f".{store.name}.claims")
-        self._file = self._folder / f"{_process['name']}-{uuid4().hex}"
+        self._own = f"{_process['name']}-{threading.get_ident()}-"
+        self._file = self._folder / f"{self._own}{uuid4().hex}"
         self._lock: int | None = None
 
     def take(self, keys: Iterable[str]) -> set[str]:
-        """Claim those keys that no other living process has claimed, and return them."""
+        """Claim those keys that no other thread or living process has claimed, and return them."""
         wanted = set(keys)
         if fcntl is None:
             return wanted
@@ -410,10 +413,10 @@ class Claims:
         os.write(self._lock, "".join(f"{key}\n" for key in sorted(keys)).encode())
 
     def _of_others(self) -> set[str]:
-        """Return the keys that other processes claim, and remove the files of those that have ended."""
+        """Return the keys that other threads and processes claim, and remove the files of those that have ended."""
         claimed: set[str] = set()
         for file in self._folder.iterdir():
-            if file.name == _MUTEX or file.name.startswith(_process["name"]):
+            if file.name == _MUTEX or file.name.startswith(self._own):
                 continue
             with contextlib.suppress(FileNotFoundError):  # that run has just ended
                 if not _is_locked(file):

@@ -36,6 +36,7 @@ from biaslab.stats.blocks import linked_contexts
 from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge
 from biaslab.store.tables import OF_THOUGHTS, TablePart, TrialColumns, TrialsFile, require_target, writing
+from biaslab.study.first_replies import FirstReplies
 from biaslab.study.spending import Budget, Ledger, announcement_of, budget_of, unanswered
 from biaslab.study.windows import Survey, TrialSource, survey_design, window_size, windows
 
@@ -137,7 +138,8 @@ def collect(
     JudgeError
         Before asking, if the judge can answer neither a request nor that of a nearest design; the message names context
         and candidate. `UnsupportedRequestError` after one request of each kind if only the server can tell, and
-        `UnreachableError` within seconds if there is no server.
+        `UnreachableError` within seconds if there is no server. `UnlabelledRepliesError` if none of the first 20
+        replies of a kind holds a label, or after 50 more than half are refused or unparsable; it shows three of them.
     BudgetExceededError
         Before asking, if the budget does not cover the run; the message says what it needs and how many contexts fit.
         Later, if a budget that is partial, relies on estimates of tokens or time, or belongs to a sequential design is
@@ -348,6 +350,7 @@ class Walk:
         self.bar.reset(total=0)
         self.ledger.begin_plan()
         self._requests = 0
+        self._first = FirstReplies(probe.name, partial(_read, probe), probe.keeps_replies)
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
@@ -442,8 +445,11 @@ class Walk:
             shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
             keys = {request: request_key(request, study["judge"]) for request in shared}
             replies = {request: known[key] for request, key in keys.items() if key in known}
+            trials: dict[Request, list[Trial]] = {}
+            for trial in window:
+                trials.setdefault(trial.request, []).append(trial)
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
-                self._ask(part, replies)
+                self._ask(part, replies, trials)
             try:
                 in_order = [replies[trial.request] for trial in window]
             except KeyError:
@@ -459,8 +465,8 @@ class Walk:
             yield requests[start : start + left]
             start += left
 
-    def _ask(self, requests: list[Request], replies: dict[Request, Reply]) -> None:
-        """Ask requests and add their replies."""
+    def _ask(self, requests: list[Request], replies: dict[Request, Reply], trials: dict[Request, list[Trial]]) -> None:
+        """Ask requests and add their replies; stop if the first ones hold no label, unless all were stored."""
         with closing(self.source.packs(requests)) as packs:
             for pack in packs:
                 replies.update(pack)
@@ -471,6 +477,10 @@ class Walk:
                     self.postfix.spent(self.ledger.dollars)
                 self.bar.update(len(pack))
                 self._answered += len(pack)
+                for request, reply in pack:
+                    self._first.note(trials[request], reply)
+                if self.ledger.requests and (error := self._first.error()):
+                    raise error
                 if self._answered < self._planned:
                     answered = f"{self._answered} of {self._planned} requests were answered"
                     self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)")

@@ -213,6 +213,7 @@ class FaultServer:
         choice: ReplyBody = {"index": 0, "finish_reason": "stop", "message": message}
         if body.get("logprobs") and self.probabilities:
             choice["logprobs"] = {"content": self._first_token(text)}
+            message["content"] = max(shown := self.likeliest(text), key=lambda token: shown[token])
         return common | {"choices": [choice]}
 
     def _as_responses(self, body: ReplyBody, text: str) -> ReplyBody:
@@ -559,6 +560,9 @@ REFUSALS: Mapping[str, FaultKind] = {
     "no logprobs here": _ends(
         "takes no log-probabilities", "HTTP 422", status(422, "Unexpected fields: {{'logprobs'}}")
     ),
+    "logprobs forbidden": _ends(
+        "forbids log-probabilities", "HTTP 403", status(403, "You are not allowed to request logprobs")
+    ),
     **{
         f"redirect {code}": _ends(
             f"sends the prompt elsewhere ({code})", "redirects to", redirect(code, "http://elsewhere.invalid/v1")
@@ -591,6 +595,11 @@ ANSWERS: Mapping[str, FaultKind] = {
     "plain text": FaultKind("says that JSON is plain text", "ok", "ok", "", body(lambda good: good, kind="text/plain")),
     "empty": _document("no choices", "asked again", "asked again", _NO_CHOICES, _set(choices=[])),
     "error in 200": _document("an error with status 200", "asked again", "asked again", _NO_CHOICES, _error_alone),
+    "error too": _document(
+        "an error next to the choices", "asked again", "asked again", "broke off", _set(error={"message": "oh"})
+    ),
+    "abort": _document("aborts the answer", "asked again", "asked again", "broke off", _choice(finish_reason="abort")),
+    "206": _again("says that this is a part", "HTTP 206", body(lambda good: good, code=206)),
     "two choices": _document("two choices, that of index 0 last", "ok", "ok", "", _twice),
     "no message": _document("a choice without a message", "asked again", "asked again", _SHAPE, _choice(message=None)),
     "number": _document("a number for a text", "asked again", "asked again", _SHAPE, _message(4)),
@@ -647,6 +656,16 @@ ANSWERS: Mapping[str, FaultKind] = {
     "one token": _document("the written token alone", "ok", "unusable", "", _shows(("Summary A", 0.6))),
     "one label alone": _document(
         "one label alone", "ok", "unusable", "", _shows(("Summary A", 0.5), ("Summary A ", 0.2))
+    ),
+    "certain": _document(
+        "only log-probabilities of 0 and −9999",
+        "ok",
+        "unusable",
+        "",
+        _shows(("Summary A", 1.0), ("Summary B", -9999.0)),
+    ),
+    "token ids": _document(
+        "ids or bytes of tokens alone", "ok", "unusable", "", _shows(("token_id:32", 0.6), ("bytes:\\xe4", 0.3))
     ),
     "no label": _document("no label among the tokens", "ok", "refused", "", _shows(("Both", 0.6), ("The", 0.3))),
 }

@@ -21,7 +21,7 @@ class AnsweringServer(FaultServer):
 
     def document(self, body, text):
         document = super().document(body, text)
-        if "messages" in body:
+        if "messages" in body and not (body.get("logprobs") and self.probabilities):
             document["choices"][0]["message"]["content"] = written(text, hashed(f"{text} {body.get('seed')}") % 2)
         return document
 

@@ -259,12 +259,12 @@ def test_a_filter_or_refusal_is_a_reply_with_a_status(judge_of, graded, fault, r
             [(_, reply)] = judge.ask([request])
             assert reply.finish_reason == reason
         for answer in ("text", "distribution"):
-            probe = bl.probes.Position(["coherence"], [1], answer=answer)
+            probe = bl.probes.Position(["coherence"], [1], answer=answer, n_pairs=5)
             trials = bl.collect(probe, judge, graded.head(1), progress=False)
             assert set(trials["status"]) == {"refused"}
 
 
-@pytest.mark.parametrize("fault", ["no logprobs", "no logprobs here"])
+@pytest.mark.parametrize("fault", ["no logprobs", "no logprobs here", "logprobs forbidden"])
 @pytest.mark.parametrize("request_", [Choice("x", ("A", "B")), Likelihood("a text", "given ")])
 def test_missing_probabilities_are_detected_by_one_request(judge_of, fault, request_):
     with FaultServer(lambda text, attempt: fault if fault != "no logprobs" else "", probabilities=False) as server:
@@ -273,6 +273,22 @@ def test_missing_probabilities_are_detected_by_one_request(judge_of, fault, requ
         with pytest.raises(UnsupportedRequestError, match=words):
             list(judge_of(server).ask(many))
         assert sum(server.asked.values()) == 1
+
+
+def test_filtered_prompts_do_not_hide_missing_probabilities(judge_of, graded):
+    filtered = []
+
+    def filters_first(text, attempt):
+        filtered.append(text)
+        return "filtered prompt" if text in filtered[:3] else ""
+
+    probe = bl.probes.Position(["coherence"], [1])
+    with FaultServer(filters_first, probabilities=False) as server:
+        with pytest.warns(bl.errors.NearestDesignWarning, match="reads text"):
+            trials = bl.collect(probe, judge_of(server), graded.head(3), progress=False)
+        assert len(trials) == 90
+        assert sum(server.asked.values()) <= 90 + 4
+        assert (trials["status"] == "refused").sum() == 3
 
 
 @pytest.mark.parametrize("fault", ["no logprobs", "bad logprobs", "positive logprobs"])
@@ -426,7 +442,7 @@ def test_invalid_settings_are_refused():
 
 
 def test_judge_id():
-    plain = ApiJudge("m", "http://u:p@h:1/v1/")
+    plain = ApiJudge("m", "http://u:pass@h:1/v1/")
     assert plain.id == "api:m@h:1/v1"
     assert ApiJudge("m", "http://h:1/v1", parameters={"b": 1, "a": 2}).id == 'api:m@h:1/v1:{"parameters":{"a":2,"b":1}}'
     assert bl.load_judge("api:org/m@x@http://h:1/v1").id == "api:org/m@x@h:1/v1"

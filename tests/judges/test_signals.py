@@ -17,15 +17,22 @@ from biaslab.testing import FaultServer
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 ENDS = {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGHUP: 128 + signal.SIGHUP, signal.SIGINT: -signal.SIGINT}
 RUN = """
+import os
 import sys
 import time
 import biaslab as bl
 from biaslab.core import Completion
 from biaslab.judges.api import ApiJudge
 requests = [Completion(f"p {n}") for n in range(1500)]
-with bl.Store(sys.argv[2]) as store:
-    for _ in store.wrap(ApiJudge("judge", sys.argv[1], max_concurrency=64)).ask(requests):
-        time.sleep(float(sys.argv[3]))
+try:
+    with bl.Store(sys.argv[2]) as store:
+        for _ in store.wrap(ApiJudge("judge", sys.argv[1], max_concurrency=64)).ask(requests):
+            time.sleep(float(sys.argv[3]))
+finally:
+    if len(sys.argv) > 4:
+        print(bl.core.stopping.dropped(), file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
 """
 
 
@@ -35,9 +42,9 @@ def hanging_after(count):
     return lambda text, attempt: "" if next(asked) < count else "hang"
 
 
-def started(server, path, slow=0.0):
+def started(server, path, slow=0.0, *others):
     """Start a run and wait until the server has 64 requests in flight."""
-    command = [sys.executable, "-c", RUN, server.url, str(path), str(slow)]
+    command = [sys.executable, "-c", RUN, server.url, str(path), str(slow), *others]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while sum(server.paid.values()) < 300:
         time.sleep(0.005)
@@ -61,6 +68,33 @@ def test_requests_in_flight_are_stored_at_a_signal(tmp_path, number, slow):
         subprocess.run([sys.executable, "-c", RUN, server.url, str(tmp_path / "s"), "0"], check=True, timeout=120)
         assert set(server.paid.values()) == {1}
         assert len(server.paid) == 1500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
+def test_signal_repeated_within_a_second_loses_no_reply(tmp_path, number):
+    with FaultServer(latency=0.5) as server:
+        process = started(server, tmp_path / "s")
+        for pause in (0.05, 0.05, 0):
+            process.send_signal(number)
+            time.sleep(pause)
+        process.communicate(timeout=60)
+        assert process.returncode == ENDS[number]
+        with bl.Store(tmp_path / "s") as store:
+            assert len(store) == sum(server.paid.values()) < 1500
+
+
+@pytest.mark.slow
+def test_dropped_requests_are_counted_after_a_second_signal(tmp_path):
+    with FaultServer(hanging_after(300)) as server:
+        process = started(server, tmp_path / "s", 0.0, "counts")
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(1.5)
+        _, words = process.communicate(timeout=30)
+        with bl.Store(tmp_path / "s") as store:
+            lost = sum(server.paid.values()) - len(store)
+        assert int(words.splitlines()[-1]) == lost > 0
 
 
 @pytest.mark.slow

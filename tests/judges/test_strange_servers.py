@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 import types
+import warnings
 import zlib
 from collections import deque
 
@@ -17,7 +18,7 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Choice, Completion, Reply
-from biaslab.core.errors import InputError, JudgeError, MissingDataWarning, ServerError
+from biaslab.core.errors import InexactLabelsWarning, InputError, JudgeError, MissingDataWarning, ServerError
 from biaslab.judges import load_judge
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.api.faults import is_same_host
@@ -382,3 +383,70 @@ def test_notebook_output(tmp_path, monkeypatch):
     written = (tmp_path / "out.ipynb").read_text()
     assert "does not accept the key" in written
     assert KEY not in written
+
+
+class ContradictingServer(FaultServer):
+    """Writes the less likely label for some of the prompts."""
+
+    every = 1
+
+    def document(self, body, text):
+        document = super().document(body, text)
+        shown = self.likeliest(text)
+        if int(text.rpartition(" ")[2]) % self.every == 0:
+            document["choices"][0]["message"]["content"] = min(("Summary A", "Summary B"), key=shown.__getitem__)
+        return document
+
+
+@pytest.mark.parametrize(("every", "warns"), [(10, True), (50, False)])
+def test_texts_that_contradict_probabilities_are_warned_of(judge_of, every, warns):
+    requests = [Choice(f"Summary A or Summary B? {number}", ("Summary A", "Summary B")) for number in range(100)]
+    with ContradictingServer() as server, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        server.every = every
+        assert len(dict(judge_of(server).ask(requests))) == 100
+    assert [each.category for each in caught] == [InexactLabelsWarning] * warns
+
+
+def test_hanging_prompts_do_not_slow_the_others(judge_of):
+    def hang_once(text, attempt):
+        return "hang" if int(text.rpartition(" ")[2]) % 50 == 7 and not attempt else ""
+
+    with FaultServer(hang_once, latency=0.05) as server:
+        judge = judge_of(server, timeout=2.0, max_concurrency=64)
+        assert len(dict(judge.ask(prompts(1500)))) == 1500
+        assert judge.faults["the server timed out"] >= 30
+        assert judge._endpoints.members[0].pace.limit >= 32
+
+
+LARGE_REPLIES = """
+import resource, sys
+import biaslab as bl
+judge = bl.ApiJudge("judge", sys.argv[1], max_concurrency=32, patience=bl.judges.api.Patience(0, grace=5))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    list(judge.ask([bl.Completion(f"prompt {number}") for number in range(64)]))
+except bl.errors.ServerError:
+    pass
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory in kilobytes")
+def test_memory_of_runaway_replies_is_limited_together():
+    with FaultServer(lambda text, attempt: "endless" if text != "prompt 0" else "") as server:
+        done = subprocess.run(
+            [sys.executable, "-c", LARGE_REPLIES, server.url], capture_output=True, text=True, check=True
+        )
+    assert int(done.stdout) < 700
+
+
+@pytest.mark.slow
+def test_server_without_encryption_ends_the_run_at_once():
+    with FaultServer() as server:
+        judge = ApiJudge("judge", server.url.replace("http:", "https:"), patience=Patience(reach=60))
+        with pytest.raises(ServerError, match="SSL_CERT_FILE") as raised:
+            list(judge.ask([Completion("Say A")]))
+        judge.close()
+    assert "run again" not in str(raised.value)

@@ -149,7 +149,7 @@ def test_adaptive_agrees_more_than_random_for_the_same_price():
 
 
 def test_refused_pairs_are_not_repeated(graded):
-    trials = bl.collect(ADAPTIVE, bl.SimulatedJudge(graded, refusal=0.5), graded, progress=False)
+    trials = bl.collect(ADAPTIVE, bl.SimulatedJudge(graded, refusal=0.3), graded, progress=False)
     assert trials["key"].is_unique
     assert trials.groupby(["context_id", "attribute"]).size().eq(14).all()
 

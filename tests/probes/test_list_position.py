@@ -16,7 +16,7 @@ from scipy.stats import kendalltau, spearmanr
 import biaslab as bl
 from biaslab.calibration.population import construct_population
 from biaslab.core import Choice, Completion, Rank, Reply
-from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
+from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, UnlabelledRepliesError
 from biaslab.measures.ranking.lists import balanced_orders, list_blocks
 from biaslab.probes import ListPosition
 
@@ -297,8 +297,8 @@ def test_ranking_function_also_picks_but_picks_give_no_ranking(graded):
         trials = bl.collect(ListPosition(["coherence"], k=3, ranks=ranks), by_length, graded, progress=False)
         assert (trials["status"] == "ok").all()
         assert set(trials["value"]) == ({1.0, 2.0, 3.0} if ranks else {0.0, 1.0})
-    trials = bl.collect(ListPosition(["coherence"], k=3, ranks=True), bl.FunctionJudge(longest), graded, progress=False)
-    assert set(trials["status"]) == {"incomplete"}
+    with pytest.raises(UnlabelledRepliesError, match="incomplete"):
+        bl.collect(ListPosition(["coherence"], k=3, ranks=True), bl.FunctionJudge(longest), graded, progress=False)
 
 
 def test_requests_of_lists_have_keys_and_come_back():

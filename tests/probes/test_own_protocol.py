@@ -8,7 +8,7 @@ import pytest
 import biaslab as bl
 from biaslab import calibration
 from biaslab.core import Choice, Completion, Reply
-from biaslab.core.errors import InputError, NearestDesignWarning, UnsupportedRequestError
+from biaslab.core.errors import InputError, NearestDesignWarning, UnlabelledRepliesError, UnsupportedRequestError
 from biaslab.judges.api.batch import export_batch
 
 TEMPLATE = "Question: {question}\n\n[A]\n{answer_a}\n\n[B]\n{answer_b}\n\nCompare both, then give your verdict."
@@ -281,8 +281,8 @@ def test_a_panel_reads_its_members_with_the_protocol(graded):
     probe = bl.probes.Position(["coherence"], protocol=_protocol("graded"))
     assert set(bl.collect(probe, panel, graded, progress=False)["value"]) == {0.75}
     divided = bl.Panel([Saying(f"member {i}", text) for i, text in enumerate(said[1:])])
-    trials = bl.collect(probe, divided, graded, progress=False)
-    assert set(trials["status"]) == {"off_format"}  # the mean of 0.75 and 0 is none of the verdicts
+    with pytest.raises(UnlabelledRepliesError, match="off_format"):  # the mean of 0.75 and 0 is none of the verdicts
+        bl.collect(probe, divided, graded, progress=False)
     tied = bl.Panel([Saying("one", "[[A>>B]]"), Saying("other", "[[B>>A]]")])
     assert set(bl.collect(probe, tied, graded, progress=False)["status"]) == {"tie"}
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,13 @@ def test_claims_end_with_their_process_and_with_their_lease(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_of_one_process_do_not_wait_for_each_other(tmp_path):
+def test_runs_of_one_thread_do_not_wait_for_each_other(tmp_path):
     one, other = Claims(tmp_path / "s"), Claims(tmp_path / "s")
     assert one.take({"a"}) == other.take({"a"}) == {"a"}
+    with ThreadPoolExecutor(1) as pool:
+        claims = pool.submit(Claims, tmp_path / "s").result()
+    assert claims.take({"a", "c"}) == {"c"}
+    claims.close()
     one.close()
     other.close()
     assert list(tmp_path.iterdir()) == []

@@ -18,10 +18,14 @@ from urllib.parse import unquote, urlsplit
 
 from biaslab.core.errors import InputError, ServerError
 from biaslab.core.requests import Request
+from biaslab.core.secrets import HIDDEN, mask, require_public_path
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault
 
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpoint is skipped
+
+
+_LONG_ID, _REMEMBERED = 16, 1024
 
 
 class Endpoint:
@@ -55,6 +59,16 @@ class Endpoint:
         self.in_flight, self.is_reached, self.is_asked = 0, False, False
         self.out_until, self._rest = 0.0, _FIRST_REST
         self.serves: str | None = None
+        self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
+
+    def is_repeated(self, document: object, content: bytes) -> bool:
+        """Return whether a response has the id of the one to another request; short ids may be equal by chance."""
+        name = document.get("id") if isinstance(document, dict) else None
+        if not isinstance(name, str) or len(name) < _LONG_ID:
+            return False
+        if len(self._asked_for) >= _REMEMBERED:
+            del self._asked_for[next(iter(self._asked_for))]
+        return self._asked_for.setdefault(name, asked := hash(content)) != asked and len(self._asked_for) > 1
 
     @property
     def url(self) -> str:
@@ -129,7 +143,8 @@ class Endpoints:
 
     def failed(self, endpoint: Endpoint, fault: Fault, sent: float, now: float) -> bool:
         """Record a fault; return whether the request can be sent elsewhere because the endpoint is down."""
-        if fault.busy:
+        is_hang = fault.status is None and not fault.unreached and endpoint.pace.was_overtaken(sent, now)
+        if fault.busy and not is_hang:
             endpoint.pace.refused(sent, now, fault.wait)
         if not fault.unreached:
             return False
@@ -186,7 +201,8 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     """
     if base_url is None:
         return [Address.of(None)]
-    urls = base_url.split(",") if isinstance(base_url, str) else list(base_url)
+    named = base_url.split(",") if isinstance(base_url, str) else list(base_url)
+    urls = [_of_environment(url.strip()) if isinstance(url, str) else url for url in named]
     empty = [at for at, url in enumerate(urls, 1) if not isinstance(url, str) or not url.strip()]
     if empty or not urls:
         name = f"base_url, address {empty[0]} of {len(urls)}," if len(urls) > 1 else "base_url"
@@ -199,6 +215,11 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     return addresses
 
 
+def _of_environment(url: str) -> str:
+    """Return the address in an environment variable, if its name is given; everything else unchanged."""
+    return os.environ.get(url, url).strip() if _CONSTANT.fullmatch(url) else url
+
+
 def _models(document: object) -> Mapping[str, str]:
     """Return the names in a list of models, each with the last component of the path loaded under it."""
     rows = document.get("data") if isinstance(document, dict) else None
@@ -207,10 +228,8 @@ def _models(document: object) -> Mapping[str, str]:
 
 
 OPENAI = "https://api.openai.com/v1"
-HIDDEN = "***"
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHORT = 8  # shorter values, such as "EMPTY", are placeholders, and may be ordinary words of an answer
-_SPECIAL = re.compile(r"\bsk-[\w-]{8,}")
 
 
 @dataclass(frozen=True)
@@ -248,6 +267,7 @@ class Address:
             port = f":{parts.port}" if parts.port else ""
         except ValueError:
             raise InputError("base_url", HIDDEN, "http(s)://host[:port]/path") from None
+        require_public_path(parts.path)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             shown = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
             remedy = "remove the part after ? or #" if parts.query or parts.fragment else "use http://host:port/v1"
@@ -258,6 +278,8 @@ class Address:
         if parts.username is None:
             return cls(url, shown)
         name, password = unquote(parts.username), unquote(parts.password or "")
+        if len(password or name) < 4:
+            raise InputError("base_url", HIDDEN, "a password of 4 characters or more, which can be masked in replies")
         login = base64.b64encode(f"{name}:{password}".encode()).decode()
         return cls(url, shown, f"Basic {login}", (login, password or name))
 
@@ -337,18 +359,13 @@ class ApiKey:
         return key
 
     def hide(self, text: str) -> str:
-        """Remove the key from a text."""
-        for secret in self._secrets:
-            if len(secret) >= _SHORT:
-                text = text.replace(secret, HIDDEN)
-        return _SPECIAL.sub(HIDDEN, text)
+        """Remove the key from a text, in any quoting."""
+        return mask(text, frozenset(self._secrets))
 
     def hide_in(self, body: bytes) -> bytes:
         """Remove the key from a response, in case a server echoes it."""
-        for secret in self._secrets:
-            if len(secret) >= _SHORT and (raw := secret.encode()) in body:
-                body = body.replace(raw, HIDDEN.encode())
-        return body
+        text = body.decode("utf-8", "surrogateescape")
+        return body if (masked := self.hide(text)) == text else masked.encode("utf-8", "surrogateescape")
 
 
 _FIRST_STEP = 32
@@ -386,10 +403,12 @@ class Pace:
         self._doubling, self._first = True, True
         self._changed = 0.0  # when the limit was last cut: earlier requests say nothing about the new limit
         self._count, self._seconds, self._began, self._begin_limit = 0, 0.0, 0.0, 1.0
+        self._newest = 0.0  # when the newest request with a reply was sent
         self._rate, self._rate_limit = 0.0, 0.0  # throughput (replies per second) at a smaller limit, and that limit
 
     def replied(self, sent: float, now: float) -> None:
         """Record a reply and its duration."""
+        self._newest = max(self._newest, sent)
         if self._first:
             self._first, self.limit = False, float(min(_FIRST_STEP, self.most))
             self._restart(now)
@@ -407,6 +426,10 @@ class Pace:
             self.until = max(self.until, now + wait)
         if sent >= self._changed:
             self._cut(self.limit / 2, now)
+
+    def was_overtaken(self, sent: float, now: float) -> bool:
+        """Return whether a request without a reply hangs alone: a much later one has been answered."""
+        return self._newest - sent > (now - sent) / 2
 
     def _judge(self, now: float) -> None:
         """Compare the throughput of a round with that of an earlier one, when clearly fewer were in flight."""

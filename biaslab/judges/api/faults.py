@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import re
+import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator, Mapping
@@ -20,8 +21,8 @@ from biaslab.core.requests import Choice, Likelihood, Request, thinking_of
 
 SAMPLED = "wrap it as Sampled(judge, k), which counts labels in k text samples (Liusie et al. 2024, Eq. 5)"
 _BUSY = frozenset({429, 503, 529})
-#: Statuses below 500, and of busy servers, after which the same request may succeed.
-PASSING = frozenset({408, 409, 425}) | _BUSY
+#: Statuses below 500 (206: a part of a response), and of busy servers, after which the same request may succeed.
+PASSING = frozenset({206, 408, 409, 425}) | _BUSY
 _QUOTA = re.compile(r"insufficient_quota|billing|credit balance|exceeded your current quota", re.IGNORECASE)
 _TOO_LONG = re.compile(
     r"context[_ ](length|window|size)|maximum (context|sequence|model) length|too many (input )?tokens|"
@@ -68,6 +69,8 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         The HTTP status, if there was one.
     unreached : bool
         Whether no connection was made.
+    permanent : bool
+        Whether no other attempt can succeed; ``words`` name the remedy.
 
     Attributes
     ----------
@@ -84,9 +87,10 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         refused: bool = False,
         status: int | None = None,
         unreached: bool = False,
+        permanent: bool = False,
     ) -> None:
         self.wait, self.busy, self.refused, self.status, self.unreached = wait, busy, refused, status, unreached
-        self.body = ""
+        self.body, self.permanent = "", permanent
         super().__init__(words)
 
 
@@ -105,6 +109,9 @@ def of_connection(error: BaseException, url: str) -> Fault:
         first = first.__cause__ or first.__context__  # type: ignore[assignment]
         names.add(type(first).__name__)
     late = isinstance(first, TimeoutError | asyncio.CancelledError)
+    if isinstance(first, ssl.SSLError):
+        remedy = "check http or https and the host's name, or name its authority's certificates in SSL_CERT_FILE"
+        return Fault(f"no encrypted connection to {url} ({first.reason or first}); {remedy}", permanent=True)
     if names & _LOST:
         return Fault(f"the server closed the connection without an answer ({type(first).__name__})")
     if names & _UNCONNECTED:
@@ -183,7 +190,8 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
     if status in (400, 403) and _FILTERED.search(body):
         return Filtered()
-    if status in _NO_COMPLETIONS and (isinstance(request, Likelihood) or _LOGPROBS.search(message)):
+    without_logprobs = status in (403, *_NO_COMPLETIONS) and _LOGPROBS.search(message)
+    if without_logprobs or (status in _NO_COMPLETIONS and isinstance(request, Likelihood)):
         return without_probabilities(request, shown)
     remedy = _REMEDY.get(status, "check its message")
     if status in (400, 422):
@@ -254,27 +262,31 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 MOST_BYTES = 64 * 2**20  # log-probabilities of the longest prompts need a third of this
+_LARGE = 2**20
+MOST_LARGE = 4  # responses of more than a megabyte that are read at once; others wait, so that their sum is limited
 
 
 class TooLargeError(Exception):
     """The response is larger than any answer can be."""
 
 
-async def bound(http: Any, response: Any) -> None:
+async def bound(http: Any, turns: asyncio.Semaphore, response: Any) -> None:
     """Limit how much of a response is read and decompressed to `MOST_BYTES`; a hook for the HTTP package.
 
     Parameters
     ----------
     http : module
         The HTTP package.
+    turns : asyncio.Semaphore
+        Held while a large response is read.
     response : http.Response
         The response, before its body is read.
     """
     packed = "content-encoding" in response.headers
-    if packed or not 0 <= _length(response.headers) <= MOST_BYTES:
+    if packed or not 0 <= _length(response.headers) <= _LARGE:
         whole = http.Response(response.status_code, headers=response.headers, stream=response.stream)
         response.headers.pop("content-encoding", None)
-        response.stream = _bounded(http.AsyncByteStream)(whole)
+        response.stream = _bounded(http.AsyncByteStream)(whole, turns)
 
 
 def _length(headers: Any) -> int:
@@ -287,16 +299,20 @@ def _bounded(base: Any) -> Any:
     class Bounded(base):  # type: ignore[misc]
         """The decompressed body of a response, up to the size limit."""
 
-        def __init__(self, whole: Any) -> None:
-            self._whole = whole
+        def __init__(self, whole: Any, turns: asyncio.Semaphore) -> None:
+            self._whole, self._turns = whole, turns
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
-            async for part in self._whole.aiter_bytes():
-                size += len(part)
-                if size > MOST_BYTES:
-                    raise TooLargeError(f"the server's response is larger than {MOST_BYTES >> 20} MB")
-                yield part
+            async with contextlib.AsyncExitStack() as turn:
+                async for part in self._whole.aiter_bytes():
+                    is_first = size <= _LARGE < size + len(part)
+                    size += len(part)
+                    if size > MOST_BYTES:
+                        raise TooLargeError(f"the server's response is larger than {MOST_BYTES >> 20} MB")
+                    if is_first:
+                        await turn.enter_async_context(self._turns)
+                    yield part
 
         async def aclose(self) -> None:
             await self._whole.aclose()

@@ -25,8 +25,8 @@ from biaslab.core.checks import fits, require_whole
 from biaslab.core.errors import InputError, JudgeError, ServerError, UnreachableError
 from biaslab.core.files import RepeatedKeyError, unique
 from biaslab.core.output import count
-from biaslab.core.requests import Request
-from biaslab.core.trials import Reply
+from biaslab.core.requests import Completion, Request
+from biaslab.core.trials import DECLINED, Reply
 from biaslab.judges.api import faults
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault, TooLargeError, bound
@@ -247,12 +247,15 @@ class ReplyStream(InFlight[Request]):
             self._sent.discard(item.task)
         self._last_reply = clock()
         endpoint.replied(sent, self._last_reply)
-        self._proven.add(type(item.request))
+        if isinstance(item.request, Completion) or item.reply.finish_reason not in DECLINED:
+            self._proven.add(type(item.request))  # a filtered prompt does not show whether there are log-probabilities
         return None
 
     def _wait_after(self, fault: Fault, item: _Item, now: float) -> float | None:
         """Return the seconds to wait after a fault; None if the request is given up."""
         patience, tried = self._patience, now - item.since
+        if fault.permanent:
+            raise ServerError(str(fault), item.request)
         item.costly += not fault.refused
         wait = patience.first_wait if fault.wait is not None else patience.first_wait * 2 ** min(item.attempts - 1, 16)
         wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
@@ -283,6 +286,7 @@ _ELSEWHERE = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS = 4  # maximum number of redirects followed for one request
 _SHOWN = 4000  # number of characters of a response kept with a failure
 _CONNECT = 30.0  # seconds to connect to a server that has answered before
+_IDLE = 30.0  # seconds after which an unused connection is closed
 
 
 class Connection:
@@ -307,7 +311,7 @@ class Connection:
     @property
     def body(self) -> str:
         """The last reply, truncated to the length of a message."""
-        return self._endpoint.key.hide(self._body[:_SHOWN].decode("utf-8", "replace"))
+        return self._endpoint.key.hide(self._body[: 2 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Post a body to a path of the server, or to an address, and return the JSON response.
@@ -340,9 +344,13 @@ class Connection:
     async def _ask(self, path: str, content: bytes) -> Any:
         key = self._endpoint.key
         status, headers, body = await self._send_with_key(path, content)
-        if status >= 300:
+        if status >= 300 or status in faults.PASSING:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
-        return _parse(body)
+        document = _parse(body)
+        if self._endpoint.is_repeated(document, content):
+            _connections().distrust()
+            raise Fault("the server sent the response to another request")
+        return document
 
     async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send, and once more with a fresh key if the server no longer accepts the old one."""
@@ -379,11 +387,12 @@ class Connection:
         """
         import openai
 
-        http, endpoint, owner = _http(), self._endpoint, self._owner
+        http, reuse, endpoint, owner = _http(), _connections(), self._endpoint, self._owner
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
         options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
         options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
         owner.attempts += 1
+        answer: tuple[int, Mapping[str, str], bytes] | Fault
         try:
             async with asyncio.timeout(owner.timeout):
                 if content is None:
@@ -391,13 +400,17 @@ class Connection:
                 else:
                     response = await self._client.post(url, cast_to=http.Response, content=content, options=options)
             endpoint.is_reached = True
-            return response.status_code, response.headers, endpoint.key.hide_in(response.content)
+            answer = response.status_code, response.headers, endpoint.key.hide_in(response.content)
         except openai.APIStatusError as error:
             endpoint.is_reached = True
-            return error.status_code, error.response.headers, error.response.content
-        except (openai.OpenAIError, http.HTTPError, *_broken(), OSError, TimeoutError, TooLargeError) as error:
-            fault = faults.of_connection(error, endpoint.url)
-        raise fault
+            answer = error.status_code, error.response.headers, endpoint.key.hide_in(error.response.content)
+        except (openai.OpenAIError, http.HTTPError, *reuse.BROKEN, OSError, TimeoutError, TooLargeError) as error:
+            answer = faults.of_connection(error, endpoint.url)
+        if isinstance(answer, Fault):
+            raise answer
+        if reuse.was_followed():
+            raise Fault("the server sent two responses to one request")
+        return answer
 
 
 def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
@@ -405,10 +418,11 @@ def open_client(url: str, timeout: float, most: int) -> openai.AsyncOpenAI:
     import openai
 
     http = _http()
-    limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=30.0)
+    limits = http.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=_IDLE)
     times = http.Timeout(timeout, connect=min(timeout, _CONNECT))
     client = openai.DefaultAioHttpClient(limits=limits, timeout=times, follow_redirects=False)
-    client.event_hooks = {"request": [], "response": [partial(bound, http)]}
+    _connections().use_clean_connections(client, most, _IDLE)
+    client.event_hooks = {"request": [], "response": [partial(bound, http, asyncio.Semaphore(faults.MOST_LARGE))]}
     return openai.AsyncOpenAI(api_key="see-header", base_url=url, max_retries=0, http_client=client)
 
 
@@ -429,10 +443,9 @@ def _http() -> Any:
 
 
 @cache
-def _broken() -> tuple[type[Exception], ...]:
-    """Return the errors for malformed HTTP, which the SDK's transport does not convert."""
-    aiohttp = import_module("aiohttp")
-    return aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError
+def _connections() -> Any:
+    """Return the module of connections, which imports the SDK's transport."""
+    return import_module("biaslab.judges.api.connections")
 
 
 def _parse(body: bytes) -> object:

@@ -17,7 +17,7 @@ from biaslab.judges.api import faults, runner
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.exact_labels import Post
 from biaslab.judges.api.runner import Connection
-from biaslab.judges.api.wire import Wire, check, declined
+from biaslab.judges.api.wire import Wire, check, contradiction, declined
 from biaslab.judges.panel import read_verdict
 from biaslab.judges.thinking import LEAST, MOST, ThinkingOption
 from biaslab.prompts.parsing.thoughts import answered, begins_inside, is_cut_off, split_thought
@@ -48,12 +48,15 @@ class Sender:
         Length of thoughts so far.
     proven : set of type
         Kinds that the server has answered: the first request of a kind is sent alone.
+    texts : ContradictedLabels
+        How often the text of an answer contradicts its log-probabilities.
     """
 
     def __init__(self, wire: Wire, endpoints: Endpoints, fingerprint: str | None, refusals: Refusals) -> None:
         self._wire, self._endpoints, self._fingerprint, self.refusals = wire, endpoints, fingerprint, refusals
         self.thoughts = ThoughtsByBudget(wire.thinking_at)
         self.proven: set[type] = set()
+        self.texts = ContradictedLabels()
         self._has_listed = len(endpoints.members) == 1  # a single server has nothing to be mixed with
         self._lacking: dict[tuple[type, bool], str] = {}  # kinds not answered, and why
 
@@ -115,14 +118,36 @@ class Sender:
         room, spent = thoughts.room, Usage()
         while True:
             path, body = self._wire.write(request, room)
-            reply = thoughts.read(self._wire.read(request, await post(path, body), type(request) in self.proven))
+            document = await post(path, body)
+            reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven))
             larger = thoughts.more_room(request, reply, room)
             spent += reply.usage
             if larger is None:
                 break
             room = larger
+        if isinstance(request, Choice) and (is_other := contradiction(request, document, reply)) is not None:
+            self.texts.read, self.texts.contradicted = self.texts.read + 1, self.texts.contradicted + is_other
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
         return at_temperature(request, replace(reply, usage=spent), self.refusals.temperature)
+
+
+_READ, _MOST_CONTRADICTED = 50, 0.05
+
+
+class ContradictedLabels:
+    """Count greedy answers whose text is another label than the likeliest, so that one of both is not the model's."""
+
+    def __init__(self) -> None:
+        self.read = self.contradicted = 0
+        self._has_warned = False
+
+    def warning(self) -> str:
+        """Return the message, once, if more than one of twenty answers are contradicted; else an empty string."""
+        if self._has_warned or self.read < _READ or self.contradicted <= _MOST_CONTRADICTED * self.read:
+            return ""
+        self._has_warned = True
+        shown = f"{self.contradicted} of {self.read} answers of the server are another label than the likeliest one"
+        return f'{shown}; check its template and sampling, or read texts with answer="text"'
 
 
 def _sort_of(request: Request) -> tuple[type, bool]:

@@ -19,13 +19,14 @@ from typing import Any, Literal, NamedTuple
 
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, ThinkingBudget, as_prompt, request_key
-from biaslab.core.trials import AT_LIMIT, UNUSABLE, Reply, Usage
+from biaslab.core.trials import AT_LIMIT, DECLINED, UNUSABLE, Reply, Usage
 from biaslab.judges.api.faults import Fault, thinks_first, without_probabilities
 from biaslab.judges.thinking import ThinkingOption
 from biaslab.prompts.parsing.thoughts import opens_thought, split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
+_ROUNDING = 0.1  # nats: servers round log-probabilities
 _CHARACTERS = 3  # maximum length of a single-token label
 
 
@@ -141,7 +142,9 @@ class Wire:
         if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
             error = document.get("error")
             raise Fault(f"the server sent no choices{f': {json.dumps(error)[:200]}' if error else ''}")
-        choice = next((choice for choice in choices if choice.get("index") == 0), choices[0])  # of n, in any order
+        if document.get("error"):
+            raise _broken_off(document["error"])
+        choice = _first_of(choices)
         request = as_prompt(request)
         common: dict[str, Any] = {"usage": usage_of(document.get("usage")), "model": model_of(document)}
         try:
@@ -172,12 +175,9 @@ class Wire:
         why = next(filter(None, map(_why_impossible, logprobs["content"])), "")
         if why:
             return unusable(request, why, **common)
-        mass = read_labels(request.labels, [_place(entry) for entry in logprobs["content"]])
-        if is_vague(mass):
-            common |= {
-                "finish_reason": UNUSABLE,
-                "text": "omitted labels may be likelier than the returned ones",
-            }
+        places = [_place(entry) for entry in logprobs["content"]]
+        mass = read_labels(request.labels, places)
+        common |= _without_labels(mass, places, text)
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
 
     def _likelihood(self, request: Likelihood, choice: dict[str, Any], seen: bool) -> tuple[float, ...]:
@@ -197,6 +197,22 @@ class Wire:
                 raise Fault("the server sent no log-probabilities this time")
             raise without_probabilities(request)
         return text_part(request, pairs, offsets)
+
+
+def _first_of(choices: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the choice of index 0, which servers may send in any order."""
+    return next((choice for choice in choices if choice.get("index") == 0), choices[0])
+
+
+def contradiction(request: Choice, document: object, reply: Reply) -> bool | None:
+    """Return whether the text of an answer begins with another label than the likeliest; None if it does with none."""
+    chat = as_chat(document)
+    if not isinstance(chat, dict) or not reply.logprobs or reply.finish_reason in (UNUSABLE, *DECLINED):
+        return None
+    text = str(split_message(_first_of(chat["choices"])["message"])[0] or "").lstrip()
+    written = _completed(request.labels, "", text)
+    likeliest = max(reply.logprobs)
+    return None if written is None or likeliest == -math.inf else reply.logprobs[written] < likeliest - _ROUNDING
 
 
 def text_part(
@@ -317,8 +333,13 @@ def _why_impossible(entry: dict[str, Any]) -> str:
 
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:
     """Return whether top tokens were lost: vLLM then returns too few, including one with probability 0."""
-    shown = entry.get("top_logprobs") or ()
-    return len(shown) < asked and any(other["logprob"] <= IMPOSSIBLE for other in shown)
+    levels = [other["logprob"] for other in entry.get("top_logprobs") or ()]
+    return len(levels) < asked and any(level <= IMPOSSIBLE for level in levels) and any(map(_is_measured, levels))
+
+
+def _is_measured(level: float) -> bool:
+    """Return whether a log-probability is neither 0 nor that of an impossible token, as after a greedy choice."""
+    return IMPOSSIBLE < level < 0
 
 
 def level_of(value: float) -> float:
@@ -380,7 +401,8 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     For a label L of several tokens, P(L) = P(first token) · P(second | first) · …, known only along the greedy answer;
     that suffices for "Summary A" and "Summary B" if the answer begins with "Summary". A label must not be continued:
     "1" does not count within "10", as far as the next token is known, again only along the greedy answer. The bound
-    assumes that an omitted token is at most as likely as the least likely returned one.
+    assumes that an omitted token is at most as likely as the least likely returned one. An answer that consists of the
+    last word of a label ("A" of "Summary A") counts as that label, if last words distinguish all labels.
 
     Examples
     --------
@@ -389,6 +411,12 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     >>> [round(math.exp(value), 3) for value in mass.logprobs], round(mass.unseen, 3), mass.bounded
     ([0.8, 0.05], 0.05, (1,))
     """
+    mass, short = _mass_of(labels, places), _last_words(labels)
+    answer = "".join(place.token for place in places).strip(_SIGNS)
+    return _mass_of(short, places) if len(mass.bounded) == len(labels) and answer in short else mass
+
+
+def _mass_of(labels: Sequence[str], places: Sequence[TokenPosition]) -> LabelMass:
     seen, hidden = [0.0] * len(labels), [0.0] * len(labels)
     written, path, unseen = "", 1.0, 0.0
     for at, place in enumerate(places):
@@ -424,6 +452,15 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     )
 
 
+_SIGNS = " \n.*[]()"
+
+
+def _last_words(labels: Sequence[str]) -> Sequence[str]:
+    """Return the last word of each label; none if they do not distinguish labels, or are the labels."""
+    words = [(label.split() or [label])[-1] for label in labels]
+    return words if len(set(words)) == len(words) and words != list(labels) else ()
+
+
 def impossible(shown: Sequence[tuple[object, float]]) -> str:
     """Return why log-probabilities of tokens are not a valid distribution, or an empty string.
 
@@ -437,6 +474,8 @@ def impossible(shown: Sequence[tuple[object, float]]) -> str:
     >>> impossible([("A", -1.0), ("B", -1.5), ("A", -1.0)])
     "the token 'A' occurs twice"
     """
+    if shown and not any(_is_measured(level) for _, level in shown):
+        return "the log-probabilities are all 0 or -9999, which are no measured probabilities"
     mass = math.fsum(math.exp(level) for _, level in shown)
     if mass > MOST_MASS:
         return f"the probabilities of the returned tokens sum to {mass:.3g}"
@@ -461,6 +500,16 @@ def is_vague(mass: LabelMass) -> bool:
     return hidden > _MOST_HIDDEN * (math.fsum(map(math.exp, mass.logprobs)) - bounds + hidden)
 
 
+def _without_labels(mass: LabelMass, places: Sequence[TokenPosition], text: str | None) -> dict[str, Any]:
+    """Return finish reason and text of a reply whose labels cannot be read, and the text of one that has none."""
+    is_other = len(mass.bounded) == len(mass.logprobs)
+    if is_other and all(map(_NAMELESS.fullmatch, places[0].shown)):
+        return {"finish_reason": UNUSABLE, "text": "the tokens are ids or bytes, so they cannot be read as labels"}
+    if is_vague(mass):
+        return {"finish_reason": UNUSABLE, "text": "omitted labels may be likelier than the returned ones"}
+    return {"text": text} if is_other else {}
+
+
 def goes_on(label: str, text: str) -> bool:
     """Return whether the text after a label continues it, as "0" continues "1", or ".5" does."""
     if not text or not label[-1:].isalnum():
@@ -481,11 +530,13 @@ def _completed(labels: Sequence[str], written: str, text: str) -> int | None:
     return max(fitting, key=lambda i: len(labels[i]), default=None)
 
 
+_NAMELESS = re.compile(r"(?:token_id:|bytes:|<0x).*|", re.DOTALL)
 _AT_LIMIT = re.compile(r"(?:\w+_)?length|max_\w*tokens?|token_limit\w*|model_context_window_exceeded", re.IGNORECASE)
 _DECLINED = re.compile(
     r"(?:content_?|safety_?)filter\w*|(?:\w+_)?safety|recitation|blocklist|prohibited_content|spii|sensitive",
     re.IGNORECASE,
 )
+_BROKEN_OFF = frozenset({"error", "abort", "aborted", "cancelled", "canceled"})
 _REASONING = ("reasoning_tokens", "thinking_tokens", "thoughts_token_count", "thoughtsTokenCount")
 _MOST_TOKENS = 2**40  # sums of such counts still fit into a store
 
@@ -523,6 +574,10 @@ def usage_of(reported: object) -> Usage:
     return usage
 
 
+def _broken_off(why: object) -> Fault:
+    return Fault(f"the server broke off an answer: {json.dumps(why)[:200]}")
+
+
 def reason_of(choice: Mapping[str, Any]) -> str | None:
     """Return why a reply ended, in OpenAI's terms if known.
 
@@ -532,8 +587,8 @@ def reason_of(choice: Mapping[str, Any]) -> str | None:
         If the server aborted the answer.
     """
     named = choice.get("finish_reason") or choice.get("native_finish_reason")
-    if named == "error" or choice.get("error"):
-        raise Fault(f"the server broke off an answer: {json.dumps(choice.get('error'))[:200]}")
+    if named in _BROKEN_OFF or choice.get("error"):
+        raise _broken_off(choice.get("error") or named)
     if not named:
         return None
     declined = _DECLINED.fullmatch(str(named)) is not None

@@ -1,0 +1,107 @@
+"""Every reply that was paid for is stored: of judges that ask several times, after kills, failures and in threads."""
+
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import biaslab as bl
+from biaslab.core import Choice, Completion
+from biaslab.core.errors import ServerError
+from biaslab.judges.api import Patience
+from biaslab.judges.repetition import Sampled
+from biaslab.store import Store
+from biaslab.testing import FaultServer
+
+ASKING = Path(__file__).with_name("asking.py")
+MODULE = runpy.run_path(str(ASKING))
+made, asked = MODULE["made"], MODULE["asked"]
+TIMES = {"plain": 1, "sampled": 10, "thoughts": 4, "panel": 2, "panel of sampled": 8, "function": 1}
+IN_FLIGHT = 32
+
+
+def run(kind, server, path, count):
+    command = [sys.executable, str(ASKING), kind, server.url, str(path), str(count)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def paid(server):
+    return sum(server.paid.values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize("kind", TIMES)
+def test_kill_loses_at_most_what_is_in_flight(tmp_path, kind, number):
+    count = 720 // TIMES[kind]
+    with FaultServer(latency=0.1) as server:
+        process = run(kind, server, tmp_path / "s", count)
+        while paid(server) < 250:
+            time.sleep(0.005)
+            assert process.poll() is None, process.communicate()
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert paid(server) < 720
+        again = run(kind, server, tmp_path / "s", count)
+        _, words = again.communicate(timeout=120)
+        assert again.returncode == 0, words
+        assert 0 <= paid(server) - 720 <= (IN_FLIGHT if number == signal.SIGKILL else 0)
+
+
+def test_one_failure_in_three_loses_no_sample(tmp_path):
+    sent = []
+
+    def fails_one_in_three(text, attempt):
+        sent.append(text)
+        return "500" if len(sent) % 3 == 0 and len(sent) <= 240 else ""
+
+    requests = [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(40)]
+    with FaultServer(fails_one_in_three) as server, Store(tmp_path / "s") as store:
+        with closing(bl.ApiJudge("judge", server.url, patience=Patience(retries=0))) as judge:
+            for _ in range(2):
+                with pytest.raises(ServerError):
+                    dict(store.wrap(Sampled(judge, 5)).ask(requests))
+            sent += [""] * 240
+            replies = dict(store.wrap(Sampled(judge, 5)).ask(requests))
+        assert {reply.samples for reply in replies.values()} == {5}
+        assert paid(server) == 200
+
+
+def test_more_samples_cost_the_difference(tmp_path):
+    requests = [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(10)]
+    with FaultServer() as server, Store(tmp_path / "s") as store, closing(bl.ApiJudge("judge", server.url)) as judge:
+        for k, cost in ((3, 30), (5, 50), (3, 50)):
+            assert {reply.samples for _, reply in store.wrap(Sampled(judge, k)).ask(requests)} == {k}
+            assert paid(server) == cost
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+@pytest.mark.parametrize("kind", ["plain", "sampled", "panel"])
+def test_threads_ask_each_request_once(tmp_path, kind):
+    count = 480 // TIMES[kind]
+    with FaultServer(latency=0.05) as server, Store(tmp_path / "s") as store:
+        judges = [made(kind, server.url) for _ in range(4)]
+        counts = []
+
+        def work(judge):
+            counts.append(len(dict(store.wrap(judge).ask(asked(kind, count)))))
+
+        threads = [threading.Thread(target=work, args=(judge,)) for judge in judges]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert (counts, paid(server)) == ([count] * 4, 480)
+
+
+def test_nested_wraps_do_not_wait_for_each_other(tmp_path):
+    with FaultServer() as server, Store(tmp_path / "s") as store, closing(bl.ApiJudge("judge", server.url)) as judge:
+        replies = dict(store.wrap(store.wrap(judge)).ask([Completion(f"p {n}") for n in range(5)]))
+        assert (len(replies), paid(server)) == (5, 5)
