@@ -17,6 +17,10 @@ from typing import Any
 
 import lazy_loader
 
+if __doc__ is None:
+    raise ImportError(
+        "biaslab reads its metrics and commands from docstrings: run Python without -OO (PYTHONOPTIMIZE=2)"
+    )
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

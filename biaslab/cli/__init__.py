@@ -16,6 +16,7 @@ from biaslab.cli import audit, figures, probe, report, store
 from biaslab.cli.command import CommandGroup
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
 from biaslab.core.output import count
+from biaslab.core.secrets import require_none_in_command
 from biaslab.core.stopping import Stopped, dropped
 
 __all__ = ["app", "main"]
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         warnings.simplefilter("ignore", NearestDesignWarning)  # the output itself says it
         try:
+            require_none_in_command(words)
             code: int = app(words or ["--help"], prog_name="biaslab", standalone_mode=False) or 0
         except Stopped:
             with contextlib.suppress(OSError):  # the terminal is closed

@@ -145,8 +145,8 @@ DECODER = json.JSONDecoder(object_pairs_hook=unique)
 LIMIT = "BIASLAB_UNPACKED_GB"
 _GB = 10**9
 _MOST = 2 * _GB
-_SURE = 256 * 10**6  # any file may decompress to this size
-_RATIO = 500  # logs compress to a hundredth at best, bombs to a thousandth or less
+_SURE = 16 * 10**6  # any file may decompress to this size
+_RATIO = 200  # logs compress to a hundredth at best, bombs to a thousandth or less
 _PART = 2**20
 _PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
@@ -163,7 +163,7 @@ class Allowance:
     name : str
         File name, for the message.
     size : int
-        Compressed size in bytes. The limit is 500 times that or 256 MB, whichever is larger, but at most 2 GB, unless
+        Compressed size in bytes. The limit is 200 times that or 16 MB, whichever is larger, but at most 2 GB, unless
         the environment variable ``BIASLAB_UNPACKED_GB`` is set.
 
     Examples

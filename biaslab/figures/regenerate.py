@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, NoReturn
 from biaslab.core.checks import did_you_mean, is_there, read, require_extra, require_whole, unknown
 from biaslab.core.errors import InputError, NotebookError
 from biaslab.core.project import PLACES, bundled, defaults, folder_of, parameters_cell, types_of
+from biaslab.core.secrets import in_environment
 from biaslab.figures.gallery import write_index, write_precision
 from biaslab.figures.notebook import (
     Failure,
@@ -119,6 +120,7 @@ def regenerate(
     options = {"judge": judge, "dataset": dataset, "path": path and str(path), "n_contexts": contexts}
     wanted = {name: value for name, value in options.items() if value is not None}
     wanted |= read_given(chosen, parameters or {})
+    wanted = {name: in_environment(value) if isinstance(value, str) else value for name, value in wanted.items()}
     _check(wanted.get("judge"), wanted.get("dataset"), wanted.get("path"), wanted.get("n_contexts"), jobs)
     jobs = min(jobs, len(chosen))
     tasks = [_task(source, wanted, out, Path(runs), store, progress, jobs) for source in chosen]

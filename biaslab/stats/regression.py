@@ -19,6 +19,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.estimate import FEWEST, ROUNDING, Estimate, Note, because, is_rounding, undefined, without_interval
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import (
+    LEAST_RELIABILITY,
     Corrected,
     RatingError,
     rating_error,
@@ -476,11 +477,19 @@ class _NormalEquations:
 
 _PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
 _LOGISTIC_ERRORS_METHOD = "logistic regression, errors in variables"
+_DOUBTFUL = 20  # outcomes that are tried at both ends
+_NEAR = 1e-4  # change of a coefficient for a numeric derivative
 _LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not human error
 
 
 def log_odds_at_equal(
-    frame: pd.DataFrame, outcome: str, terms: Sequence[str], sides: pd.DataFrame, resampling: Resampling
+    frame: pd.DataFrame,
+    outcome: str,
+    terms: Sequence[str],
+    sides: pd.DataFrame,
+    resampling: Resampling,
+    least: float = LEAST_RELIABILITY,
+    effective: bool = False,
 ) -> Corrected:
     """Regress verdicts on differences between two texts, correcting for error in the human scores.
 
@@ -499,6 +508,10 @@ def log_odds_at_equal(
         `biaslab.stats.reliability.rating_error`.
     resampling : Resampling
         Confidence level and clusters.
+    least : float
+        Reliability below which nothing is estimated.
+    effective : bool
+        As in `logistic_model`.
 
     Returns
     -------
@@ -508,7 +521,7 @@ def log_odds_at_equal(
         different annotators, minus Fuller's small-sample term. The residual true difference attenuates all log odds by
         √(1 + .346 β²τ²), like any noise in a logistic model, and the estimate is scaled up accordingly. Interval and
         test: `biaslab.stats.regression.Attenuated`, with leave-one-out coefficients by one Newton step, and the error
-        variance recomputed. NaN, with a note, if the reliability is below .3 or the terms separate the verdicts.
+        variance recomputed. NaN, with a note, if the reliability is below ``least`` or the terms separate the verdicts.
 
     References
     ----------
@@ -543,6 +556,7 @@ def log_odds_at_equal(
         return lambda _: undefined(SEPARATED, contexts)
     p, codes = expit(x @ naive), grouped_codes(codes, resampling.seed)
     coefficients = np.concatenate([naive[None], naive + jackknife_shifts(x, y - p, codes, p * (1 - p))])
+    counted = effective_contexts(x, codes, p * (1 - p), x.shape[1] - 2) if effective else None
     sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
     gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
     del x, y, p  # of millions of verdicts they are large, and ratings are read next
@@ -552,16 +566,89 @@ def log_odds_at_equal(
         raise TrialsError.plain(f"sides must have context_id, human and, if known, ratings: {fault}") from fault
 
     def at(shared: float) -> Estimate:
-        if why_not := too_unreliable(error, shared):
+        if why_not := too_unreliable(error, shared, least):
             return undefined(why_not, contexts)
         spent = small_sample_error(error, shared)
         ratio = Attenuated.of(coefficients, gram, spent)
         factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / rows)
         corrected = Attenuated(ratio.product * factor, ratio.reliability)
-        estimate = corrected.estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked)
+        estimate = corrected.estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked, effective=counted)
         return replace(estimate, n_contexts=contexts)
 
     return at
+
+
+def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats | None:
+    """Fill in missing outcomes, 0 or 1, such that log odds at equal human score are largest, or smallest.
+
+    Log odds are not linear in the outcomes, so which value of an outcome raises them depends on the others. The search
+    refits the model after each change of the missing outcomes, until each is at the end to which the derivative points
+    and none of the 20 with the least derivative gives more at its other end.
+
+    Parameters
+    ----------
+    y : numpy.ndarray, shape (rows,)
+        The outcomes; NaN if missing.
+    x : numpy.ndarray, shape (rows, terms)
+        The variables; the last is the human score, and the one before it the term in question.
+    error : float
+        The error part of Σh², as in `log_odds_at_equal`.
+    sign : float
+        1 for the largest log odds, −1 for the smallest.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The outcomes; None if the terms separate them at some step, or human scores are too unreliable.
+
+    Examples
+    --------
+    >>> y = np.array([1.0, 0, 1, 0, np.nan, np.nan])
+    >>> x = np.column_stack([[1.0, 1, 1, 1, 1, -1], [2.0, 1, -1, -2, 1, 1]])
+    >>> extreme_outcomes(y, x, 0.0, 1.0)[-2:], extreme_outcomes(y, x, 0.0, -1.0)[-2:]
+    (array([1., 0.]), array([0., 1.]))
+    """
+    missing = np.isnan(y)
+    filled = np.where(missing, 0.5, y)
+    best = _outcome_effects(filled, x, error)
+    for _ in range(_STEPS):
+        if best is None:
+            return None
+        before, filled = filled, np.where(missing, sign * best[1] > 0, y)
+        if (filled == before).all():
+            break
+        best = _outcome_effects(filled, x, error)
+    if best is None:
+        return None
+    doubtful = np.flatnonzero(missing)[np.argsort(np.abs(best[1][missing]))][:_DOUBTFUL]
+    for row in np.tile(doubtful, 2):
+        other = filled.copy()
+        other[row] = 1 - other[row]
+        tried = _outcome_effects(other, x, error)
+        if tried is None:
+            return None
+        if sign * tried[0] > sign * best[0]:
+            filled, best = other, tried
+    return filled
+
+
+def _outcome_effects(y: Floats, x: Floats, error: float) -> tuple[float, Floats] | None:
+    """Return log odds at equal human score and their derivative by each outcome; None if undefined."""
+    b, gram = fitted_log_odds(y, x), (x.T @ x)[None]
+    if b is None or np.linalg.cond(gram[0]) >= _SINGULAR:
+        return None
+    shifts = np.array([[0.0], [1.0], [-1.0], [1.0], [-1.0]]) * _NEAR
+    near = b + shifts * np.eye(len(b))[[-2, -2, -2, -1, -1]]
+    ratio = Attenuated.of(near, gram, np.array([error]))
+    if not ratio.reliability[0] > LEAST_BESIDE:
+        return None
+    corrected = (
+        ratio.product / ratio.reliability * _deattenuation(near[:, -1], ratio.reliability, np.array([error / len(x)]))
+    )
+    slopes = np.zeros(len(b))
+    slopes[-2:] = (corrected[1::2] - corrected[2::2]) / (2 * _NEAR)
+    p = expit(x @ b)
+    return float(corrected[0]), np.asarray(x @ np.linalg.solve(x.T @ (x * (p * (1 - p))[:, None]), slopes), float)
 
 
 def _of_differences(sides: pd.DataFrame, codes: Codes, spread: Floats) -> RatingError:
@@ -626,7 +713,15 @@ class Attenuated:
         reliability = 1 - error * inverse[:, -1, -1]
         return cls(coefficients[:, -2] * reliability + coefficients[:, -1] * error * inverse[:, -2, -1], reliability)
 
-    def estimate(self, level: float, method: str, what: str, reach: float = 1.0, size: float = 1.0) -> Estimate:
+    def estimate(
+        self,
+        level: float,
+        method: str,
+        what: str,
+        reach: float = 1.0,
+        size: float = 1.0,
+        effective: float | None = None,
+    ) -> Estimate:
         """Return the ratio with its interval and a test against 0.
 
         If the reliability is at least six standard errors: cluster jackknife of the ratio (CR3) and Student's t.
@@ -645,6 +740,8 @@ class Attenuated:
             The variable given which the human score's reliability is computed, for notes.
         reach, size : float
             The coefficient times ``reach`` is in the unit of the outcome, whose magnitude is ``size``; for rounding.
+        effective : float, optional
+            The effective number of contexts, for the degrees of freedom.
         """
         contexts, reliability = len(self.product) - 1, float(self.reliability[0])
         values: dict[str, float | str] = {"reliability": reliability, "given": what}
@@ -657,8 +754,8 @@ class Attenuated:
         if (self.reliability > LEAST_BESIDE).all() and reliability >= _STRONG * math.sqrt(spread):
             ratio = self.product / self.reliability
             error = self._rounded(math.sqrt(self._covariance(ratio, ratio)), reach, size)
-            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t")
-        quantile = float(stats.t.ppf((1 + level) / 2, contexts - 1))
+            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+        quantile = float(stats.t.ppf((1 + level) / 2, (effective or contexts) - 1))
         if reliability <= quantile * math.sqrt(spread):
             return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")

@@ -781,8 +781,10 @@ def rating_error(frame: pd.DataFrame, within: bool = True) -> RatingError:
     return RatingError(spread, np.where(is_rounding(error, spread), 0.0, error), True)
 
 
-def too_unreliable(error: RatingError, shared: float) -> Note | None:
+def too_unreliable(error: RatingError, shared: float, least: float = LEAST_RELIABILITY) -> Note | None:
     """Return why human scores, given a share of shared error, do not support a test; None if they do.
+
+    They do not if their reliability is below ``least``.
 
     Examples
     --------
@@ -790,7 +792,7 @@ def too_unreliable(error: RatingError, shared: float) -> Note | None:
     'undefined: annotators agree too little (reliability 0.20)'
     """
     reliability = float(error.with_shared(shared).reliability[0])
-    fine = reliability >= LEAST_RELIABILITY or math.isnan(reliability) or is_rounding(reliability - LEAST_RELIABILITY)
+    fine = reliability >= least or math.isnan(reliability) or is_rounding(reliability - least)
     return None if fine else _TOO_UNRELIABLE.with_values(reliability=reliability)
 
 

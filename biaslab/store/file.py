@@ -104,7 +104,7 @@ class StoreFile:
         self._checked = None
         self._opened = self._stamp()[:2]
         try:
-            connection = connect(self.path, "mode=rw")
+            connection = connect(self.path, "mode=rw" if _may_write(self.path) else "immutable=1")
             self._finish = weakref.finalize(self, connection.close)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{_CACHE}")
@@ -122,6 +122,11 @@ class StoreFile:
         except OSError as error:
             raise StoreError(f"{self.path} cannot be read ({error}); check its folder", self.path) from error
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _may_write(path: Path) -> bool:
+    """Return whether a store may grow; one that may not, and that no process writes to, is only read."""
+    return log_of(path).exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 _LIVE: weakref.WeakSet[StoreFile] = weakref.WeakSet()

@@ -90,6 +90,8 @@ class TrialsFile:
             self.columns = tuple(file.schema_arrow.names)
             self._text = [field.name for field in file.schema_arrow if str(field.type) == "string"]
             self.attrs: dict[str, Any] = json.loads((file.metadata.metadata or {}).get(ATTRS, b"{}"))
+        if isinstance(store := self.attrs.get("store"), str):  # relative to the folder of the file
+            self.attrs["store"] = str((self.path.parent / store).resolve())
 
     def to_pandas(self, columns: Sequence[str] | None = None, categorical: bool = False) -> pd.DataFrame:
         """Read columns.
@@ -384,7 +386,7 @@ class TrialsWriter:
     """Writes chunks of trials in row groups of about 100,000; made by `writing`."""
 
     def __init__(self, path: Path, columns: TrialColumns) -> None:
-        self._schema = columns.schema
+        self._schema, self._folder = columns.schema, path.parent.resolve()
         text = [field.name for field in self._schema if field.type == pa.string() and field.name != "key"]
         self._writer = pq.ParquetWriter(path, self._schema, compression="zstd", use_dictionary=text)
         self._waiting: list[pa.Table] = []
@@ -400,6 +402,8 @@ class TrialsWriter:
     def close(self, attrs: Mapping[str, Any]) -> None:
         """Write the remaining rows, and the ``attrs`` of the trials."""
         self._flush()
+        if "store" in attrs:  # an absolute path would tell whoever gets the file of this machine
+            attrs = {**attrs, "store": Path(os.path.relpath(attrs["store"], self._folder)).as_posix()}
         self._writer.add_key_value_metadata({ATTRS: json.dumps(dict(attrs)).encode()})
         self._writer.close()
 

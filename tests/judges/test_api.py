@@ -442,7 +442,7 @@ def test_invalid_settings_are_refused():
 
 
 def test_judge_id():
-    plain = ApiJudge("m", "http://u:p@h:1/v1/")
+    plain = ApiJudge("m", "http://u:pass@h:1/v1/")
     assert plain.id == "api:m@h:1/v1"
     assert ApiJudge("m", "http://h:1/v1", parameters={"b": 1, "a": 2}).id == 'api:m@h:1/v1:{"parameters":{"a":2,"b":1}}'
     assert bl.load_judge("api:org/m@x@http://h:1/v1").id == "api:org/m@x@h:1/v1"

@@ -440,3 +440,13 @@ def test_memory_of_runaway_replies_is_limited_together():
             [sys.executable, "-c", LARGE_REPLIES, server.url], capture_output=True, text=True, check=True
         )
     assert int(done.stdout) < 700
+
+
+@pytest.mark.slow
+def test_server_without_encryption_ends_the_run_at_once():
+    with FaultServer() as server:
+        judge = ApiJudge("judge", server.url.replace("http:", "https:"), patience=Patience(reach=60))
+        with pytest.raises(ServerError, match="SSL_CERT_FILE") as raised:
+            list(judge.ask([Completion("Say A")]))
+        judge.close()
+    assert "run again" not in str(raised.value)

@@ -243,3 +243,18 @@ def test_no_answer_is_a_fault(document):
 
     with pytest.raises(Fault):
         as_chat(document)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels", "chosen"),
+    [
+        (["A"], ("Summary A", "Summary B"), 0),
+        (["B", "."], ("Summary A", "Summary B"), 1),
+        (["A", " good"], ("Summary A", "Summary B"), None),
+        (["A"], ("Plan A", "Model A"), None),
+    ],
+)
+def test_last_word_of_a_label_is_the_label(tokens, labels, chosen):
+    mass = read_labels(labels, [TokenPosition(token, {token: math.log(0.9)}) for token in tokens])
+    likely = [index for index, value in enumerate(mass.logprobs) if value > math.log(0.5)]
+    assert likely == ([] if chosen is None else [chosen])

@@ -85,7 +85,8 @@ def test_pooled_correlations_are_scipys(made):
 
 def test_slope_equals_ols_with_context_indicators(made):
     frame, trials = made
-    found = row_of(Familiarity(sources=False).estimate(trials, ["familiarity_slope"]), "familiarity_slope")
+    probe = Familiarity(sources=False, reliability=1.0)
+    found = row_of(probe.estimate(trials, ["familiarity_slope"]), "familiarity_slope")
     fit = smf.ols(
         "score ~ log_perplexity + human + C(context_id)", frame.assign(score=stats.zscore(frame["score"], ddof=1))
     )
@@ -394,7 +395,7 @@ def test_perplexities_of_another_model_serve_pairs_too(graded):
     reader, judge = bl.SimulatedJudge(graded, noise=0.5), bl.SimulatedJudge(graded, noise=0.5, familiarity=-1.0)
     read = collect(Familiarity(["coherence"], asks="likelihoods"), reader, graded)
     known = log_perplexities(read, graded)
-    probe = Familiarity(["coherence"], asks=["pairs"], log_perplexity=known, likelihood_judge="reader")
+    probe = Familiarity(["coherence"], asks=["pairs"], log_perplexity=known, likelihood_judge="reader", reliability=1.0)
     trials = collect(probe, judge, graded)
     assert set(trials["asked"]) == {"pair"}
     found = row_of(probe.estimate(trials), "familiarity_logit")

@@ -52,8 +52,9 @@ def test_single_ratings_take_the_worst_case_over_reliability():
     assert row["estimate"] == pytest.approx(curve["estimate"][0])
     assert row["ci_low"] == pytest.approx(curve["ci_low"].min())
     assert row["ci_high"] == pytest.approx(curve["ci_high"].max())
-    assert row["p_value"] == pytest.approx(curve["p_value"].max())
     assert curve["ci_low"][0] > 0 > row["ci_low"]
+    assert curve["estimate"].min() < 0 < curve["estimate"].max()
+    assert row["p_value"] == 1.0  # some reliability gives 0
     found = verdict(row)
     assert (found["finding"], found["doubt"]) == ("open", "reliability")
     assert "which a single rating cannot show" in found["words"]
@@ -62,7 +63,7 @@ def test_single_ratings_take_the_worst_case_over_reliability():
 def test_a_preference_that_holds_at_every_reliability_is_found():
     row = estimate(OWN, own_texts(100, bias=1.5, k=1, better=0.0, rated=False), LOGIT)
     assert row["ci_low"] > 0
-    assert row["note"].endswith("a reliability above 0.30")
+    assert "a reliability above 0.30" in row["note"]
     assert verdict(row)["finding"] == "above"
 
 
@@ -107,8 +108,7 @@ def test_bounds_cover_every_completion(metric, asked, k):
     fills += [np.where(own_first, *ends), np.where(own_first, *ends[::-1])]
     for fill in fills:
         there = estimate(OWN, trials.assign(value=trials["value"].where(~lost, fill)), metric)
-        assert row["bound_low"] <= there["estimate"] + 0.02
-        assert there["estimate"] - 0.02 <= row["bound_high"]
+        assert row["bound_low"] <= there["estimate"] <= row["bound_high"]
 
 
 def test_slope_bounds_are_least_squares_over_all_completions():

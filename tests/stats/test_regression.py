@@ -1,7 +1,7 @@
 """Regressions against statsmodels and plain loops."""
 
 import math
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,13 @@ from statsmodels.sandbox.regression.gmm import IV2SLS
 
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.correlation import correlation_difference, disattenuated_difference
-from biaslab.stats.regression import linear_model, log_odds_at_equal, logistic_model, slope_at_equal
+from biaslab.stats.regression import (
+    extreme_outcomes,
+    linear_model,
+    log_odds_at_equal,
+    logistic_model,
+    slope_at_equal,
+)
 from biaslab.stats.reliability import rating_error
 from biaslab.stats.resample import Resampling
 
@@ -496,3 +502,29 @@ def test_type_i_error_and_coverage_with_three_annotators(contexts, crowd):
         make = lambda r=r: study(rng, contexts, r=r, noise=0.0, crowd=crowd)  # noqa: E731
         rejected, _ = rates(make, excess, 0.0, 400)
         assert rejected <= 0.085
+
+
+@pytest.mark.parametrize("error", [0.0, 12.0])
+def test_extreme_outcomes_are_those_of_all_completions(error):
+    """Every way to fill in eight outcomes; log odds by statsmodels, regression calibration by hand."""
+    rng = np.random.default_rng(5)
+    x = np.column_stack([np.ones(60), rng.normal(size=60), rng.normal(size=60)])
+    x[:, 1] += x[:, 2]
+    y = (rng.random(60) < expit(x @ [0.3, 0.8, 0.5])).astype(float)
+    y[:8] = np.nan
+    inverse = np.linalg.inv(x.T @ x)
+    reliability = 1 - error * inverse[2, 2]
+
+    def at_equal(outcomes):
+        _, feature, human = sm.Logit(outcomes, x).fit(disp=0).params
+        left = 1 - (16 * 3**0.5 / 15 / math.pi) ** 2 * (human / reliability) ** 2 * reliability * error / 60
+        return (feature + human * error * inverse[1, 2] / reliability) / left**0.5
+
+    every = [at_equal(np.r_[fill, y[8:]]) for fill in product((0.0, 1.0), repeat=8)]
+    least, most = (at_equal(extreme_outcomes(y, x, error, sign)) for sign in (-1.0, 1.0))
+    assert (least, most) == pytest.approx((min(every), max(every)), abs=1e-6)
+
+
+def test_separated_outcomes_have_no_extremes():
+    x = np.column_stack([np.arange(8.0) - 3.5, np.tile([1.0, -1], 4)])
+    assert extreme_outcomes(np.where(x[:, 0] > 0, 1.0, 0.0), x, 0.0, 1.0) is None

@@ -133,3 +133,19 @@ def test_stored_numbers_are_equal(tmp_path_factory, values):
 def test_invalid_file_name_is_refused(store, name):
     with pytest.raises(InputError, match="a name for a file"):
         cached(store, name, {}, lambda: TABLE)
+
+
+def test_file_of_trials_holds_no_absolute_path(tmp_path):
+    data = bl.load_dataset("graded", limit=4)
+    (tmp_path / "secret-folder").mkdir()
+    folder = tmp_path / "secret-folder"
+    bl.collect(
+        Position(templates=[1]),
+        bl.SimulatedJudge(data),
+        data,
+        store=folder / "store.sqlite",
+        out=folder / "trials.parquet",
+        progress=False,
+    )
+    assert b"secret-folder" not in (folder / "trials.parquet").read_bytes()
+    assert TrialsFile(folder / "trials.parquet").attrs["store"] == str(folder / "store.sqlite")

@@ -33,8 +33,9 @@ from biaslab.core.errors import (
 from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, canonical_json
+from biaslab.core.secrets import HIDDEN, require_no_secret
 from biaslab.core.trials import Reply
-from biaslab.judges.api.endpoints import HIDDEN, OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
+from biaslab.judges.api.endpoints import OPENAI, ApiKey, Endpoint, Endpoints, addresses_of
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.runner import Patience, ReplyStream, close_client, open_client
 from biaslab.judges.api.sender import Refusals, Sender, ThoughtsByBudget
@@ -56,7 +57,8 @@ class ApiJudge(BaseJudge):
     model : str
         Name of the model on the server.
     base_url : str or sequence of str, optional
-        Address such as ``"http://localhost:8000/v1"``; by default OpenAI's. Credentials in it are masked. Several
+        Address such as ``"http://localhost:8000/v1"``; by default OpenAI's. Credentials in it are masked; on a
+        command line, the name of an environment variable that holds the address keeps them out of it. Several
         addresses, in a list or separated by commas, are servers of the same model that share the requests; the first
         one is part of the judge's id.
     api_key : str or callable, optional
@@ -192,6 +194,8 @@ class ApiJudge(BaseJudge):
         limits: Mapping[str, float] | None = None,
     ) -> None:
         check_settings(model, likelihood, dialect, redirects, top_logprobs, max_concurrency, timeout)
+        for name, value in (("model", model), ("parameters", parameters), ("prefill", prefill)):
+            require_no_secret(name, value)
         if prices:
             check_spending("prices", prices, PRICES)
         check_spending("limits", limits or {}, LIMITS)
@@ -396,7 +400,8 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     Parameters
     ----------
     name : str
-        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas.
+        ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas. An address may be in an
+        environment variable, whose name is given.
 
     Raises
     ------
@@ -409,7 +414,9 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     ('qwen3', 'http://localhost:8000/v1', {'prefill': 'vllm', 'temperature': '0', 'patience': {'reach': '2'}})
     """
     where, mark, query = name.partition("?")
-    model, _, rest = where.partition("@http")
+    model, at, rest = where.partition("@http")
+    if not at and (variable := where.rpartition("@")[2]).isupper() and variable in os.environ:
+        model, at, rest = where.removesuffix(f"@{variable}"), "@", variable
     pairs = parse_qsl(query, keep_blank_values=True)
     if mark and (not pairs or len(pairs) < query.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
         raise InputError("judge", f"api:{model}…?…", "api:model@address?name=value&name=value, such as ?prefill=vllm")
@@ -420,7 +427,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
             options.setdefault(table, {})[field] = value
         else:
             options[option] = value
-    return model, f"http{rest}" if rest else None, options
+    return model, f"{at[1:]}{rest}" if rest else None, options
 
 
 def make_judge(

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from biaslab.core.errors import InputError, ServerError
 from biaslab.core.requests import Request
+from biaslab.core.secrets import HIDDEN, mask, require_public_path
 from biaslab.judges.api.exact_labels import ExactLabels
 from biaslab.judges.api.faults import Fault
 
@@ -200,7 +201,8 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     """
     if base_url is None:
         return [Address.of(None)]
-    urls = base_url.split(",") if isinstance(base_url, str) else list(base_url)
+    named = base_url.split(",") if isinstance(base_url, str) else list(base_url)
+    urls = [_of_environment(url.strip()) if isinstance(url, str) else url for url in named]
     empty = [at for at, url in enumerate(urls, 1) if not isinstance(url, str) or not url.strip()]
     if empty or not urls:
         name = f"base_url, address {empty[0]} of {len(urls)}," if len(urls) > 1 else "base_url"
@@ -213,6 +215,11 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
     return addresses
 
 
+def _of_environment(url: str) -> str:
+    """Return the address in an environment variable, if its name is given; everything else unchanged."""
+    return os.environ.get(url, url).strip() if _CONSTANT.fullmatch(url) else url
+
+
 def _models(document: object) -> Mapping[str, str]:
     """Return the names in a list of models, each with the last component of the path loaded under it."""
     rows = document.get("data") if isinstance(document, dict) else None
@@ -221,10 +228,8 @@ def _models(document: object) -> Mapping[str, str]:
 
 
 OPENAI = "https://api.openai.com/v1"
-HIDDEN = "***"
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHORT = 8  # shorter values, such as "EMPTY", are placeholders, and may be ordinary words of an answer
-_SPECIAL = re.compile(r"\bsk-[\w-]{8,}")
 
 
 @dataclass(frozen=True)
@@ -262,6 +267,7 @@ class Address:
             port = f":{parts.port}" if parts.port else ""
         except ValueError:
             raise InputError("base_url", HIDDEN, "http(s)://host[:port]/path") from None
+        require_public_path(parts.path)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             shown = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
             remedy = "remove the part after ? or #" if parts.query or parts.fragment else "use http://host:port/v1"
@@ -272,6 +278,8 @@ class Address:
         if parts.username is None:
             return cls(url, shown)
         name, password = unquote(parts.username), unquote(parts.password or "")
+        if len(password or name) < 4:
+            raise InputError("base_url", HIDDEN, "a password of 4 characters or more, which can be masked in replies")
         login = base64.b64encode(f"{name}:{password}".encode()).decode()
         return cls(url, shown, f"Basic {login}", (login, password or name))
 
@@ -351,18 +359,13 @@ class ApiKey:
         return key
 
     def hide(self, text: str) -> str:
-        """Remove the key from a text."""
-        for secret in self._secrets:
-            if len(secret) >= _SHORT:
-                text = text.replace(secret, HIDDEN)
-        return _SPECIAL.sub(HIDDEN, text)
+        """Remove the key from a text, in any quoting."""
+        return mask(text, frozenset(self._secrets))
 
     def hide_in(self, body: bytes) -> bytes:
         """Remove the key from a response, in case a server echoes it."""
-        for secret in self._secrets:
-            if len(secret) >= _SHORT and (raw := secret.encode()) in body:
-                body = body.replace(raw, HIDDEN.encode())
-        return body
+        text = body.decode("utf-8", "surrogateescape")
+        return body if (masked := self.hide(text)) == text else masked.encode("utf-8", "surrogateescape")
 
 
 _FIRST_STEP = 32

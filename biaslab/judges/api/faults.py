@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import re
+import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator, Mapping
@@ -68,6 +69,8 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         The HTTP status, if there was one.
     unreached : bool
         Whether no connection was made.
+    permanent : bool
+        Whether no other attempt can succeed; ``words`` name the remedy.
 
     Attributes
     ----------
@@ -84,9 +87,10 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         refused: bool = False,
         status: int | None = None,
         unreached: bool = False,
+        permanent: bool = False,
     ) -> None:
         self.wait, self.busy, self.refused, self.status, self.unreached = wait, busy, refused, status, unreached
-        self.body = ""
+        self.body, self.permanent = "", permanent
         super().__init__(words)
 
 
@@ -105,6 +109,9 @@ def of_connection(error: BaseException, url: str) -> Fault:
         first = first.__cause__ or first.__context__  # type: ignore[assignment]
         names.add(type(first).__name__)
     late = isinstance(first, TimeoutError | asyncio.CancelledError)
+    if isinstance(first, ssl.SSLError):
+        remedy = "check http or https and the host's name, or name its authority's certificates in SSL_CERT_FILE"
+        return Fault(f"no encrypted connection to {url} ({first.reason or first}); {remedy}", permanent=True)
     if names & _LOST:
         return Fault(f"the server closed the connection without an answer ({type(first).__name__})")
     if names & _UNCONNECTED:

@@ -254,6 +254,8 @@ class ReplyStream(InFlight[Request]):
     def _wait_after(self, fault: Fault, item: _Item, now: float) -> float | None:
         """Return the seconds to wait after a fault; None if the request is given up."""
         patience, tried = self._patience, now - item.since
+        if fault.permanent:
+            raise ServerError(str(fault), item.request)
         item.costly += not fault.refused
         wait = patience.first_wait if fault.wait is not None else patience.first_wait * 2 ** min(item.attempts - 1, 16)
         wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
@@ -309,7 +311,7 @@ class Connection:
     @property
     def body(self) -> str:
         """The last reply, truncated to the length of a message."""
-        return self._endpoint.key.hide(self._body[:_SHOWN].decode("utf-8", "replace"))
+        return self._endpoint.key.hide(self._body[: 2 * _SHOWN].decode("utf-8", "replace"))[:_SHOWN]
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Post a body to a path of the server, or to an address, and return the JSON response.
@@ -401,7 +403,7 @@ class Connection:
             answer = response.status_code, response.headers, endpoint.key.hide_in(response.content)
         except openai.APIStatusError as error:
             endpoint.is_reached = True
-            answer = error.status_code, error.response.headers, error.response.content
+            answer = error.status_code, error.response.headers, endpoint.key.hide_in(error.response.content)
         except (openai.OpenAIError, http.HTTPError, *reuse.BROKEN, OSError, TimeoutError, TooLargeError) as error:
             answer = faults.of_connection(error, endpoint.url)
         if isinstance(answer, Fault):

@@ -401,7 +401,8 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     For a label L of several tokens, P(L) = P(first token) · P(second | first) · …, known only along the greedy answer;
     that suffices for "Summary A" and "Summary B" if the answer begins with "Summary". A label must not be continued:
     "1" does not count within "10", as far as the next token is known, again only along the greedy answer. The bound
-    assumes that an omitted token is at most as likely as the least likely returned one.
+    assumes that an omitted token is at most as likely as the least likely returned one. An answer that consists of the
+    last word of a label ("A" of "Summary A") counts as that label, if last words distinguish all labels.
 
     Examples
     --------
@@ -410,6 +411,12 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     >>> [round(math.exp(value), 3) for value in mass.logprobs], round(mass.unseen, 3), mass.bounded
     ([0.8, 0.05], 0.05, (1,))
     """
+    mass, short = _mass_of(labels, places), _last_words(labels)
+    answer = "".join(place.token for place in places).strip(_SIGNS)
+    return _mass_of(short, places) if len(mass.bounded) == len(labels) and answer in short else mass
+
+
+def _mass_of(labels: Sequence[str], places: Sequence[TokenPosition]) -> LabelMass:
     seen, hidden = [0.0] * len(labels), [0.0] * len(labels)
     written, path, unseen = "", 1.0, 0.0
     for at, place in enumerate(places):
@@ -443,6 +450,15 @@ def read_labels(labels: Sequence[str], places: Sequence[TokenPosition]) -> Label
     return LabelMass(
         tuple(min(math.log(p), 0.0) if p > 0 else -math.inf for p in seen), min(max(unseen, 0.0), 1.0), bounded
     )
+
+
+_SIGNS = " \n.*[]()"
+
+
+def _last_words(labels: Sequence[str]) -> Sequence[str]:
+    """Return the last word of each label; none if they do not distinguish labels, or are the labels."""
+    words = [(label.split() or [label])[-1] for label in labels]
+    return words if len(set(words)) == len(words) and words != list(labels) else ()
 
 
 def impossible(shown: Sequence[tuple[object, float]]) -> str:

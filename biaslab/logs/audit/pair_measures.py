@@ -8,26 +8,36 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.measures.ranking import pairs
+from biaslab.probes.base.feature_probe import (
+    as_verdicts,
+    human_scores,
+    log_odds_given_quality,
+    seen_from,
+)
 from biaslab.probes.base.probe import Part
 from biaslab.probes.base.recorded import Accepted, paired
 from biaslab.stats.blocks import usable
-from biaslab.stats.estimate import Estimate, Note, because, undefined
+from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
+from biaslab.stats.reliability import LEAST_RELIABILITY
+from biaslab.stats.resample import Resampling
 
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _MOSTLY = 0.8  # of the pairs, in which a baseline is; and of its judgements, by which it is more often on one side
-_UNBALANCED = 0.01  # significance level of the balance test; unbalanced covariates enter the model
+_OFTEN_KNOWN = 0.5  # of the pairs, from which on a covariate enters the model; pairs without it are left out
 _ALIKE = 1e-9  # relative difference that may be due to rounding
-_SHOWN_FIRST = "position"
 _FIXED = because(
     "always_same_side", "{system} is always shown {side}, so position cannot be told apart from the baseline"
+)
+_SAME_SIDE = because(
+    "same_side_better", "people prefer the same side by as much in every pair, so position cannot be told from quality"
 )
 _FOLLOWS = because(
     "order_follows", "the order of a pair follows from what is compared, so position cannot be told apart"
@@ -53,15 +63,23 @@ class OneOrder(CellMeasure):
     **Estimability.** If the systems of a pair determine their order, as with a baseline that is always shown second,
     position cannot be told apart from their strengths, and the estimate is undefined (Davidson and Beaver 1977).
 
-    **Assumption.** Given their systems, the order of two candidates does not depend on their quality. This holds if the
-    order was random. ``method`` reports whether lengths and human preferences are balanced over both positions; those
-    unbalanced at the .01 level enter the regression. Judging each pair in both orders needs no such assumption and is
-    the better design, because each pair is its own control.
+    **Estimand.** The log odds are conditional on what enters the model, and ``method`` names it: log odds given more
+    covariates are further from 0, also if these are balanced over both positions (Gail, Wieand & Piantadosi 1984). Word
+    counts (log ratio) and people's preferences enter whenever at least half of the pairs have them, without a test of
+    their balance; pairs without them are left out and counted. If people's preferences are unknown, log odds average
+    over differences in quality, and assume that these do not depend on the order, given systems and lengths.
+
+    **Label error.** Human scores with several ratings per text are corrected for error
+    (`biaslab.stats.regression.log_odds_at_equal`). With one label per pair, interval and test hold for every
+    reliability of the label, given systems and lengths, from .3 to 1 (.19 if it only names the better text, see
+    `PairLength`). Judging each pair in both orders needs no label and is the better design, because each pair is its
+    own control.
 
     References
     ----------
     Bradley & Terry 1952, Biometrika 39; Davidson & Beaver 1977, *On extending the Bradley-Terry model to incorporate
-    within-pair order effects*, Biometrics 33.
+    within-pair order effects*, Biometrics 33; Gail, Wieand & Piantadosi 1984, *Biased estimates of treatment effect in
+    randomized experiments with nonlinear regressions and omitted covariates*, Biometrika 71(3).
     """
 
     name: ClassVar[str] = "one_order"
@@ -93,7 +111,7 @@ class OneOrder(CellMeasure):
         cell = [shown[name] for name in self.cell]
         both = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
         why = "pairs were judged in both orders; the probe position uses them better" if both.all() else ""
-        note = "assumes a random order; judging both orders needs no assumption and has more power"
+        note = "adjusts for labels if known, else assumes a random order; judging both orders has more power"
         return Accepted(shown[~both], why or note)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
@@ -118,33 +136,51 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     contexts = decided["context_id"].nunique()
     if decided.empty:
         return undefined(because("no_decision", "no pair was decided"))
-    frame, adjustments = decided.assign(**{_SHOWN_FIRST: 1.0}), []
+    seen = seen_from(decided.assign(value=decided["won"]), np.ones(len(decided), bool))
+    frame = as_verdicts(seen, [])
     terms: list[str] = []
+    given: list[str] = []
+    left_out: list[str] = []
     systems = _systems_judged_often(decided)
-    if systems:
-        adjustments.append(f"strengths of {len(systems)} systems")
     for number, system in enumerate(systems):
-        name = f"system {number}"
-        signs = (frame["candidate_id"] == system).astype(float) - (frame["opponent_id"] == system).astype(float)
-        frame, terms = frame.assign(**{name: signs}), [*terms, name]
-    checks = []
-    for name, description, values in _covariates(decided):
-        spread = values.std()
-        if not spread > _ALIKE * values.abs().max():
-            checks.append(f"{description} differ in the same way in every pair, which cannot be separated from order")
+        signs = (decided["candidate_id"] == system).astype(float) - (decided["opponent_id"] == system)
+        frame, terms = frame.assign(**{f"system {number}": signs}), [*terms, f"system {number}"]
+    if systems:
+        given.append(f"strengths of {len(systems)} systems")
+    texts = decided[["words", "opponent_words"]].where(lambda words: words > 0)
+    frame = frame.assign(length=np.log(texts["words"] / texts["opponent_words"]))
+    for name, what in (("length", "lengths"), ("human", "people's preferences")):
+        values = frame[name]
+        if values.notna().mean() < _OFTEN_KNOWN or not values.any():
             continue
-        p_value = _balance(values / spread, decided["context_id"])
-        unbalanced = p_value < _UNBALANCED
-        checks.append(f"{description} {'not balanced, in the model' if unbalanced else 'balanced'} (p {p_value:.2g})")
-        if unbalanced:
-            frame, terms = frame.assign(**{name: values / spread}), [*terms, name]
-    terms.append(_SHOWN_FIRST)  # of collinear terms the last is dropped
-    estimate = logistic_model(frame, "won", terms, measure.resampling, effective=True)[_SHOWN_FIRST]
+        if not values.std() > _ALIKE * values.abs().max():
+            if name == "human":
+                return undefined(_SAME_SIDE, contexts)
+            left_out.append(f"{what} differ in the same way in every pair, which cannot be separated from order")
+            continue
+        frame, terms, given = frame[values.notna()], [*terms, name], [*given, what]
+    if len(frame) < len(decided):
+        left_out.append(f"leaves out {len(decided) - len(frame):,} of {len(decided):,} pairs without these")
+    estimate = _intercept(frame, terms, seen.loc[frame.index], measure.resampling)
     if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
         return undefined(_why_collinear(decided), contexts)
-    adjusted = f" adjusted for {', '.join(adjustments)}" if adjustments else ""
-    checked = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
-    return replace(estimate, method=f"{estimate.method}{adjusted}{checked}")
+    known = f"conditional on {', '.join(given)}" if given else "the log has nothing to adjust for"
+    equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
+    return replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
+
+
+def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, resampling: Resampling) -> Estimate:
+    """Return the log odds of the first given the terms, of which people's preferences have errors."""
+    others = [*(name for name in terms if name != "human"), "first"]
+    if "human" not in terms:
+        return logistic_model(frame, "won", others, resampling, effective=True)["first"]
+    x, label = frame[others].to_numpy(float), frame["human"].to_numpy(float)
+    left = label - x @ np.linalg.lstsq(x, label, rcond=None)[0]
+    unexplained = float(left.var() / label.var())
+    if unexplained < _ALIKE:  # the systems say how much people prefer one
+        return logistic_model(frame, "won", others, resampling, effective=True)["first"]
+    least = 1 - (1 - _least_reliability(frame, resampling)) * unexplained
+    return log_odds_given_quality(frame, others, human_scores(seen), resampling, least=least, effective=True)
 
 
 def _systems_judged_often(decided: pd.DataFrame) -> list[str]:
@@ -169,29 +205,12 @@ def _why_collinear(decided: pd.DataFrame) -> Note:
     return _FOLLOWS
 
 
-def _covariates(decided: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series]]:
-    """Yield name, description and difference (first minus second) of covariates known for all pairs and not all 0."""
-    if (decided[["words", "opponent_words"]] > 0).all(axis=None):
-        ratios = pd.Series(np.log(decided["words"] / decided["opponent_words"]), decided.index)
-        if ratios.any():
-            yield "length", "lengths", ratios
-    if decided["human_gap"].notna().all() and decided["human_gap"].any():
-        yield "human", "people's preferences", decided["human_gap"]
-
-
-def _balance(values: pd.Series, contexts: pd.Series) -> float:
-    """Return the p-value of a t-test, over contexts, that the mean difference in a covariate (in SD) is 0."""
-    means = values.groupby(contexts.to_numpy()).mean()
-    if len(means) < 2:
-        return 1.0
-    if means.std() <= _ALIKE:
-        return float(abs(means.mean()) <= _ALIKE)
-    return float(stats.ttest_1samp(means, 0.0).pvalue)
-
-
 _USED = ("context_id", "value", "status", "human_gap", "words", "opponent_words")
+_RATED = tuple(f"{side}{name}" for name in ("human", "ratings", "annotators") for side in ("", "opponent_"))
 _UNIT = (0.0, 1.0)
 _FEWEST_DECISIONS = 2  # minimum decisions per kind
+_OF_SIGNS = 2 / np.pi  # squared correlation of a centred normal variable with its sign
+_NO_DECISION = because("equal_lengths", "no decision between texts of different length")
 
 
 @dataclass(frozen=True)
@@ -210,10 +229,21 @@ class PairLength(CellMeasure):
     ``longer_wins_when_better``, ``longer_wins_when_worse`` (0–1)
         ``longer_wins`` among pairs in which people prefer the longer text, and in which they prefer the shorter one.
     ``longer_wins_at_equal_gold`` (primary; 0–1, null ½)
-        Unweighted mean of these two. It is ½ for a judge that is equally accurate whether the longer or the shorter
-        text is better, regardless of its accuracy and of how often the longer text is better. The type-I error was .043
-        to .051 for judges with an accuracy of .65 to .9, in 800 simulated studies each of 40, 120 and 400 pairs, and of
-        60 contexts with two pairs; the longer text was better in two thirds of the pairs.
+        Probability that the longer of two equally good texts wins: the prediction of a logistic regression on the
+        difference in label, at 0. It is ½ for a judge whose verdicts depend on quality alone.
+
+    **Label error.** Where longer texts tend to be better, pairs with the same label differ in quality: the longer text
+    is better by more where it is called better, and often better where an erroneous label calls it worse. A judge that
+    sees this seems to prefer length. Differences of scores with several ratings per text are corrected for error
+    (`biaslab.stats.regression.log_odds_at_equal`). With one label per pair, interval and test hold for every
+    reliability from .3 to 1. A label that only names the better text has at most 2/π of the reliability of the graded
+    difference, whose sign it is, so the least is .19 for these, or 2/π (2A − 1)² if that is more, where A is the lower
+    confidence limit of the judge's agreement with the labels: errors that are independent cannot agree more often.
+    Errors that judge and people share are not corrected.
+
+    References
+    ----------
+    Carroll, Ruppert, Stefanski & Crainiceanu 2006, *Measurement Error in Nonlinear Models*, §4.2.
     """
 
     name: ClassVar[str] = "pair_length"
@@ -247,15 +277,16 @@ class PairLength(CellMeasure):
             & (comparisons["words"] != comparisons["opponent_words"])
         )
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
-        kept = comparisons.loc[known.to_numpy(), [*self.cell, *_USED]]  # of millions of rows, a copy of all is large
+        rated = [name for name in _RATED if name in comparisons and comparisons[name].notna().any()]
+        used = [*self.cell, *_USED, *rated]
+        kept = comparisons.loc[known.to_numpy(), used]  # of millions of rows, a copy of all is large
         return Accepted(kept, _left_out(comparisons, known) if known.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell, each with its number of decisions."""
         readable = usable(trials)
-        for name, ratio in _ratios(readable).items():
-            entering = int(np.asarray(ratio.denominator).astype(bool).sum())
-            yield Part({name: ratio}, (entering, len(trials) - len(readable)))
+        for name, (entering, metric) in _of_longer(readable, self.resampling).items():
+            yield Part({name: metric}, (entering, len(trials) - len(readable)))
 
 
 def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
@@ -268,43 +299,59 @@ def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
     return f"leaves out {int((~known).sum()):,} of {len(comparisons):,} judgements: {reasons}"
 
 
-def _ratios(trials: pd.DataFrame) -> dict[str, Ratio]:
+def _of_longer(trials: pd.DataFrame, resampling: Resampling) -> dict[str, tuple[int, Ratio | Estimate]]:
+    """Return each metric with its number of decisions."""
     first_longer = (trials["words"] > trials["opponent_words"]).to_numpy()
     first = pairs.decisions(trials)
     decided = ~np.isnan(first)
     won = np.where(decided, np.where(first_longer, first, 1 - first), 0.0)
-    context = trials["context_id"]
-    missing = because("equal_lengths", "no decision between texts of different length")
-    ratios = {"longer_wins": Ratio(context, won, decided.astype(float), None, _UNIT, missing, "score")}
     gap = trials["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
     better, worse = decided & (gap > 0), decided & (gap < 0)
+
+    def share(of: Floats, among: Bools, missing: Note = NO_TRIALS) -> tuple[int, Ratio]:
+        ratio = Ratio(trials["context_id"], of * among, among.astype(float), None, _UNIT, missing, "score")
+        return int(among.sum()), ratio
+
+    wins: dict[str, tuple[int, Ratio | Estimate]] = {"longer_wins": share(won, decided, _NO_DECISION)}
     if min(better.sum(), worse.sum()) < _FEWEST_DECISIONS:
-        return ratios
-    either = (better | worse).astype(float)
-    return ratios | {
-        "longer_better": Ratio(context, better.astype(float), either, None, _UNIT, inference="score"),
-        "longer_wins_when_better": Ratio(context, won * better, better.astype(float), None, _UNIT, inference="score"),
-        "longer_wins_when_worse": Ratio(context, won * worse, worse.astype(float), None, _UNIT, inference="score"),
-        "longer_wins_at_equal_gold": _standardised(context, won, better, worse),
+        return wins
+    labelled = decided & ~np.isnan(gap)
+    equal = _at_equal_label(trials[labelled], won[labelled], first_longer[labelled], resampling)
+    return wins | {
+        "longer_better": share(better.astype(float), better | worse),
+        "longer_wins_when_better": share(won, better),
+        "longer_wins_when_worse": share(won, worse),
+        "longer_wins_at_equal_gold": (int(labelled.sum()), equal),
     }
 
 
-def _standardised(context: pd.Series, won: Floats, better: Bools, worse: Bools) -> Ratio:
-    """Return the mean of the two shares as a ratio whose variance comes only from within each kind of pair.
+def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, resampling: Resampling) -> Estimate:
+    """Estimate ``longer_wins_at_equal_gold``: the intercept of a logistic regression on the difference in label."""
+    seen = seen_from(trials, first_longer)
+    verdicts, sides = as_verdicts(seen, []).assign(won=won, longer=1.0), human_scores(seen)
+    logit = log_odds_given_quality(
+        verdicts, ["longer"], sides, resampling, least=_least_reliability(verdicts, resampling)
+    )
+    share, low, high, effect = (float(expit(x)) for x in (logit.estimate, logit.ci_low, logit.ci_high, logit.mde))
+    slope = share * (1 - share)  # of the share, by its log odds
+    notes = tuple(
+        note.with_values(se=float(dict(note.values)["se"]) * slope)
+        if isinstance(note, Note) and note.code == "single_ratings"
+        else note
+        for note in logit.notes
+    )
+    shown = replace(logit, estimate=share, se=logit.se * slope, ci_low=low, ci_high=high, mde=effect - 0.5)
+    return replace(shown, notes=notes)
 
-    The difference between the two shares reflects the judge's accuracy, not sampling error. The variance of each share
-    adds one success and one failure, as Agresti and Caffo (2000) do for differences of proportions, and is unbiased.
-    """
-    shares = {True: float(won[better].mean()), False: float(won[worse].mean())}
-    mean = sum(shares.values()) / 2
-    weight, spread = np.zeros(len(won)), np.zeros(len(won))
-    for kind, share in ((better, shares[True]), (worse, shares[False])):
-        n = int(kind.sum())
-        likely = (share * n + 1) / (n + 2)
-        wider = likely * (1 - likely) / (share * (1 - share)) if 0 < share < 1 else 1.0
-        weight[kind] = (better | worse).sum() / (2 * n)
-        spread[kind] = (won[kind] - share) * np.sqrt(wider * n / (n - 1))
-    return Ratio(context, (spread + mean) * weight, weight, 0.5, inference="t")
+
+def _least_reliability(verdicts: pd.DataFrame, resampling: Resampling) -> float:
+    """Return the least reliability of labels, which is lower if they only name the better text."""
+    label = verdicts["human"].to_numpy(float)
+    if len(np.unique(np.abs(label[label != 0]))) > 1:
+        return LEAST_RELIABILITY
+    agrees = np.where(label > 0, verdicts["won"], 1 - verdicts["won"]) * (label != 0)
+    share = Ratio(verdicts["context_id"], agrees, label != 0, None, _UNIT, inference="score").estimate(resampling)
+    return float(_OF_SIGNS * np.nanmax([LEAST_RELIABILITY, max(2 * share.ci_low - 1, 0.0) ** 2]))
 
 
 _SIDES = ("candidate_id", "opponent_id")

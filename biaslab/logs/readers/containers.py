@@ -1,18 +1,19 @@
-"""Unpack gzip, xz, bzip2, tar and zip, and the sheets of an .xlsx workbook; recognise files that are no logs."""
+"""Unpack tar and zip archives, and the sheets of .xlsx workbooks; recognise files that are no logs."""
 
 from __future__ import annotations
 
 import csv
 import io
 import lzma
-import posixpath
 import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from xml.etree import ElementTree as Xml  # documents with a DOCTYPE, the only dangerous ones, are refused
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from xml.parsers import expat  # documents with a DOCTYPE, the only dangerous ones, are refused
 
+from biaslab.core.errors import InputError
 from biaslab.core.files import Allowance
 
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
@@ -57,16 +58,6 @@ def is_inspect(data: bytes) -> bool:
     return bool({"header.json", "_journal/start.json"} & set(_names(data)))
 
 
-def workbook(data: bytes, allowance: Allowance) -> tuple[bytes, str] | None:
-    """Return the sheet of a workbook as CSV, or empty bytes and a remedy; None if it is not a workbook."""
-    if not data.startswith(_ZIP) or not is_workbook(_names(data)):
-        return None
-    sheets = sheets_as_csv(data, allowance)
-    if len(sheets) > 1:
-        return b"", f"it has {len(sheets)} sheets with rows ({', '.join(sheets)}): {_SHEET}"
-    return next(iter(sheets.values()), b""), ""
-
-
 def _names(data: bytes) -> list[str]:
     try:
         return zipfile.ZipFile(io.BytesIO(data)).namelist()
@@ -93,116 +84,124 @@ def _of_zip(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]]:
                 raise zipfile.BadZipFile(str(error)) from error
 
 
-_BOOK, _RELATIONS, _TEXTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/sharedStrings.xml"
-_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_STRICT = "{http://purl.oclc.org/ooxml/officeDocument/relationships}id"  # the same attribute in the strict variant
-_PLACE = re.compile(r"([A-Z]{1,3})[1-9][0-9]*")
-_MOST = 16_384  # maximum columns of a sheet
-_WORDS = {"1": "true", "0": "false"}
+_TOKEN = re.compile(rb"<(?:\w+:)?(row|c|v)\b(?:([^<>]*)>([^<]*))?")
+_PLACE = re.compile(rb"""\br\s*=\s*["']([A-Za-z]*)(\d+)["']""")
+_SHARED = re.compile(rb"""\bt\s*=\s*["']s["']""")
+_TEXTS, _ITEM = re.compile(rb"<(?:\w+:)?sst\b"), re.compile(rb"<(?:\w+:)?si\b")
+_CELL = 256  # bytes that a cell takes in memory, at least
+_LAST_COLUMN, _LAST_ROW = 16_384, 2**20
 
 
-def is_workbook(names: list[str]) -> bool:
-    """Return whether the files of a zip belong to a workbook."""
-    return _BOOK in names
+def workbook(data: bytes, allowance: Allowance) -> tuple[bytes, str] | None:
+    """Return the sheet of a workbook as CSV, or empty bytes and a remedy; None if it is not a workbook.
 
-
-def sheets_as_csv(data: bytes, allowance: Allowance) -> dict[str, bytes]:
-    """Return the non-empty sheets of a workbook as CSV, by name.
-
-    Dates are given as the numbers stored, formulas as their last computed values.
+    Formulas have their last computed values, and whole numbers no decimal point.
 
     Raises
     ------
     zipfile.BadZipFile
-        If a part is missing or is not XML.
+        If a part is damaged, or refers to what is not there.
     InputError
-        If the unpacked size exceeds the limit.
+        If the table would take more memory than is allowed.
     """
+    if not data.startswith(_ZIP) or "xl/workbook.xml" not in _names(data):
+        return None
+    import python_calamine as calamine
+
+    require_size(data, allowance)
+    try:
+        book = calamine.load_workbook(io.BytesIO(data))
+        sheets = {
+            name: as_csv(book.get_sheet_by_name(name).to_python(skip_empty_area=False)) for name in book.sheet_names
+        }
+    except (calamine.CalamineError, OSError, ValueError) as error:
+        raise zipfile.BadZipFile(str(error)) from error
+    filled = {name: text for name, text in sheets.items() if text}
+    if len(filled) > 1:
+        return b"", f"it has {len(filled)} sheets with rows ({', '.join(filled)}): {_SHEET}"
+    return next(iter(filled.values()), b""), ""
+
+
+def require_size(data: bytes, allowance: Allowance) -> None:
+    """Count a workbook's parts, the cells between its first and last ones, and its repeated texts as decompressed."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = _Parts(archive, allowance)
-        targets = {each.get("Id"): each.get("Target", "") for each in parts.tree(_RELATIONS)}
-        shared = [_text(each) for each in parts.tree(_TEXTS)] if _TEXTS in archive.namelist() else []
-        sheets = {}
-        for sheet in (each for each in parts.tree(_BOOK).iter() if _tag(each) == "sheet"):
-            target = targets.get(sheet.get(_RELATION, sheet.get(_STRICT, "")), "")
-            rows = _rectangle(_rows(parts.tree(posixpath.join("xl", target).lstrip("/")), shared))
-            if rows:
-                written = io.StringIO()
-                csv.writer(written, lineterminator="\n").writerows(rows)
-                sheets[sheet.get("name", "")] = written.getvalue().encode("utf-8", "surrogatepass")
-        return sheets
-
-
-class _Parts:
-    """The parts of a workbook, each read once and counted against the size limit."""
-
-    def __init__(self, archive: zipfile.ZipFile, allowance: Allowance) -> None:
-        self._archive, self._allowance = archive, allowance
-
-    def tree(self, name: str) -> Xml.Element:
-        """Return the root element of a part."""
         try:
-            with self._archive.open(name) as stream:
-                data = self._allowance.read(stream)
-            if b"<!DOCTYPE" in data:
-                raise zipfile.BadZipFile(f"{name} has a document type")
-            return Xml.fromstring(data)  # noqa: S314 - without a document type there are no entities
-        except (KeyError, ValueError, RuntimeError, Xml.ParseError) as error:
-            raise zipfile.BadZipFile(f"{name}: {error}") from error
+            parts = [(name, allowance.read(archive.open(name))) for name in archive.namelist()]
+        except InputError:
+            raise
+        except (RuntimeError, ValueError) as error:  # a password is needed, or the directory is damaged
+            raise zipfile.BadZipFile(str(error)) from error
+    for name, part in parts:
+        _require_xml(name, part)
+    texts = [part for _, part in parts if _TEXTS.search(part)]
+    if len(texts) > 1 or len({name.casefold() for name, _ in parts}) < len(parts):
+        raise zipfile.BadZipFile("a part occurs twice")
+    allowance.take(_CELL * sum(1 for part in texts for _ in _ITEM.finditer(part)))
+    places = [item.start() for part in texts for item in _ITEM.finditer(part)]
+    lengths = [end - start for start, end in pairwise([*places, *map(len, texts)])]
+    for _, part in parts:
+        allowance.take(_size(part, lengths))
 
 
-def _rows(sheet: Xml.Element, shared: list[str]) -> Iterator[list[str]]:
-    """Yield the cells of each row, from the first column of the sheet, with "" for empty ones."""
-    for row in (each for each in sheet.iter() if _tag(each) == "row"):
-        cells: dict[int, str] = {}
-        for cell in (each for each in row if _tag(each) == "c"):
-            place = _column(cell.get("r"), max(cells, default=-1) + 1)
-            cells[place] = _value(cell, shared)
-        yield [cells.get(place, "") for place in range(max(cells, default=-1) + 1)]
+def _require_xml(name: str, part: bytes) -> None:
+    """Raise `zipfile.BadZipFile` if a part is cut off, or has what spreadsheets do not write and `_size` cannot see."""
+    if not name.casefold().endswith((".xml", ".rels")):
+        return
+    if b"<!" in part:
+        raise zipfile.BadZipFile(f"{name} has a document type or comments")
+    try:
+        expat.ParserCreate().Parse(part, True)
+    except expat.ExpatError as error:
+        raise zipfile.BadZipFile(f"{name}: {error}") from error
 
 
-def _column(place: str | None, following: int) -> int:
-    """Return the index of a column, from 0: "C7" is 2; a cell without a reference follows the previous one."""
-    if place is None:
-        return following
-    match = _PLACE.fullmatch(place)
-    number = 0
-    for letter in match[1] if match else "":
-        number = 26 * number + ord(letter) - ord("A") + 1
-    if not 0 < number <= _MOST:
-        raise zipfile.BadZipFile(f"not a cell reference: {place[:20]}")
-    return number - 1
+def _size(sheet: bytes, lengths: list[int]) -> int:
+    """Return the bytes that a sheet's cells take; all cells up to the last row and column are held."""
+    row = column = most = size = 0
+    rows, is_shared = 0, False
+    for kind, attributes, text in (token.groups(b"") for token in _TOKEN.finditer(sheet)):
+        if kind == b"v":
+            index = text.strip()
+            if is_shared and index:
+                if not index.isdigit() or len(index) > 9 or int(index) >= len(lengths):
+                    raise zipfile.BadZipFile(f"no shared string with index {index[:20].decode(errors='replace')}")
+                size += lengths[int(index)]
+            continue
+        place = _PLACE.search(attributes)
+        if kind == b"row":
+            row, column = int(place[2][:9]) if place else row + 1, 0
+        else:
+            column = _column(place[1]) if place else column + 1
+            row = int(place[2][:9]) if place else row
+            is_shared = _SHARED.search(attributes) is not None
+            if row > _LAST_ROW or not 0 < column <= _LAST_COLUMN:
+                raise zipfile.BadZipFile(f"not a cell reference: {attributes[:40].decode(errors='replace')}")
+        rows, most = max(rows, row), max(most, column)
+    return size + _CELL * rows * most
 
 
-def _value(cell: Xml.Element, shared: list[str]) -> str:
-    kind = cell.get("t", "n")
-    if kind == "inlineStr":
-        return _text(cell)
-    value = next((each.text or "" for each in cell if _tag(each) == "v"), "")
-    if kind == "s" and value:
-        if not (value.isascii() and value.isdigit() and int(value) < len(shared)):
-            raise zipfile.BadZipFile(f"no shared string with index {value[:20]}")
-        return shared[int(value)]
-    if kind == "e":  # an error such as #N/A
-        return ""
-    return _WORDS.get(value, value) if kind == "b" else value
+def _column(letters: bytes) -> int:
+    return sum(26**at * (letter - ord("A") + 1) for at, letter in enumerate(reversed(letters.upper()[:4])))
 
 
-def _text(element: Xml.Element) -> str:
-    """Return the text of a cell, without phonetic hints."""
-    if _tag(element) == "rPh":
-        return ""
-    return (element.text or "") if _tag(element) == "t" else "".join(map(_text, element))
+def as_csv(rows: Sequence[Sequence[object]]) -> bytes:
+    r"""Return non-empty rows without trailing empty cells as CSV, padded to the length of the first.
 
-
-def _rectangle(rows: Iterator[list[str]]) -> list[list[str]]:
-    """Return the non-empty rows without trailing empty cells, padded to the length of the first; longer rows remain."""
-    filled = [row for row in rows if any(row)]
+    Examples
+    --------
+    >>> as_csv([["a", "b"], ["", ""], [1.0, ""], [0.5, True]])
+    b'a,b\n1,\n0.5,true\n'
+    """
+    filled = [row for row in ([_text(cell) for cell in row] for row in rows) if any(row)]
     for row in filled:
         while not row[-1]:
             row.pop()
-    return [row + [""] * (len(filled[0]) - len(row)) for row in filled]
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([row + [""] * (len(filled[0]) - len(row)) for row in filled])
+    return written.getvalue().encode("utf-8", "surrogatepass")
 
 
-def _tag(element: Xml.Element) -> str:
-    return element.tag.rpartition("}")[2]
+def _text(cell: object) -> str:
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return f"{cell:.0f}" if isinstance(cell, float) and cell.is_integer() else str(cell)

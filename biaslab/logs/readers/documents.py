@@ -25,6 +25,7 @@ from biaslab.logs.readers.containers import BROKEN, foreign, members, workbook
 from biaslab.logs.readers.rows import Log, Rows
 
 CHUNK = 100_000  # records held in memory as objects at a time
+MOST_COLUMNS = 2_000
 _NAMED = 10  # column names of a header shown in a message
 
 
@@ -198,13 +199,38 @@ def _from_parquet(document: LogDocument) -> Iterator[tuple[int, dict[str, Any]]]
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    allowance = Allowance(document.name, len(document.data))
     try:
-        batches = pq.ParquetFile(io.BytesIO(document.data)).iter_batches(CHUNK)
-        yield from enumerate((record for batch in batches for record in batch.to_pylist()), start=1)
+        file = pq.ParquetFile(io.BytesIO(document.data))
+        columns = [file.schema.column(at) for at in range(len(file.schema))]
+        texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+        batches = pq.ParquetFile(io.BytesIO(document.data), read_dictionary=texts).iter_batches(CHUNK)
+        yield from enumerate(_of_batches(batches, file.schema_arrow, allowance), start=1)
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise InputError(
             "path", document.name, f"an intact Parquet file ({brief(error)})", "download it again"
         ) from error
+
+
+def _of_batches(batches: Iterator[Any], schema: Any, allowance: Allowance) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        allowance.take(sum(map(_size, batch.columns)))
+        yield from (batch if batch.schema == schema else batch.cast(schema)).to_pylist()
+
+
+def _size(array: Any) -> int:
+    """Return the bytes of a column; of texts that are stored once, as if each row had its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(array, pa.DictionaryArray) and isinstance(array.dictionary, pa.StringArray | pa.BinaryArray):
+        return int(pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0) + 8 * len(array)
+    if isinstance(array, pa.StructArray | pa.ListArray | pa.LargeListArray):
+        inner = array.flatten()
+        return sum(map(_size, inner if isinstance(inner, list) else [inner])) + 8 * len(array)
+    return int(array.nbytes)
 
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -322,6 +348,9 @@ def _from_table(text: str, log: Log) -> Iterator[tuple[int, dict[str, Any]]]:
         if not row:
             continue
         if names is None:
+            if len(row) > MOST_COLUMNS:
+                log.refuse(line, f"{len(row)} columns, more than {MOST_COLUMNS}")
+                return
             names = _numbered([name.strip() for name in row])
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)

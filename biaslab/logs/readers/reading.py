@@ -22,7 +22,7 @@ from biaslab.core.output import count
 from biaslab.logs.readers import inspect_logs
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.detection import detect, find_format
-from biaslab.logs.readers.documents import LogDocument, read_frame, read_rows, why_empty
+from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_frame, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, map_line, written
 from biaslab.logs.readers.flatten import (
     ANNOTATED,
@@ -198,7 +198,7 @@ class LogReading:
         if known not in (None, "mapping"):
             return known, chunks
         if not exploded and not callable(self.mapping.shape) and not _is_like_trials(first):
-            chunks = _flat(first, chunks, mapping)
+            chunks = map(_of_few_columns, _flat(first, chunks, mapping))
         return known or ("mapping" if exploded and mapping else self.format), chunks
 
     def _with_table(self, first: Rows, name: str | None, mapping: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
@@ -350,6 +350,13 @@ def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> It
     if steps or any("[" in path for path in paths) or not is_complete(mapping):
         return (rows for rows in (flattened(rows, steps) for rows in chunks) if rows.records)
     return chunks
+
+
+def _of_few_columns(rows: Rows) -> Rows:
+    most = max(map(len, rows.records), default=0)
+    if most > MOST_COLUMNS:
+        raise InputError("path", rows.log.file, f"records of at most {MOST_COLUMNS} values", f"one has {most}")
+    return rows
 
 
 def _with_lists(rows: Rows) -> Rows:

@@ -30,7 +30,14 @@ from biaslab.stats.estimate import Estimate, Note
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.regression import demeaned, linear_model, log_odds_at_equal, logistic_model, slope_at_equal
+from biaslab.stats.regression import (
+    demeaned,
+    extreme_outcomes,
+    linear_model,
+    log_odds_at_equal,
+    logistic_model,
+    slope_at_equal,
+)
 from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, rating_error
 from biaslab.stats.resample import Resampling
 
@@ -48,9 +55,9 @@ class FeatureProbe(ScoreProbe):
     a noisy score leaves residual confounding, and an accurate judge looks biased. When items have ratings from several
     annotators (``ratings``, ``annotators``), slopes are corrected by errors-in-variables regression (Fuller 1987) and
     correlations for attenuation, both by cross-products of different annotators. With one rating per item the error is
-    unknown: ``note`` gives the reliability that a finding requires, `sensitivity` gives estimates at assumed
-    reliabilities, and the verdict is inconclusive unless the finding holds, on the same side, down to .3. Across
-    contexts interval and test also hold for every reliability from .5 to 1, see `slope_given_quality`. Errors shared by
+    unknown: interval and test of slopes hold for every reliability from .3 to 1 (across contexts from .5, see
+    `slope_given_quality`), `sensitivity` gives estimates at assumed reliabilities, and ``note`` the reliability that a
+    finding requires; the verdict is inconclusive unless it holds, on the same side, down to .3. Errors shared by
     annotators are not corrected; ``note`` says how large they would have to be to explain a finding.
 
     **Pass or fail.** Scores or labels of two values enter the same model, as linear probabilities. That is right if the
@@ -266,8 +273,9 @@ def slope_given_quality(
     resampling : Resampling
         Confidence level and clusters.
     within_contexts : bool
-        Fit an intercept per context. If not, and items have one rating, interval and test hold for every reliability
-        from .5 to 1, and from .3 for pass and fail: quality cut in two keeps 2/π of its reliability (Cohen 1983).
+        Fit an intercept per context. If items have one rating, interval and test hold for every reliability from .3 to
+        1; across contexts, where ratings vary more, from .5, and from .3 for pass and fail: quality cut in two keeps
+        2/π of its reliability (Cohen 1983).
     covariates : sequence of str
         Additional columns to control for.
     reliability : float, optional
@@ -282,12 +290,58 @@ def slope_given_quality(
         options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
         return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
 
-    known = within_contexts or reliability is not None or has_several_ratings(items)
+    known = reliability is not None or has_several_ratings(items)
     slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
     if known or resampling.values_only or math.isnan(slope.estimate):
         return slope
-    least = _LEAST_ACROSS if items["human"].nunique() > 2 else LEAST_RELIABILITY
-    return over_reliabilities(slope, at_equal(without_ratings(items)), least)
+    graded_across = not within_contexts and items["human"].nunique() > 2
+    least = _LEAST_ACROSS if graded_across else LEAST_RELIABILITY
+    wide = over_reliabilities(slope, at_equal(without_ratings(items)), least)
+    depends = within_contexts and math.isnan(wide.ci_low) and _side(slope)  # its note has the reliability that it needs
+    return slope if depends else wide
+
+
+def log_odds_given_quality(
+    verdicts: pd.DataFrame,
+    terms: Sequence[str],
+    sides: pd.DataFrame,
+    resampling: Resampling,
+    reliability: float | None = None,
+    least: float = LEAST_RELIABILITY,
+    effective: bool = False,
+) -> Estimate:
+    """Regress verdicts on terms, controlling for the difference in human scores; return the log odds of the last term.
+
+    Parameters
+    ----------
+    verdicts, sides : pandas.DataFrame
+        As ``frame`` and ``sides`` of `biaslab.stats.regression.log_odds_at_equal`; the outcome is ``won``.
+    terms : sequence of str
+        Numeric columns without error.
+    resampling : Resampling
+        Confidence level and clusters.
+    reliability : float, optional
+        Assumed reliability of the human scores. By default, it is estimated from several ratings per text; if there
+        are none, interval and test hold for every reliability from ``least`` to 1.
+    least : float
+        Lowest reliability that human scores may have.
+    effective : bool
+        As in `biaslab.stats.regression.logistic_model`.
+    """
+    feature = terms[-1]
+
+    def at_equal(rated: pd.DataFrame) -> Corrected:
+        return log_odds_at_equal(verdicts, "won", terms, rated, resampling, least, effective)
+
+    def uncorrected() -> Estimate:
+        ordered = [*terms[:-1], "human", feature]  # the feature comes last, so it is dropped if collinear
+        return logistic_model(verdicts, "won", ordered, resampling, effective)[feature]
+
+    logit = allowing_for_errors(sides, uncorrected, at_equal, resampling, reliability)
+    known = reliability is not None or has_several_ratings(sides)
+    if known or resampling.values_only or math.isnan(logit.estimate):
+        return logit
+    return over_reliabilities(logit, at_equal(without_ratings(sides)), least)
 
 
 def allowing_for_errors(
@@ -382,7 +436,7 @@ def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_R
     Parameters
     ----------
     estimate : Estimate
-        Estimate without correction.
+        Estimate without correction, with null 0.
     at : Corrected
         Function that returns the estimate at a given share of error; it changes monotonically.
     least : float
@@ -397,10 +451,10 @@ def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_R
         estimate,
         ci_low=min(low for low, _ in intervals),
         ci_high=max(high for _, high in intervals),
-        p_value=max(one.p_value for one in each),
+        p_value=max(one.p_value for one in each) if len({one.estimate > 0 for one in each}) == 1 else 1.0,
         mde=max(one.mde for one in each),
-        method=f"{estimate.method}; valid for reliabilities of human scores from {least:g} to 1",
-    ).noted(Note("single_ratings", {"se": max(one.se for one in each)}))
+        method=f"{estimate.method}; valid for reliabilities of human scores from {least:.2g} to 1",
+    ).noted(Note("single_ratings", {"se": float(f"{max(one.se for one in each):.6g}")}))
 
 
 def without_test(estimate: Estimate) -> Estimate:
@@ -697,11 +751,34 @@ class PairFeatureProbe(FeatureProbe):
     def _with_bounds(
         self, logit: Estimate, rated: pd.DataFrame, terms: Sequence[str], resampling: Resampling
     ) -> Estimate:
-        """Return log odds of verdicts with bounds, setting missing verdicts so that they are smallest and largest."""
-        adds = win_effects(rated, terms) > 0
-        extremes = [self._verdict_log_odds(with_verdicts(rated, wins), terms, resampling) for wins in (~adds, adds)]
-        low, high = min(logit.ci_low, extremes[0].ci_low), max(logit.ci_high, extremes[1].ci_high)
-        return logit if math.isnan(low) or math.isnan(high) else replace(logit, bound_low=low, bound_high=high)
+        """Return log odds of verdicts with bounds: intervals where missing verdicts make them smallest and largest."""
+        ends = [(logit.ci_low, logit.ci_high)]
+        for wins in self._extreme_wins(rated, terms):
+            if wins is None:
+                return logit
+            extreme = self._verdict_log_odds(with_verdicts(rated, wins), terms, resampling)
+            ends.append((extreme.ci_low, extreme.ci_high))
+        low, high = float(np.min(ends)), float(np.max(ends))  # NaN if one is
+        return replace(logit, bound_low=low, bound_high=high)
+
+    def _extreme_wins(self, rated: pd.DataFrame, terms: Sequence[str]) -> Iterator[Bools | None]:
+        """Yield verdicts, for the missing ones, that make log odds extreme, at the reliabilities to allow for."""
+        verdicts = as_verdicts(rated, terms)
+        x = verdicts[["first", *terms, "human"]].to_numpy(float)
+        known = np.isfinite(x).all(axis=1)
+        sides = human_scores(rated[known])
+        if self.reliability is None and has_several_ratings(sides):
+            errors = [2 * float(rating_error(sides).error[0])]
+        else:
+            assumed = (1.0, LEAST_RELIABILITY) if self.reliability is None else (self.reliability,)
+            errors = [(1 - reliability) * float(x[known, -1].var() * known.sum()) for reliability in assumed]
+        won, wins = verdicts["won"].where(has_value(rated)).to_numpy(float)[known], np.zeros(len(x), bool)
+        for error in errors:
+            for sign in (1.0, -1.0):
+                extreme = extreme_outcomes(won, x[known], error, sign)
+                if extreme is not None:
+                    wins[known] = extreme > 0
+                yield None if extreme is None else wins.copy()
 
     def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
         """Regress the log odds for a text on its differences from the other; return the last term's coefficient."""
@@ -720,22 +797,8 @@ class PairFeatureProbe(FeatureProbe):
         verdicts, feature = as_verdicts(judged, terms), terms[-1]
         covariates = ["first", *terms[:-1]]
         known = verdicts[["won", "human", *covariates]].notna().all(axis=1) & verdicts[feature].notna()
-        judged, verdicts = judged[known], verdicts[known]
-        sides = human_scores(judged)
-
-        def at_equal(rated: pd.DataFrame) -> Corrected:
-            return log_odds_at_equal(verdicts, "won", [*covariates, feature], rated, resampling)
-
-        logit = self._allowing_for_errors(
-            sides,
-            # the feature comes last, so it is the term dropped if terms are collinear
-            lambda: logistic_model(verdicts, "won", [*covariates, "human", feature], resampling)[feature],
-            at_equal,
-        )
-        unhedged = self.reliability is not None or has_several_ratings(sides)
-        if unhedged or resampling.values_only or math.isnan(logit.estimate):
-            return logit
-        return over_reliabilities(logit, at_equal(without_ratings(sides)))
+        sides = human_scores(judged[known])
+        return log_odds_given_quality(verdicts[known], [*covariates, feature], sides, resampling, self.reliability)
 
 
 _HUMANS = ("human", "ratings", "annotators")
@@ -875,28 +938,6 @@ def as_verdicts(judged: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
     for name in ("human", *terms):
         columns[name] = judged[f"{name}_here"].astype(float) - judged[f"{name}_there"].astype(float)
     return pd.DataFrame(columns)
-
-
-def win_effects(judged: pd.DataFrame, terms: Sequence[str]) -> Floats:
-    """Return the first-order effect of a won verdict on the log odds of the last term, given the others.
-
-    Parameters
-    ----------
-    judged, terms
-        As in `by_side`.
-
-    Returns
-    -------
-    numpy.ndarray, shape (judged,)
-        NaN if a term is missing.
-    """
-    x = as_verdicts(judged, terms)[["first", *terms[:-1], "human", terms[-1]]].to_numpy(float)
-    known = np.isfinite(x).all(axis=1)
-    gram = x[known].T @ x[known]
-    gram[-2, -2] -= 2 * rating_error(human_scores(judged[known])).error[0]
-    effects = np.full(len(x), np.nan)
-    effects[known] = x[known] @ np.linalg.lstsq(gram, np.eye(x.shape[1])[-1], rcond=None)[0]
-    return effects
 
 
 def with_verdicts(judged: pd.DataFrame, wins: Bools) -> pd.DataFrame:

@@ -20,9 +20,9 @@ VERDICT = r"(?:answer|choice|verdict|decision|winner|preference|selection|judge?
 """Pattern of what a verdict is called."""
 
 _STATED = re.compile(
-    r"(?:^|[.!?:,]\s|\n)[^\w\n]*(?P<adjectives>(?:(?:my|the|so|and|thus|therefore|final|overall|best|better|correct|preferred)"
+    r"(?:^|[.!?:,]\s|\n)[^\w\n]{0,80}(?P<adjectives>(?:(?:my|the|so|and|thus|therefore|final|overall|best|better|correct|preferred)"
     rf"[\s,]+){{0,4}}){VERDICT}"
-    r"\b[*_\"']*\s*(?::|=|is\b|would be\b|goes to\b)(?=[:*_\s]*(?P<said>[^\n]*))",
+    r"\b[*_\"']*\s*(?::|=|is\b|would be\b|goes to\b)(?=[:*_\s]*(?P<said>[^\n]{0,200}))",
     re.IGNORECASE,
 )
 _ENDS = r"[.:;!–—]|\s\((?![A-Za-z]\))|\s-\s|,?\s+(?:because|since)\b|,\s+(?:as|for)\b"
@@ -47,7 +47,8 @@ _BETTER = re.compile(
     r"\W{1,3}(?:is|was|performs|performed|does|did)\b.*\b(?:better|superior|stronger|preferable)\b.*\b(?:than|to)\b"
 )
 _SENTENCE_END = re.compile(r"[.!?\n]")
-_REACH = 200  # maximum letters of a sentence before and between two labels that are searched
+_REACH = 200  # maximum letters of a sentence before, between and after labels that are searched
+_FAR = 1000  # maximum letters before a verdict in which it may be negated or attributed to somebody else
 _OPEN = re.compile(r"\b(?:if|whether|not|never|would|could|might|unless|when|hardly)\b|n['’]t\b", re.IGNORECASE)
 
 
@@ -194,7 +195,7 @@ def concluded_better(text: str, names: LabelNames) -> int | None:
 
 def _read(marks: list[str], names: LabelNames) -> set[int]:
     """Return the labels that marks name; `UNKNOWN` only if none of them names one."""
-    places = {place for mark in marks for place in _places(mark, names)}
+    places = {place for mark in dict.fromkeys(marks) for place in _places(mark, names)}
     return places - {UNKNOWN} or places
 
 
@@ -210,7 +211,7 @@ def _places(mark: str, names: LabelNames) -> Iterator[int]:
 
 
 def _degree(inside: str, names: LabelNames) -> int | None:
-    compared = _DEGREES.fullmatch(inside)
+    compared = _DEGREES.fullmatch(inside) if len(inside) <= _REACH else None
     if compared is None:
         return None
     first, second = names.exactly(compared[1]), names.exactly(compared[3])
@@ -329,7 +330,7 @@ def _verdicts(sentence: str) -> list[int]:
     places = _matching_labels(sentence, phrases.OVERALL)
     if (turn := phrases.TURN.search(sentence)) and re.search(MENTION, sentence[turn.end() :]):
         return places
-    ties = (match for match in phrases.TIED.finditer(sentence) if not phrases.NO_TIE.search(sentence[: match.start()]))
+    ties = (match for match in phrases.TIED.finditer(sentence) if not phrases.NO_TIE.search(_before(match)))
     return [TIE, *places] if any(ties) else places
 
 
@@ -368,10 +369,14 @@ def _matching_labels(sentence: str, patterns: Sequence[re.Pattern[str]]) -> list
         for pattern in patterns
         for match in pattern.finditer(sentence)
         if (place := place_of(match[1])) is not None
-        and not phrases.DENIED.search(sentence[: match.start()])
-        and not phrases.SET_ASIDE.search(sentence[: match.start()])
-        and not phrases.AS_LONG_AS.match(sentence[match.end() :])
+        and not phrases.DENIED.search(before := _before(match))
+        and not phrases.SET_ASIDE.search(before)
+        and not phrases.AS_LONG_AS.match(sentence, match.end())
     ]
+
+
+def _before(match: re.Match[str]) -> str:
+    return match.string[max(match.start() - _FAR, 0) : match.start()]
 
 
 def settled(text: str, labels: Sequence[str], named: Collection[int]) -> tuple[int | None, Status]:
@@ -404,7 +409,11 @@ def settled(text: str, labels: Sequence[str], named: Collection[int]) -> tuple[i
         return place, "ok"
     if status == "refused":
         return None, "refused"
-    if place is not None or len(set(named)) != 1 or _is_against(names_of(tuple(labels)).mask(text).lower()):
+    if (
+        place is not None
+        or len(set(named)) != 1
+        or _is_against(names_of(tuple(labels)).mask(without_runs(text)).lower())
+    ):
         return None, "ambiguous"
     return next(iter(named)), "ok"
 

@@ -128,12 +128,12 @@ class LabelNames:
         """Replace a single last word by its private character, unless it names something else."""
         place = int(str(match.lastgroup)[1:])
         noun, last = self._parts[place]
-        before, after = match.string[: match.start()][-_SEEN:], match.string[match.end() :]
+        before = match.string[max(match.start() - _SEEN, 0) : match.start()]
         starts = _STARTS.search(before) is not None
         if not starts and _is_of_another(before, noun):
             return match[0]
         is_letter = last == self.core(place)
-        if is_letter and (starts or last.islower()) and not _SAID_OF.match(after):
+        if is_letter and (starts or last.islower()) and not _SAID_OF.match(match.string, match.end()):
             return match[0]
         return chr(0xE000 + place)
 
@@ -230,6 +230,7 @@ def names_of(labels: tuple[str, ...], tie: str | None = None) -> LabelNames:
 
 _X = f"({MENTION})"
 _OTHER = MENTION[1:-1]
+_SIGNS = rf"[^\w{_OTHER}]"
 
 
 def _any(words: Iterable[str] | str) -> str:
@@ -338,7 +339,7 @@ CONCLUDES = re.compile(
         r"based on, on balance, final, (?:verdict|conclusion|decision)\b"
     )
 )
-FLAT = re.compile(rf"\W*(?:therefore,?\s+)?{_X}\W*\s+is\s+(?:the\s+)?{_BEST}(?:\s+{_WORK})?\W*")
+FLAT = re.compile(rf"{_SIGNS}*(?:therefore,?\s+)?{_X}{_SIGNS}*\s+is\s+(?:the\s+)?{_BEST}(?:\s+{_WORK})?\W*")
 """A sentence that consists of a verdict only."""
 
 TOGETHER = re.compile(rf"(?:\b(?:both|either|(neither)|between) )?{MENTION} ?(?:/|&|\band\b|\bor\b|\bnor\b) ?{MENTION}")
@@ -367,15 +368,15 @@ _BLAMES = _any(
 _BLAME = rf"(?:{_BLAMES}\b|n['’]t\b)"
 BLAME = re.compile(_BLAME)
 _WHY = r"\b(?:because|as|since)\b"
-BLAMED = re.compile(rf"\W*{MENTION}(?:(?!{_WHY}|\bnot only\b|\bby not\b).)*?\b{_BLAME}")
+BLAMED = re.compile(rf"{_SIGNS}*{MENTION}(?:(?!{_WHY}|\bnot only\b|\bby not\b).)*?\b{_BLAME}")
 """A clause that criticises the label it begins with."""
 _REASON = r"\b(?:because|as|since|that|which)\b"
-FINE = re.compile(rf"\W*{MENTION}(?:(?!\b{_BLAME}|{_REASON}).)*+(?:$|(?={_REASON}))")
+FINE = re.compile(rf"{_SIGNS}*{MENTION}(?:(?!\b{_BLAME}|{_REASON}).)*+(?:$|(?={_REASON}))")
 """A clause without criticism about the label it begins with; reasons may contain any words."""
 _LEADS = _any(
     "i, i['’](?:d|ll|m), it, it['’]s, is, would, will, be, say, think, guess, believe, probably, definitely, "
     "clearly, my, for, me, go, going, so, ok, okay, well, the, choice, answer, then, must, should, has, to, vote, "
     "with, in, opinion"
 )
-NAMED = re.compile(rf"\W*(?:{_LEADS}\W+)*{MENTION}\W*")
+NAMED = re.compile(rf"{_SIGNS}*(?:{_LEADS}{_SIGNS}+)*{MENTION}\W*")
 """A text that ends with the only label it names: "I think B"."""

@@ -52,6 +52,7 @@ def place_on(scale: Scale, value: float) -> ParsedScore:
 _ALONE = re.compile(rf"\s*{NUMERAL}\s*\.?\s*", re.IGNORECASE)
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|$)|[{}\[\]]', re.DOTALL)
 _STRIDE = 200  # levels of nesting
+_WINDOW = 50_000
 JsonItems = list[tuple[str, object]]
 
 
@@ -75,15 +76,17 @@ def documents(text: str, decoder: json.JSONDecoder, marks: str) -> Iterator[Any]
     """
     broken: set[int] = set()
     begins = re.compile(f"[{re.escape(marks)}]")
-    start = begins.search(text)
+    start, cut = begins.search(text), 0
     while start is not None:
         place = start.start()
+        if place > _WINDOW:  # an error counts all lines of the text before it
+            text, cut, place = text[place:], cut + place, 0
         end = place + 1
-        if place not in broken:
+        if cut + place not in broken:
             try:
                 document, end = decoder.raw_decode(text, place)
             except json.JSONDecodeError as error:
-                broken.update(_unclosed(text, place, error.pos))
+                broken.update(cut + at for at in _unclosed(text, place, error.pos))
             except ValueError:  # a number with too many digits
                 pass
             except RecursionError:

@@ -208,7 +208,7 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _CONCLUSION = re.compile(
-    r"(?:\A|\n|[.!?]\s)\W*(?:overall|therefore|in conclusion|in summary|thus|hence)\b[^\n]*", re.IGNORECASE
+    r"(?:\A|\n|[.!?]\s)\W{0,80}(?:overall|therefore|in conclusion|in summary|thus|hence)\b[^\n]*", re.IGNORECASE
 )
 _BARE = re.compile(rf"[\s\"'*_`\[(<]*{NUMERAL}[\s\"'*_`\])>.,;]*", re.IGNORECASE)
 _ITEM = re.compile(rf"\s*1\.\s+[^\W\d](?s:.)*\n\s*{NUMERAL}\s*\Z")  # one item of a form, with its answer below

@@ -87,7 +87,7 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
     thoughts: list[str] = []
     answers: list[str] = []
     depth, start, closed_at = int(opened), 0, -1
-    seen = opened
+    seen, begin = opened, next(_tags(text)).end() if opens_thought(text) else 0
     for tag in _tags(text):
         seen = True
         if tag["open"] is not None:
@@ -99,7 +99,7 @@ def split_thought(text: str, *, opened: bool = False) -> Split:
             depth, closed_at = depth - 1, tag.end()
         else:
             if depth == 0:  # what seemed to be an answer was part of a thought
-                thoughts, answers, start = [], [], next(_tags(text)).end() if opens_thought(text) else 0
+                thoughts, answers, start = [], [], begin
             thoughts.append(text[start : tag.start()])
             depth, start = 0, tag.end()
     if not seen:

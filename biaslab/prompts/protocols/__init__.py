@@ -23,6 +23,7 @@ from biaslab.core.scales import Scale, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import AT_LIMIT, Reply, Status
 from biaslab.prompts.parsing.choice import settled
+from biaslab.prompts.parsing.thoughts import split_thought
 from biaslab.prompts.protocols.list_reader import LONGEST_LIST, SHORTEST_LIST, ListReply, Places
 from biaslab.prompts.protocols.readers import LabelReader, VerdictReader, VerdictValues
 from biaslab.prompts.protocols.slots import (
@@ -509,7 +510,7 @@ class Protocol:
         Parameters
         ----------
         text : str or None
-            The judge's reply.
+            The judge's reply; a thought in it, between tags, is left out, and one that is not closed has no verdict.
         attribute : str
             Which verdict to return, if a reply judges several attributes (`joint`).
 
@@ -519,6 +520,10 @@ class Protocol:
             The value, NaN unless the status is "ok" or "tie".
         """
         self._require_one_value("parse_list(text, k)")
+        answer = _answer_in(text)
+        return (math.nan, "cut_off") if answer is None else self._parsed(answer, attribute)
+
+    def _parsed(self, text: str | None, attribute: str) -> tuple[float, Status]:
         reader = _reader_of(self.reader, attribute)
         values = reader.find(text or "")
         if not values:
@@ -544,7 +549,7 @@ class Protocol:
         self._require_one_value("read_list(reply, k)")
         if reply.logprobs is None:
             cut_off = self._is_cut_off(reply, _reader_of(self.reader, attribute).find)
-            return (math.nan, "cut_off") if cut_off else self.parse(reply.text, attribute)
+            return (math.nan, "cut_off") if cut_off else self._parsed(reply.text, attribute)
         masses = [math.exp(each) for each in reply.logprobs]
         values = [value for _, value in self.label_verdicts]
         if not any(masses):
@@ -649,6 +654,10 @@ class Protocol:
         >>> [mine.parse_list(text, 3)[1] for text in ("[2] > [1]", "[2] > [2] > [1]", "[2] > [4] > [1]")]
         ['incomplete', 'repeated', 'invented']
         """
+        answer = _answer_in(text)
+        return ((math.nan,) * k, "cut_off") if answer is None else self._parsed_list(answer, k)
+
+    def _parsed_list(self, text: str | None, k: int) -> tuple[tuple[float, ...], Status]:
         unread = (math.nan,) * k
         answers = self.places.named(text or "")
         if not answers:
@@ -672,7 +681,7 @@ class Protocol:
         """Parse a reply about k candidates that is a text, or a distribution over their names; like `parse_list`."""
         if reply.logprobs is None:
             cut_off = self._is_cut_off(reply, self.places.named)
-            return ((math.nan,) * k, "cut_off") if cut_off else self.parse_list(reply.text, k)
+            return ((math.nan,) * k, "cut_off") if cut_off else self._parsed_list(reply.text, k)
         masses = [math.exp(each) for each in reply.logprobs]
         total = math.fsum(masses)
         return (tuple(mass / total for mass in masses), "ok") if total else ((math.nan,) * k, "refused")
@@ -706,6 +715,12 @@ class Protocol:
             raise InputError("value", tuple(value), allowed)
         ordered = sorted(range(k), key=lambda at: numbers[at], reverse=not self.places.ranks)
         return self.places.write_order([at + 1 for at in ordered])
+
+
+def _answer_in(text: str | None) -> str | None:
+    """Return a reply without its thought; None if it ends inside the thought."""
+    split = split_thought(text or "")
+    return None if split.thought is not None and not split.answer else split.answer
 
 
 @lru_cache(maxsize=256)

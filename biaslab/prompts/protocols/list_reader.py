@@ -28,7 +28,7 @@ _NUMBERED = re.compile(
     rf"^[^\w\n]*(?:rank\s*|#)?(\d+)\s*[.):\]][\s*_\"'`]*((?:{_KIND}\s+)?)", re.IGNORECASE | re.MULTILINE
 )
 #: Texts of bare numbers or letters, with only separators between them.
-_BARE = {"{n}": re.compile(r"(?:\d+|[^\w]|_)+"), "{A}": re.compile(r"(?:(?<!\w)[A-Z](?!\w)|[^\w]|_)+")}
+_BARE = {"{n}": re.compile(r"[\d\W_]+"), "{A}": re.compile(r"(?:(?<!\w)[A-Z](?!\w)|[^\w]|_)+")}
 _ALONE = r"(?:\A|\n)(?:[^\n]*:)?[ \t*_`\"'(]*(?:{})[ \t*_`\"').]*\Z"
 
 
@@ -126,7 +126,7 @@ class Places(VerdictReader):
         marks = list(_NUMBERED.finditer(text))
         name = self._patterns[0].match
         names = [name(text, mark.start(2)) or name(text, mark.end()) for mark in marks]
-        numbers = [int(mark[1]) for mark, name in zip(marks, names, strict=True) if name]
+        numbers = [_number(mark[1]) for mark, name in zip(marks, names, strict=True) if name]
         if len(numbers) < SHORTEST_LIST or numbers != list(range(1, len(numbers) + 1)):
             return []
         return [tuple(_number(name[1]) for name in names if name)]

@@ -347,12 +347,14 @@ class Matches(VerdictReader):
     labels: VerdictValues = ()
 
     def find(self, text: str) -> list[float]:
-        """Return the values of all matches, by position; matches do not overlap."""
+        """Return the values of all matches, by position; matches do not overlap. A text that repeats has none."""
         values: list[float] = []
         while hits := [(match, value) for pattern, value in self.verdicts if (match := compiled(pattern).search(text))]:
             match, value = min(hits, key=lambda pair: pair[0].start())
             values.append(value)
             text = text[max(match.end(), 1) :]
+            if len(values) > _MOST_MATCHES:
+                return []
         return values
 
     def write(self, value: float) -> str:
@@ -432,7 +434,7 @@ def _texts_of(kind: str, content: Any) -> list[str]:
     return [{"ANY": "a", "NOT_LITERAL": "a", "NEGATE": "~"}.get(kind, "")]
 
 
-_MOST_TEXTS = 32
+_MOST_TEXTS, _MOST_MATCHES = 32, 100
 _OF_CATEGORY = {"CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_NOT_WORD": " "}
 
 

@@ -148,11 +148,15 @@ def _environment() -> SandboxedEnvironment:
 
 def _parse(source: str) -> nodes.Template:
     try:
-        return _environment().parse(source)
+        tree = _environment().parse(source)
+        _compiled(source)
+    except (RecursionError, MemoryError, SyntaxError) as error:  # of Python, which compiles it
+        raise InputError.plain("template is nested too deeply; simplify its expressions") from error
     except jinja2.TemplateSyntaxError as error:
         raise InputError.plain(
             f'template fails in line {error.lineno}: {error.message}; for one without Jinja2, choose syntax="braces"'
         ) from error
+    return tree
 
 
 @lru_cache(maxsize=256)
@@ -163,7 +167,7 @@ def _compiled(source: str) -> jinja2.Template:
 def _render(source: str, values: Mapping[str, object]) -> str:
     try:
         return _compiled(source).render(values)
-    except (jinja2.UndefinedError, SecurityError, TypeError, ValueError, ArithmeticError) as error:
+    except (jinja2.UndefinedError, SecurityError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise InputError.plain(f"template cannot be rendered ({type(error).__name__}: {error})") from error
 
 

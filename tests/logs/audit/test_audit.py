@@ -162,7 +162,7 @@ def test_length_pays_in_a_log_as_in_the_probe(tmp_path, graded):
         assert found.loc[metric, ["estimate", "ci_low", "ci_high"]].tolist() == pytest.approx(
             wanted.loc[metric, ["estimate", "ci_low", "ci_high"]].tolist()
         )
-    assert found.loc["verbosity_slope", "ci_low"] > 0
+    assert found.loc["verbosity_excess", "ci_low"] > 0
 
 
 def test_log_may_hold_lengths_and_human_scores(tmp_path):

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from biaslab.core.scales import find_scale
-from biaslab.prompts.parsing import parse_choice, parse_score, replies
+from biaslab.prompts.parsing import choice, parse_choice, parse_score, parse_scores, phrases, replies, split_thought
 from biaslab.prompts.parsing.replies import without_runs
+from biaslab.prompts.protocols.list_reader import Places
+from biaslab.prompts.protocols.readers import JsonPath, LabelReader, Matches, Whole
 
 SCALE = find_scale("1-5")
 
@@ -89,17 +91,51 @@ def test_ordinary_texts_are_read_as_they_are():
     assert without_runs(text) == text
 
 
-def work(read, text):
-    """Return the least processor time of three readings, of which only ratios are used."""
-    times = []
-    for _ in range(3):
+def work(read, text, times=3):
+    """Return the least processor time of several readings, of which only ratios are used."""
+    times, readings = [], times
+    for _ in range(readings):
         start = time.thread_time()
         read(text)
         times.append(time.thread_time() - start)
     return min(times)
 
 
+NAMES = phrases.names_of(("A", "B"))
+READERS = {
+    "score": lambda text: parse_score(text, SCALE),
+    "scores": lambda text: parse_scores(text, ["coherence", "fluency"], SCALE),
+    "choice": lambda text: parse_choice(text, ("A", "B", "C"), "C"),
+    "choice of summaries": lambda text: parse_choice(text, ("Summary A", "Summary B")),
+    "settled": lambda text: choice.settled(text, ("A", "B"), {0}),
+    "concluded": lambda text: choice.concluded_better(text, NAMES),
+    "formatted": lambda text: choice.formatted_at_the_end(text, NAMES),
+    "thought": split_thought,
+    "json": JsonPath("[model=m].rank").find,
+    "document": Whole(JsonPath("score"), "python").find,
+    "labels": lambda text: (reader := LabelReader((("A", 1.0), ("B", 0.0)))).last(text, reader.find(text) or [1.0]),
+    "matches": Matches(((r"(?:^|\n) ?Output \(a\)", 1.0), (r"(?:^|\n) ?Output \(b\)", 0.0))).find,
+    **{kind: Places(kind).named for kind in ("best", "order", "json", "ranks")},
+}
 UNITS = [
+    "better than A ",
+    "Response A ",
+    "B ",
+    "A wins, not a tie ",
+    "it is not a tie ",
+    "{4",
+    '{"a" ',
+    "1",
+    "\\boxed{",
+    "[1] > ",
+    "1. [1]\n",
+    "</think>",
+    "\n<think>",
+    "Output (a)\n",
+    ". ! ? . . ! ",
+    "answer: ",
+    "Overall, ",
+    "**[A]** ",
     "\n",
     " \r\n",
     '{"score":',
@@ -116,12 +152,31 @@ UNITS = [
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("unit", UNITS)
-def test_eight_times_the_length_takes_less_than_a_square(unit):
-    for read in (lambda text: parse_score(text, SCALE), lambda text: parse_choice(text, ("A", "B", "C"), "C")):
-        read("")
-        short, long = (work(read, (unit * length)[:length]) for length in (5_000, 40_000))
-        assert long <= 32 * short + 0.05
+def test_eight_times_the_length_is_no_square_of_the_work(unit, reader):
+    read = READERS[reader]
+    read("")
+    short, long = (work(read, (unit * length)[:length] + "x") for length in (5_000, 40_000))
+    assert long <= 24 * short + 0.03
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("unit", UNITS[:8])
+def test_a_megabyte_is_read_in_proportion(unit, reader):
+    long, short = (
+        work(READERS[reader], "It is clear. " * 1000 + (unit * length)[:length], 1) for length in (1_000_000, 125_000)
+    )
+    assert long <= 24 * short + 0.2
+
+
+def test_digits_before_a_letter_are_read_in_proportion():
+    assert Places("best").named("1" * 60 + "x") == []
+
+
+def test_numbers_of_thousands_of_digits_are_no_places():
+    assert Places("order").named(f"{'1' * 5_000}. [1]\n2. [2]")[-1] == ((2,), "ok")
 
 
 ROOT = Path(__file__).parents[3]

@@ -12,6 +12,7 @@ from biaslab.core import Choice, Completion, Reply
 from biaslab.core.errors import InputError
 from biaslab.prompts.protocols import list_protocol
 from biaslab.prompts.protocols.readers import FirstOf, LabelReader, Matches, Pattern, shortest_match
+from biaslab.prompts.protocols.slots import SlotText
 
 PAIR = "Question: {question}\n\n[A]\n{answer_a}\n\n[B]\n{answer_b}\n\nWhich is better?"
 SINGLE = "{question}\n\n{answer}\n\nHow good is it?"
@@ -422,3 +423,36 @@ def test_a_list_is_checked_on_the_command_line(tmp_path):
 def test_one_slot_per_candidate_is_refused_with_a_remedy():
     with pytest.raises(InputError, match="one slot shows all"):
         bl.Protocol.from_template("{question} {answer_1} {answer_2} {answer_3}", "list")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ " + "(" * 3000 + "first" + ")" * 3000 + " }} {{ second }}",
+        "{% if first %}" * 150 + "{{ second }}" + "{% endif %}" * 150,
+        "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }} {{ first }} {{ second }}",
+    ],
+    ids=["parentheses", "blocks", "macro"],
+)
+def test_template_without_end_is_an_error_of_our_own(template):
+    with pytest.raises(InputError, match="template"):
+        SlotText(template, "jinja2").fill({"first": "x", "second": "y"})
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("<think>[[A]] seems right", (None, "cut_off")),
+        ("<think>[[A]]?</think> [[B]]", (0.0, "ok")),
+        ("[[A]]", (1.0, "ok")),
+    ],
+)
+def test_verdict_inside_a_thought_is_not_parsed(text, reading):
+    protocol = bl.Protocol.from_template("Which? {first} {second}", "pair", verdicts={"[[A]]": 1.0, "[[B]]": 0.0})
+    value, status = protocol.parse(text)
+    assert (None if math.isnan(value) else value, status) == reading
+
+
+def test_place_inside_a_thought_is_not_parsed():
+    protocol = bl.Protocol.from_template("Rank them:\n{candidates}", "list", replies="order")
+    assert protocol.parse_list("<think>[2] > [1] > [3]", 3)[1] == "cut_off"

@@ -121,7 +121,8 @@ def test_the_pilot_answers_in_the_mode_that_is_planned(data, answer, kind):
 
 
 def test_texts_need_more_contexts_than_distributions(data):
-    probe, judge = bl.probes.Verbosity(["coherence"], resampling=bl.Resampling(n=100)), bl.SimulatedJudge(data)
+    probe = bl.probes.Verbosity(["coherence"], reliability=1.0, resampling=bl.Resampling(n=100))
+    judge = bl.SimulatedJudge(data)
     exact, text = (plan(probe, judge, data, effect=0.2, answer=answer) for answer in ("exact", "text"))
     assert text.spread.deviation > exact.spread.deviation
     assert text.contexts > exact.contexts

@@ -1,0 +1,120 @@
+"""Recognise and mask keys and passwords, which no file, message, name or list of processes may show."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from biaslab.core.errors import InputError
+
+HIDDEN = "***"
+_FROM_ENVIRONMENT = "set the key in the environment variable BIASLAB_API_KEY, or name another one as api_key"
+ADDRESS_REMEDY = (
+    'put the address into an environment variable, such as JUDGE_URL, and give its name: "api:MODEL@JUDGE_URL"'
+)
+#: Keys that servers without keys are given; an answer may contain these words.
+_PLACEHOLDERS = frozenset(
+    {"empty", "none", "null", "dummy", "ollama", "lm-studio", "test", "token", "secret", "password"}
+)
+_SHORTEST = 4  # shorter values cannot be masked without masking answers
+_SHORT = 8  # shorter values are masked as words only
+_NAME = re.compile(
+    r"(?:^|[-_])(?:(?:api|access|secret|private|subscription)[-_]?key|(?:(?:api|access|auth|bearer|session)[-_]?)?token"
+    r"|secret|password|passwd|authorization|auth|bearer|credentials?|cookie)$|^key$",
+    re.IGNORECASE,
+)
+_TOKENS = re.compile(r"(?:eos|bos|pad|stop|end|start|unk|mask|sep)[-_]?token$", re.IGNORECASE)
+_KEY = re.compile(r"\b(?:sk-|hf_|gsk_|xai-|nvapi-|ghp_|AIza)[\w-]{8,}")
+_HEADER = re.compile(r"(?:Bearer|Basic|Token)\s+[\w.~+/=-]{4,}")
+_MIXED = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[\w.~-]{24,}")
+_LOGIN = re.compile(r"(?<=://)[^/\s?#,+]*@")
+_ADDRESS = re.compile(r"https?://[^/\s?#,+]*@[^\s,+]*")
+
+
+@lru_cache(maxsize=64)
+def _quoted(secret: str) -> re.Pattern[str] | None:
+    r"""Pattern of a secret in any quoting: ``\/``, ``\u002f``, ``%2F``, ``&#47;``; None if it cannot be masked."""
+    if len(secret) < _SHORTEST or secret.casefold() in _PLACEHOLDERS:
+        return None
+    ways = []
+    for sign in secret:
+        code, quoted = f"{ord(sign):x}", "".join(f"%{byte:02x}" for byte in sign.encode())
+        ways.append(
+            rf"(?:\\*(?:{re.escape(sign)}|(?i:u0*{code}))|(?i:{quoted}|&#(?:x0*{code}|0*{ord(sign)});)"
+            rf"|{re.escape(html.escape(sign))})"
+        )
+    whole = "".join(ways)
+    return re.compile(whole if len(secret) >= _SHORT else rf"(?:(?<!\w)|(?<=\\[bfnrt])){whole}(?!\w)")
+
+
+def mask(text: str, secrets: frozenset[str] = frozenset()) -> str:
+    r"""Return a text in which secrets, in any quoting, and anything with the form of a key are replaced.
+
+    Examples
+    --------
+    >>> mask(r"a\/b%2Bcdefgh, sk-123456789 and me", frozenset({"a/b+cdefgh"}))
+    '***, *** and me'
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        if (pattern := _quoted(secret)) is not None:
+            text = pattern.sub(HIDDEN, text)
+    return _KEY.sub(HIDDEN, text)
+
+
+def require_no_secret(name: str, value: Any) -> None:
+    """Raise `InputError` if an argument that becomes part of a judge's name holds a key or a password.
+
+    Examples
+    --------
+    >>> require_no_secret("parameters", {"max_tokens": 4, "prompt_cache_key": "study"})
+    >>> require_no_secret("parameters", {"extra_headers": {"x-api-key": "abc"}})
+    Traceback (most recent call last):
+    biaslab.core.errors.InputError: parameters: x-api-key is '***', allowed: no key or password; set the key in ...
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if _NAME.search(str(key)) and not _TOKENS.search(str(key)) and isinstance(inner, str):
+                raise InputError(f"{name}: {key}", HIDDEN, "no key or password", _FROM_ENVIRONMENT)
+            require_no_secret(name, inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            require_no_secret(name, inner)
+    elif isinstance(value, str) and (_KEY.search(value) or _LOGIN.search(value) or _HEADER.fullmatch(value)):
+        raise InputError(name, HIDDEN, "no key or password", _FROM_ENVIRONMENT)
+
+
+def require_public_path(path: str) -> None:
+    """Raise `InputError` if a path of an address holds a key, because it is part of the judge's name."""
+    parts = path.split("/")
+    known = {value for name, value in os.environ.items() if name.endswith("_API_KEY") and len(value) >= _SHORTEST}
+    for before, part in zip(["", *parts], parts, strict=False):
+        if part and (_KEY.match(part) or _MIXED.fullmatch(part) or part in known or _NAME.search(before)):
+            raise InputError("base_url", HIDDEN, "an address without a key in its path", _FROM_ENVIRONMENT)
+
+
+def require_none_in_command(words: list[str]) -> None:
+    """Raise `InputError` for a key or password on a command line, which every user of the machine can list."""
+    if any(_LOGIN.search(word) for word in words):
+        raise InputError("the command line", HIDDEN, "no password in an address", ADDRESS_REMEDY)
+    if any(_KEY.search(word) for word in words):
+        raise InputError("the command line", HIDDEN, "no API key", _FROM_ENVIRONMENT)
+
+
+def in_environment(text: str) -> str:
+    """Return a text with addresses that hold a password as names of environment variables, which are set.
+
+    Examples
+    --------
+    >>> in_environment("api:m@http://host/v1")
+    'api:m@http://host/v1'
+    """
+    for address in dict.fromkeys(_ADDRESS.findall(text)):
+        taken = (number for number in range(1, 1000) if os.environ.get(f"BIASLAB_URL_{number}", address) == address)
+        name = f"BIASLAB_URL_{next(taken)}"
+        os.environ[name] = address
+        text = text.replace(address, name)
+    return text
