@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
@@ -22,11 +22,12 @@ from biaslab.core.errors import (
     ModelChangedWarning,
     NearestDesignWarning,
     RepeatedTextsWarning,
+    UnlabelledRepliesError,
     UnreachableError,
     UnsupportedRequestError,
     warn,
 )
-from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential
+from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential, short
 from biaslab.core.output import Postfix, count, progress_bar
 from biaslab.core.requests import EACH_ALONE, Choice, Compare, Rank, Request, Score, request_key, thinking_of
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial, uncollected
@@ -36,7 +37,6 @@ from biaslab.stats.blocks import linked_contexts
 from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge
 from biaslab.store.tables import OF_THOUGHTS, TablePart, TrialColumns, TrialsFile, require_target, writing
-from biaslab.study.first_replies import FirstReplies
 from biaslab.study.spending import Budget, Ledger, announcement_of, budget_of, unanswered
 from biaslab.study.windows import Survey, TrialSource, survey_design, window_size, windows
 
@@ -350,7 +350,7 @@ class Walk:
         self.bar.reset(total=0)
         self.ledger.begin_plan()
         self._requests = 0
-        self._first = FirstReplies(probe.name, partial(_read, probe), probe.keeps_replies)
+        self._first = FirstReplies(probe)
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
@@ -484,6 +484,77 @@ class Walk:
                 if self._answered < self._planned:
                     answered = f"{self._answered} of {self._planned} requests were answered"
                     self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)")
+
+
+_FIRST, _FEW = 20, 50  # replies after which none, or at most half, may be without a label
+_WATCHED = 1000  # replies of a kind, after which those of a study are no longer watched
+_SHOWN = 3
+
+
+class FirstReplies:
+    """The first replies of a study, by kind of request, for pairs and single texts separately.
+
+    A wrong form of answer shows after 20 replies rather than after 20,000. Texts of designs that keep replies need no
+    label, because a later round asks for it.
+
+    Parameters
+    ----------
+    design : Design
+        Parses the replies.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self._design = design
+        self._statuses: defaultdict[tuple[type, bool], Counter[Status]] = defaultdict(Counter)
+        self._without: defaultdict[tuple[type, bool], list[tuple[Request, Reply]]] = defaultdict(list)
+
+    def note(self, trials: Sequence[Trial], reply: Reply) -> None:
+        """Record the status of a reply to the request of some trials, if it is among the first of its kind."""
+        request, kind = trials[0].request, (type(trials[0].request), trials[0].opponent_id is not None)
+        if self._statuses[kind].total() >= _WATCHED or (self._design.keeps_replies and not isinstance(request, Choice)):
+            return
+        answer = answered(reply) if reply.text else reply
+        has_label = isinstance(request, Choice) and reply.finish_reason != UNUSABLE
+        has_label &= any(map(math.isfinite, reply.logprobs or ()))
+        statuses: list[Status] = ["ok"] if has_label else [_read(self._design, each, answer)[1] for each in trials]
+        status = next((each for each in statuses if each in ("ok", "tie")), statuses[0])
+        self._statuses[kind][status] += 1
+        if status not in ("ok", "tie") and len(self._without[kind]) < _SHOWN:
+            self._without[kind].append((request, answer))
+
+    def error(self) -> UnlabelledRepliesError | None:
+        """Return the error that ends a study, with three of the replies and what to change; None if there is none."""
+        for kind, statuses in self._statuses.items():
+            seen, lost = statuses.total(), statuses["refused"] + statuses["unparsable"]
+            if seen >= _FIRST and not statuses["ok"] + statuses["tie"]:
+                share = f"none of the first {seen} replies holds a label"
+            elif seen >= _FEW and 2 * lost > seen:
+                share = f"{lost} of the first {seen} replies hold no label"
+            else:
+                continue
+            counts = ", ".join(f"{n} {status}" for status, n in statuses.most_common() if status not in ("ok", "tie"))
+            request, reply = self._without[kind][0]
+            shown = ", ".join(_shown(each) for _, each in self._without[kind])
+            words = f"{self._design.name}: {share} ({counts}); the first of these: {shown}; {_remedy(request, reply)}"
+            return UnlabelledRepliesError(words, request)
+        return None
+
+
+def _shown(reply: Reply) -> str:
+    if reply.text is None or (not reply.text and reply.finish_reason):
+        return f"no text ({reply.finish_reason or 'and no label among the likeliest tokens'})"
+    return short(reply.text)
+
+
+def _remedy(request: Request, reply: Reply) -> str:
+    if reply.finish_reason in DECLINED:
+        return "the judge declines this prompt or data: use another judge, or a protocol with another prompt"
+    if isinstance(request, Choice):
+        labels = ", ".join(map(repr, request.labels))
+        return f'the labels are {labels}: use answer="text", which reads more forms, or a protocol with your own'
+    if isinstance(request, Score | Compare | Rank):
+        return "return a value that answers each request; None counts as a refusal"
+    return "give the probe a protocol whose prompt states the form of the answer and whose parser reads it"
 
 
 def judged(
