@@ -31,7 +31,7 @@ from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.run import audit_humans, measures
-from biaslab.probes.base.recorded import paired, scored
+from biaslab.probes.base.probe import paired, scored
 from biaslab.stats.frame import LEADING, TRAILING, without_breakdowns
 from biaslab.stats.resample import Resampling
 

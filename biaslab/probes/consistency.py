@@ -24,9 +24,8 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, S
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, comparing, pair_trials
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, planted, scored, settle
 from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_reply
-from biaslab.probes.base.recorded import Accepted, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
 from biaslab.stats.estimate import Estimate, because, undefined

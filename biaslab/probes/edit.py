@@ -24,9 +24,22 @@ from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, drawn_items
-from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of, planted
+from biaslab.probes.base.probe import (
+    FAIR,
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Contrast,
+    Estimable,
+    Part,
+    by_configuration,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+    scored,
+)
 from biaslab.probes.base.questions import PairProbe, ScoreProbe, by_context, draw_of, name_candidates, protocol_column
-from biaslab.probes.base.recorded import Accepted, by_configuration, paired, scored
 from biaslab.prompts.edits import Placed, TextEdit as Change, available, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.attacks import Defence, defend, shield
 from biaslab.prompts.edits.base import PREFIX

@@ -20,9 +20,20 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import PairFeatureProbe, add_perplexities, kept_columns, with_missing_scores
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, planted, settle
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    Part,
+    by_configuration,
+    label_mass,
+    paired,
+    planted,
+    rated,
+    settle,
+)
 from biaslab.probes.base.questions import ScoreProbe
-from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
 from biaslab.stats.blocks import CELL, ITEM, usable
 from biaslab.stats.correlation import Level
 from biaslab.stats.frame import require_columns

@@ -22,8 +22,7 @@ from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring import pointwise
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.comparisons import PairOrScoreProbe, pair_trials, reasoned
-from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, mean_of, planted
-from biaslab.probes.base.recorded import Accepted, scored
+from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Part, mean_of, planted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import because, undefined

@@ -16,9 +16,19 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, missing_data_bounds, note_missing_pairs
-from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
+from biaslab.probes.base.probe import (
+    FAIR,
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    Part,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+)
 from biaslab.probes.base.questions import PairProbe
-from biaslab.probes.base.recorded import Accepted, paired
 from biaslab.stats.estimate import Estimate, because, by_construction
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling

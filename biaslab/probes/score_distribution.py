@@ -18,9 +18,20 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import AnswerSettings, ScoreAnswer, drawn_items, single_ratings
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted, settle
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    Part,
+    Probe,
+    by_configuration,
+    label_mass,
+    planted,
+    scored,
+    settle,
+)
 from biaslab.probes.base.questions import protocol_column, question_of, read_reply
-from biaslab.probes.base.recorded import Accepted, by_configuration, scored
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.distribution import DISTRIBUTION, describe_distribution, score_weights

@@ -28,9 +28,19 @@ from biaslab.probes.base.feature_probe import (
     level_of,
     with_missing_scores,
 )
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    Part,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+    scored,
+)
 from biaslab.probes.base.questions import ScoreProbe
-from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, Remark, because, undefined
 from biaslab.stats.missing import note_missing

@@ -25,9 +25,21 @@ from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores
 from biaslab.probes.base import questions
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Contrast, Estimable, Part, label_mass, mean_of, planted, settle
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Contrast,
+    Estimable,
+    Part,
+    label_mass,
+    mean_of,
+    paired,
+    planted,
+    scored,
+    settle,
+)
 from biaslab.probes.base.questions import ScoreProbe, both_orders, by_context, draw, draw_of
-from biaslab.probes.base.recorded import Accepted, paired, scored
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants

@@ -23,8 +23,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
-from biaslab.probes.base.probe import FAIR, Cell, Estimable, Part, Probe, mean_of, planted, settle
-from biaslab.probes.base.recorded import Accepted
+from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, settle
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, Remark, because, undefined, without_interval
 from biaslab.stats.joint_jackknife import CellKey, JointValues, suppressed_data_warnings, with_fast_intervals

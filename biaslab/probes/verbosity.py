@@ -17,9 +17,18 @@ from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import PairFeatureProbe, kept_columns, level_of, with_missing_scores
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass, planted
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Part,
+    by_configuration,
+    label_mass,
+    paired,
+    planted,
+    rated,
+)
 from biaslab.probes.base.questions import ScoreProbe
-from biaslab.probes.base.recorded import Accepted, by_configuration, paired, rated
 
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"

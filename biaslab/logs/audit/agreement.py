@@ -17,7 +17,7 @@ from biaslab.core.output import count
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.measures.scoring.agreement import agreement
 from biaslab.probes.base.feature_probe import bounded_scale
-from biaslab.probes.base.recorded import Accepted, paired, rated, scored
+from biaslab.probes.base.probe import Accepted, paired, rated, scored
 from biaslab.stats.blocks import each_cell, usable
 from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined

@@ -12,8 +12,7 @@ import pandas as pd
 from biaslab.core.metrics import Metric
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.probes.base.feature_probe import bounded_scale, kept_columns, slope_given_quality, without_crowded_test
-from biaslab.probes.base.probe import Part
-from biaslab.probes.base.recorded import Accepted, rated
+from biaslab.probes.base.probe import Accepted, Part, rated
 from biaslab.stats.blocks import whole_blocks
 from biaslab.stats.estimate import Estimate, Note, because, undefined
 from biaslab.stats.resample import Resampling

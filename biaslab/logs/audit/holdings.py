@@ -9,7 +9,7 @@ from functools import cache
 import pandas as pd
 
 from biaslab.core.metrics import find_metric
-from biaslab.probes.base.recorded import paired, scored
+from biaslab.probes.base.probe import paired, scored
 from biaslab.stats.estimate import FEWEST
 from biaslab.stats.power import expected_power
 

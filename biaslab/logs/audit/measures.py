@@ -16,8 +16,7 @@ from scipy import stats
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
-from biaslab.probes.base.probe import Cell, Part
-from biaslab.probes.base.recorded import Accepted, rated
+from biaslab.probes.base.probe import Accepted, Cell, Part, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable
 from biaslab.stats.correlation import jackknife_t
 from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined

@@ -20,8 +20,7 @@ from biaslab.probes.base.feature_probe import (
     log_odds_given_quality,
     seen_from,
 )
-from biaslab.probes.base.probe import Part
-from biaslab.probes.base.recorded import Accepted, paired
+from biaslab.probes.base.probe import Accepted, Part, paired
 from biaslab.stats.blocks import usable
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined
 from biaslab.stats.ratio import Ratio

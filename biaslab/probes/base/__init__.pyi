@@ -3,20 +3,18 @@ from .probe import (
     FAIR as FAIR,
     LABEL_MASS as LABEL_MASS,
     WRITTEN as WRITTEN,
+    Accepted as Accepted,
     Cell as Cell,
     Contrast as Contrast,
     Estimable as Estimable,
     Part as Part,
     Probe as Probe,
+    by_configuration as by_configuration,
     label_mass as label_mass,
     mean_of as mean_of,
-    planted as planted,
-)
-from .questions import PairProbe as PairProbe, ScoreProbe as ScoreProbe
-from .recorded import (
-    Accepted as Accepted,
-    by_configuration as by_configuration,
     paired as paired,
+    planted as planted,
     rated as rated,
     scored as scored,
 )
+from .questions import PairProbe as PairProbe, ScoreProbe as ScoreProbe

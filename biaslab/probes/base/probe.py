@@ -23,9 +23,8 @@ from biaslab.core.scales import REWARD, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking.pairs import Verdicts, is_pair
-from biaslab.probes.base.recorded import Accepted
 from biaslab.prompts.protocols import Protocol, ProtocolForm
-from biaslab.stats.blocks import each_cell, has_value, joined, shared_requests, warn_shared, whole_blocks
+from biaslab.stats.blocks import CELL, each_cell, has_value, joined, shared_requests, warn_shared, whole_blocks
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Inference, Note, Remark, because, without_rounding
 from biaslab.stats.frame import MISSING_SHARE, choose_metrics, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.missing import note_missing, shift_extremes
@@ -44,6 +43,38 @@ Extremes = tuple[Ratio, Ratio]
 _LOST = {"cut_off": "are cut off at the token limit", "unusable": "have unusable probabilities (status unusable)"}
 #: Total probability of all labels, reported by every probe that reads label distributions.
 LABEL_MASS = Metric("label_mass", "probability of all labels together", "probability")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The trials of a log that a probe can use, a note on what is left out, and the probe to use."""
+
+    trials: pd.DataFrame
+    note: str = ""
+    probe: Any = None
+
+
+def paired(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of two candidates."""
+    return trials[is_pair(trials)]
+
+
+def scored(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of one candidate on a scale."""
+    return trials[~is_pair(trials) & trials["scale"].notna()]
+
+
+def rated(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the judgements of one candidate that also has a human score."""
+    scores = scored(trials)
+    return scores[scores["human"].notna()]
+
+
+def by_configuration(scores: pd.DataFrame) -> pd.DataFrame:
+    """Append the configuration, which probes do not know, to attributes if a judge has several."""
+    several = scores.groupby(list(CELL), sort=False)["configuration"].transform("nunique") > 1
+    named = scores["attribute"] + " (" + scores["configuration"] + ")"
+    return scores.assign(attribute=scores["attribute"].where(~several, named))
 
 
 @dataclass(frozen=True)
