@@ -477,7 +477,7 @@ class _NormalEquations:
 
 _PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
 _LOGISTIC_ERRORS_METHOD = "logistic regression, errors in variables"
-_DOUBTFUL = 20  # outcomes that are tried at both ends
+_DOUBTFUL, _MANY_MISSING = 20, 1_000  # outcomes tried at both ends; missing outcomes above which none is
 _NEAR = 1e-4  # change of a coefficient for a numeric derivative
 _LEAST_LEFT = 0.25  # minimum share of a latent verdict's variance that is not human error
 
@@ -583,7 +583,7 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
 
     Log odds are not linear in the outcomes, so which value of an outcome raises them depends on the others. The search
     refits the model after each change of the missing outcomes, until each is at the end to which the derivative points
-    and none of the 20 with the least derivative gives more at its other end.
+    and, if at most 1,000 are missing, none of the 20 with the least derivative gives more at its other end.
 
     Parameters
     ----------
@@ -620,6 +620,8 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
         best = _outcome_effects(filled, x, error)
     if best is None:
         return None
+    if missing.sum() > _MANY_MISSING:  # one changes next to nothing
+        return filled
     doubtful = np.flatnonzero(missing)[np.argsort(np.abs(best[1][missing]))][:_DOUBTFUL]
     for row in np.tile(doubtful, 2):
         other = filled.copy()
