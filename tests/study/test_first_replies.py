@@ -18,13 +18,13 @@ PROBE = bl.probes.Position(["coherence"], [1])
 
 
 class ShortServer(FaultServer):
-    """Answers "A" where the labels are "Summary A" and "Summary B"."""
+    """Answers "X" where the labels are "Summary A" and "Summary B"."""
 
     def answer_of(self, text):
         return "Neither"
 
     def likeliest(self, text):
-        return {"A": 0.6, "B": 0.3}
+        return {"X": 0.6, "Y": 0.3}
 
 
 class Declining(bl.SimulatedJudge):
@@ -44,7 +44,7 @@ def test_labels_that_the_judge_does_not_use_stop_the_study(graded):
         with pytest.raises(UnlabelledRepliesError, match="'Summary A', 'Summary B'") as caught:
             bl.collect(PROBE, judge, graded, progress=False)
         assert sum(server.asked.values()) < 60
-    assert str(caught.value).count("'A'") == 3
+    assert str(caught.value).count("'X'") == 3
 
 
 @pytest.mark.slow
