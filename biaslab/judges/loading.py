@@ -188,10 +188,14 @@ def _read(
                 return _spread(kind, source.location, device_map, where).eval(), tokenizer
             model = kind.from_pretrained(source.location, **where)
     except Exception as error:
-        raise ModelLoadError(
-            f"the model {source.name!r} could not be loaded: {first_line(error)}; "
-            "check the name, the files and, for a hub model, the network or the local cache"
-        ) from error
+        reason = f"{first_line(error)}; check the name, the files and, for a hub model, the network or the local cache"
+        if "trust_remote_code" in str(error):  # the argument that transformers asks for
+            reason = (
+                "its files contain code that must be run to load it (auto_map in config.json or the tokenizer's), "
+                "which biaslab never does; choose a model of an architecture in transformers, or serve this one "
+                "yourself and use api:MODEL@ADDRESS"
+            )
+        raise ModelLoadError(f"the model {source.name!r} could not be loaded: {reason}") from error
     model.to(device)
     return model.eval(), tokenizer
 

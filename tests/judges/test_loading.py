@@ -1,5 +1,6 @@
 """Finding and loading models: what is there, what is missing, what is refused, and what the id says."""
 
+import json
 import os
 import re
 import shlex
@@ -173,7 +174,17 @@ def test_code_in_a_folder_is_not_run(tmp_path, byte_level):
         '{"model_type": "foreign", "auto_map": {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}}'
     )
     (folder / "code.py").write_text(f"open({str(ran)!r}, 'w')")
-    with pytest.raises(ModelLoadError):
+    with pytest.raises(ModelLoadError, match=r"contain code .* which biaslab never does"):
+        list(LocalJudge(str(folder)).ask([REQUEST]))
+    assert not ran.exists()
+
+
+def test_code_of_a_tokenizer_is_not_run(folder, tmp_path):
+    ran, file = tmp_path / "ran", folder / "tokenizer_config.json"
+    foreign = {"tokenizer_class": "Foreign", "auto_map": {"AutoTokenizer": ["code.T", "code.T"]}}
+    file.write_text(json.dumps(json.loads(file.read_text()) | foreign))
+    (folder / "code.py").write_text(f"open({str(ran)!r}, 'w')")
+    with pytest.raises(ModelLoadError, match=r"contain code .* which biaslab never does"):
         list(LocalJudge(str(folder)).ask([REQUEST]))
     assert not ran.exists()
 
