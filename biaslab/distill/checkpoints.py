@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.core.output import progress_bar, replacing
 from biaslab.distill.settings import AnyPath
 
@@ -101,16 +101,19 @@ class TrainingRun(ABC):
         if (checkpoint := load_checkpoint(folder)) is None:
             return
         tensors, record = checkpoint
-        if record.get("run") != self.identity:
+        if not isinstance(record, dict) or record.get("run") != self.identity:
             allowed = "an empty folder, or checkpoints of this model, these texts and settings"
             raise InputError("folder", str(folder), allowed, "it contains another run: use another folder or remove it")
-        self.restore(tensors, record)
         states: dict[int, dict[str, torch.Tensor]] = {}
-        for key in tensors:
-            if key.startswith("optimizer:"):
-                _, index, name = key.split(":", 2)
-                states.setdefault(int(index), {})[name] = tensors[key]
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": states})
+        try:
+            self.restore(tensors, record)
+            for key in tensors:
+                if key.startswith("optimizer:"):
+                    _, index, name = key.split(":", 2)
+                    states.setdefault(int(index), {})[name] = tensors[key]
+            self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": states})
+        except (ModelLoadError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise InputError("folder", str(folder), "checkpoints that biaslab wrote", "remove them") from error
 
 
 def save_checkpoint(folder: Path, step: int, tensors: Tensors, record: Mapping[str, Any]) -> None:
@@ -139,7 +142,7 @@ def load_checkpoint(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, An
     try:
         with safe_open(file, "pt") as opened:
             return load_file(file), json.loads(opened.metadata()["record"])
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise InputError("folder", str(file), "a complete checkpoint", "remove it") from error
 
 

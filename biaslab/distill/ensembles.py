@@ -131,7 +131,7 @@ def load_evaluators(folder: AnyPath, encoder: str | None = None, device: str | N
     path = Path(folder)
     card = read_json(path / FOLDS, Folds)
     numbers = range(card["folds"])
-    if len(numbers) < 2 or not all(some and all(n in numbers for n in some) for some in card["held_out"].values()):
+    if card["folds"] < 2 or not all(some and all(n in numbers for n in some) for some in card["held_out"].values()):
         raise ModelLoadError(f"{FOLDS} in {str(folder)!r} names missing folds")
     return Evaluators([load_evaluator(path / f"fold-{i}", encoder, device) for i in numbers], card["held_out"])
 

@@ -70,10 +70,14 @@ class Evaluator:
         )
         if settings.trainable:
             self.encoder.unfreeze(settings.trainable)
-        self.head = _head(settings, self.encoder.width).to(self.encoder.device).eval()
 
     def __repr__(self) -> str:
         return f"Evaluator({self.id!r})"
+
+    @cached_property
+    def head(self) -> torch.nn.Sequential:
+        """Feed-forward layers, with initial weights until some are loaded."""
+        return _head(self.settings, self.encoder.width).to(self.encoder.device).eval()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -238,6 +242,11 @@ def load_evaluator(folder: AnyPath, encoder: str | None = None, device: str | No
             f"the encoder {settings.encoder!r} is not the one that the evaluator in {str(folder)!r} was trained "
             "on; pass the right one as encoder"
         )
+    with torch.device("meta"):  # a card may declare layers that do not fit into memory
+        few = len(weights) <= 2 * len(settings.hidden)
+        shapes = {} if few else dict(_head(settings, evaluator.encoder.width).named_parameters())
+    if few or any(getattr(weights.get(f"head.{name}"), "shape", None) != each.shape for name, each in shapes.items()):
+        raise ModelLoadError(f"the evaluator's weights in {str(folder)!r} do not fit its settings")
     evaluator.load_weights(weights)
     return evaluator
 
@@ -504,6 +513,7 @@ def _cut(model: Any, depth: int, layer: int) -> torch.nn.ModuleList:
 
 WEIGHTS, CARD = "evaluator.safetensors", "evaluator.json"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib")
+_MOST_BYTES = 1 << 26  # of a JSON file
 _Read = TypeVar("_Read")
 
 
@@ -564,8 +574,10 @@ def read_json(path: Path, kind: type[_Read]) -> _Read:
         If it cannot be read, or a field is missing, unknown, of another type or not finite.
     """
     try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MB")
         content: _Read = json.loads(path.read_text(encoding="utf-8"), parse_constant=int)  # int refuses NaN, Infinity
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelLoadError(f"{path.name} in {str(path.parent)!r} cannot be read: {error}") from error
     hints = get_type_hints(kind)
     same = isinstance(content, dict) and content.keys() == hints.keys()

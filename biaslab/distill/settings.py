@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
@@ -149,7 +148,7 @@ def _whole(value: object, least: int) -> bool:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e308 < value < 1e308
 
 
 _RANGES: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (

@@ -150,7 +150,16 @@ def test_changed_evaluator_card_is_refused(name, value, evaluator, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"inputs": "x"}, {"hidden": "ab"}, {"stars": 2.5}, {"encoder": 3}, {"trainable": None}, {"more": 1}]
+    "change",
+    [
+        {"inputs": "x"},
+        {"hidden": "ab"},
+        {"stars": 2.5},
+        {"encoder": 3},
+        {"trainable": None},
+        {"more": 1},
+        {"learning_rate": 10**400},
+    ],
 )
 def test_settings_of_another_type(change, evaluator, tmp_path):
     folder = evaluator.save(tmp_path / "e")
@@ -158,6 +167,33 @@ def test_settings_of_another_type(change, evaluator, tmp_path):
     card["settings"] |= change
     (folder / "evaluator.json").write_text(json.dumps(card))
     with pytest.raises(ModelLoadError, match="cannot be read"):
+        load_evaluator(folder)
+
+
+@pytest.mark.parametrize(
+    "declared", [{"hidden": [10**9]}, {"hidden": [1] * 10**6}, {"loss": "classification", "stars": 10**9}]
+)
+def test_declared_sizes_take_no_memory(declared, evaluator, tmp_path, monkeypatch):
+    from biaslab.distill import evaluator as module
+
+    folder = evaluator.save(tmp_path / "e")
+    card = json.loads((folder / "evaluator.json").read_text())
+    card["settings"] |= declared
+    (folder / "evaluator.json").write_text(json.dumps(card))
+    made, head = [], module._head
+    monkeypatch.setattr(module, "_head", lambda *given: made.append(head(*given)) or made[-1])
+    with pytest.raises(ModelLoadError, match="do not fit"):
+        load_evaluator(folder)
+    assert {layer[0].weight.device.type for layer in made} <= {"meta"}
+
+
+@pytest.mark.parametrize("size", [10**5, 10**8], ids=["nested", "large"])
+def test_deep_or_large_card_is_refused(size, evaluator, tmp_path):
+    folder = evaluator.save(tmp_path / "e")
+    with (folder / "evaluator.json").open("wb") as card:
+        card.write(b"[" * 10**5)
+        card.truncate(size)
+    with pytest.raises(ModelLoadError, match="larger than 64 MB" if size > 10**6 else "cannot be read"):
         load_evaluator(folder)
 
 
@@ -302,6 +338,7 @@ def test_judges_by_name(evaluator, folds, taught, tmp_path):
     "change",
     [
         {"folds": 4},
+        {"folds": 10**30},
         {"held_out": {"x": [7]}},
         {"held_out": {"x": []}},
         {"held_out": {"x": 1}},

@@ -73,6 +73,32 @@ def test_vector_does_not_depend_on_its_batch(tiny_encoder, taught):
     assert all(torch.equal(found[i], alone.vectors([text], "mean")[0]) for i, text in enumerate(texts))
 
 
+@pytest.mark.parametrize("change", ["shape", "number", "record", "optimizer", "type", "none"])
+def test_checkpoint_of_others_is_refused(change, tiny_encoder, taught, tmp_path, monkeypatch):
+    from biaslab.distill import checkpoints, training
+
+    monkeypatch.setattr(training, "remove_checkpoints", lambda folder: None)
+    options = {"encoder": tiny_encoder, "folder": tmp_path, **QUICK}
+    whole = train(taught, **options)
+    (tmp_path / "evaluator.json").unlink()
+    tensors, record = checkpoints.load_checkpoint(tmp_path)
+    first = next(name for name in tensors if name.startswith("now:"))
+    changed = {
+        "shape": ({**tensors, first: torch.zeros(9, 9, 9)}, record),
+        "number": ({**tensors, first: torch.full_like(tensors[first], torch.nan)}, record),
+        "record": (tensors, {"run": record["run"]}),
+        "optimizer": ({**tensors, "optimizer:x:exp_avg": torch.zeros(1)}, record),
+        "type": (tensors, {**record, "run": None}),
+        "none": (tensors, record),
+    }
+    checkpoints.save_checkpoint(tmp_path, record["step"], *changed[change])
+    if change == "none":
+        assert same(train(taught, **options), whole)
+    else:
+        with pytest.raises(InputError, match="folder"):
+            train(taught, **options)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("inputs", EVERY)
 @pytest.mark.parametrize("loss", ["regression", "classification"])
