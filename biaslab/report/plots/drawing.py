@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
@@ -464,6 +465,7 @@ def _labels(groups: list[Peers]) -> dict[str, str]:
 
 _SVG = "http://www.w3.org/2000/svg"
 _NAMESPACES = {"": _SVG, "xlink": "http://www.w3.org/1999/xlink"}
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARK = "biaslab-hover-"
 _REACH = 9  # diameter in points of the area around a mark that reacts to the mouse
 
@@ -556,7 +558,7 @@ def svg_of(figure: Figure) -> str:
     """Render a figure as SVG; each remembered mark gets a title, which browsers show as a tooltip."""
     with _mouse_targets(figure) as texts, style.in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
-        written = file.getvalue()
+        written = _NOT_XML.sub("\ufffd", file.getvalue())
     for prefix, uri in _NAMESPACES.items():
         ET.register_namespace(prefix, uri)
     root = ET.fromstring(written)  # noqa: S314 - matplotlib wrote it
@@ -564,7 +566,7 @@ def svg_of(figure: Figure) -> str:
         text = texts.get(group.get("id", ""))
         if text is not None:
             title = ET.Element(f"{{{_SVG}}}title")
-            title.text = text
+            title.text = _NOT_XML.sub("\ufffd", text)
             group.insert(0, title)
             group.set("style", "cursor: help")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"

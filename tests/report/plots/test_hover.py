@@ -39,6 +39,16 @@ def test_hover_leaves_the_figure_unchanged_and_is_deterministic(biased):
     assert bl.plots.hover(ax)._repr_html_().startswith("<svg")
 
 
+@pytest.mark.parametrize(
+    "name", ["a\x00b\x1b", "\ufffe", "</svg><script>alert(1)</script>", "--><b>", "]]>", "\u202eb"]
+)
+def test_hover_of_any_name_is_xml_without_scripts(biased, name):
+    rows = biased[biased["metric"] == "tie_rate"].assign(judge=name, attribute=name)
+    svg = bl.plots.hover(bl.plots.intervals(rows, "tie_rate", by="template", hue="attribute")).svg
+    assert len(titles(svg)) == len(rows)
+    assert {each.tag.rpartition("}")[2] for each in ET.fromstring(svg).iter()}.isdisjoint({"script", "b", "image"})
+
+
 def test_hover_escapes_names_and_skips_missing_estimates(biased):
     rows = biased[(biased["metric"] == "tie_rate") & (biased["template"] == 1)].reset_index(drop=True)
     rows["attribute"] = "<script>&"
