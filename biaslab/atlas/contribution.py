@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas.estimates_table import CONDITIONS, FOLDER, Contribution, contributions, estimates as all_estimates
+from biaslab.atlas.estimates_table import (
+    CONDITIONS,
+    FOLDER,
+    MONTH,
+    Contribution,
+    contributions,
+    estimates as all_estimates,
+)
 from biaslab.atlas.judgements import (
     OPEN_LICENCES,
     PERPLEXITIES,
@@ -40,7 +47,6 @@ LICENCES = ("none", *OPEN_LICENCES, "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "GPL-3.0-
 _OTHER_LICENCE = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
 _REPOSITORY = re.compile(r"(?:[\w.-]+/[\w.-]+|https://[^\s\"<>]+)?")
-_MONTH = re.compile(r"(?:20\d\d-(?:0[1-9]|1[0-2]))?")
 _UNNAMED = "unknown"  # data set of a log that does not name one
 _KEY = ["context_id", "candidate_id", "opponent_id", "attribute", "template", "configuration", "value"]
 _SAME = ["probe", "metric", "n_contexts", "n_trials", "estimate", "ci_low"]
@@ -169,7 +175,7 @@ def _require_facts(source: str, licence: str, repository: str, released: str) ->
         )
     if not _REPOSITORY.fullmatch(repository):
         raise InputError("repository", repository, "owner/name on GitHub, or a URL that begins with https://")
-    if not _MONTH.fullmatch(released):
+    if not MONTH.fullmatch(released):
         raise InputError("released", released, "a month", "such as 2026-01")
 
 

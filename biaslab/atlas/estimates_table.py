@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from biaslab.core.checks import fits
 from biaslab.core.errors import InputError
 from biaslab.core.files import DECODER, read_csv, write_csv
 from biaslab.core.output import replacing, require_file
@@ -141,8 +142,12 @@ SCHEMA = 1
 LABELS = ("source", "judge", "dataset", *(name for name in CONDITIONS if name != "score"))
 _NUMBERS = ("estimate", "ci_low", "ci_high", "n_contexts", "n_trials", "n_dropped")
 _NEEDED = ("source", "probe", "judge", "dataset", "metric", *_NUMBERS, "q_value", "method", "note", "version")
+_FINITE, _LARGEST = ("estimate", "n_contexts", "n_trials", "n_dropped"), 1e300
 _OF_SOURCE = ("name", "title", "repository", "licence")
 _OF_LOG = ("digest", "judgements", "readable", "contexts", "formats", "duplicates")
+#: When a judge was released; empty if unknown.
+MONTH = re.compile(r"(?:20\d\d-(?:0[1-9]|1[0-2]))?")
+_BOUNDS = ("q_value", "bound_low", "bound_high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,19 +202,23 @@ class Contribution:
 
     def card(self) -> str:
         """Return the data card as Markdown: judges, number of judgements, how they were read, and the licence."""
-        log, source = self.log, self.source
+        from biaslab.report.wording import markdown
+
+        log, source = self.log, {name: markdown(text) for name, text in self.source.items()}
         judges = [
-            "* " + ", ".join(filter(None, (one["judge"], one["family"], one["released"], one["reasons"] and "reasons")))
+            "* "
+            + ", ".join(markdown(text) for text in (one["judge"], one["family"], one["released"]) if text)
+            + (", reasons" if one["reasons"] else "")
             for one in self.judges
         ]
         counts = [
             f"* Judgements: {log['judgements']:,}, {log['readable']:,} of them readable",
             f"* Contexts: {log['contexts']:,}",
             f"* Duplicates dropped: {log['duplicates']:,}",
-            f"* Read as: {', '.join(log['formats'])}",
-            f"* Estimates: {len(self.estimates):,} with biaslab {self.version}, of probes "
-            + ", ".join(sorted(set(self.estimates["probe"]))),
-            f"* Digest of the judgements (SHA-256): `{log['digest']}`",
+            f"* Read as: {markdown(', '.join(log['formats']))}",
+            f"* Estimates: {len(self.estimates):,} with biaslab {markdown(self.version)}, of probes "
+            + markdown(", ".join(sorted(set(self.estimates["probe"])))),
+            f"* Digest of the judgements (SHA-256): {markdown(log['digest'])}",
         ]
         origin = [f"* Published at: {source['repository'] or 'not published'}", f"* Licence: {source['licence']}"]
         title = source["title"].rstrip(".") if source["title"] != source["name"] else "A log of judgements"
@@ -249,7 +258,7 @@ def read_contribution(file: Path) -> Contribution:
     """
     try:
         facts: Any = DECODER.decode(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _refused(file, f"JSON ({error})") from error
     if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
         remedy = "a newer biaslab wrote it: upgrade, or add the log again"
@@ -258,10 +267,20 @@ def read_contribution(file: Path) -> Contribution:
     whole = isinstance(source, dict) and isinstance(log, dict) and isinstance(judges, list)
     if not whole or set(_OF_SOURCE) - set(source) or set(_OF_LOG) - set(log) or source["name"] != file.stem:
         raise _refused(file, f"an object with source, named as the file ({', '.join(_OF_SOURCE)}), judges and log")
+    counts = [value for name, value in log.items() if name in _OF_LOG and name not in ("digest", "formats")]
+    plain = fits(list(source.values()), Sequence[str]) and fits(log["digest"], str) and fits(counts, Sequence[int])
+    if not plain or not fits(log["formats"], Sequence[str]) or not all(_is_judge(one) for one in judges):
+        raise _refused(file, "texts in source, counts in log, and judges with family, month of release and reasons")
     if not file.with_suffix(".csv").is_file():
         raise _refused(file, f"one with its estimates in {file.stem}.csv next to it")
     estimates = _checked_table(file.with_suffix(".csv"))
     return Contribution(source, tuple(judges), log, str(facts.get("biaslab", "")), estimates)
+
+
+def _is_judge(facts: Any) -> bool:
+    texts = isinstance(facts, dict) and [facts.get(name) for name in ("judge", "family", "released")]
+    known = texts and fits(texts, Sequence[str]) and MONTH.fullmatch(texts[-1])
+    return bool(known) and fits(facts.get("reasons"), bool | None)
 
 
 def _checked_table(file: Path) -> pd.DataFrame:
@@ -270,8 +289,9 @@ def _checked_table(file: Path) -> pd.DataFrame:
     missing = [name for name in _NEEDED if name not in rows]
     if missing:
         raise _refused(file, f"a table with the columns {', '.join(missing)}")
-    wrong = [name for name in _NUMBERS if rows[name].dtype.kind not in "if"]
-    if wrong or rows["estimate"].isna().any() or set(rows["source"]) != {file.stem}:
+    wrong = [name for name in (*_NUMBERS, *_BOUNDS) if name in rows and rows[name].dtype.kind not in "if"]
+    wrong = wrong or [name for name in _FINITE if not rows[name].between(-_LARGEST, _LARGEST).all()]
+    if wrong or set(rows["source"]) != {file.stem}:
         raise _refused(file, f"numbers in {', '.join(wrong or ['estimate'])}, and {file.stem} as the only source")
     require_labels(rows, LABELS, str(file))
     return rows

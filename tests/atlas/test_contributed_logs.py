@@ -1,13 +1,14 @@
 """Contributions are estimated again from judgements without text; judges without verdicts of their own are refused."""
 
 import json
+import re
 import shutil
 
 import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas.estimates_table import FOLDER
+from biaslab.atlas.estimates_table import FOLDER, contributions
 from biaslab.atlas.judgements import coded
 from biaslab.cli import main
 from biaslab.core.errors import InputError
@@ -110,6 +111,51 @@ def test_update_rewrites_different_contributions(own):
     changed(own / "my_pairs.csv", "ci_low", 0.02)
     assert outcomes(own, update=True)[0]["my_pairs"] == "updated"
     assert outcomes(own)[0]["my_pairs"] == "equal"
+
+
+HOSTILE = "<img src=x onerror=alert(1)> [a](javascript:alert(1))\n# `b`"
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        *(
+            ("judge", change)
+            for change in ({"released": "soon"}, {"reasons": "no"}, {"judge": ["a"]}, {"family": None})
+        ),
+        *(("source", change) for change in ({"title": 5}, {"licence": {}}, {"repository": 3})),
+        *(("log", change) for change in ({"judgements": HOSTILE}, {"formats": 3}, {"digest": None})),
+        *(
+            ("row", change)
+            for change in ({"q_value": "x"}, {"n_contexts": "inf"}, {"n_trials": ""}, {"estimate": "inf"})
+        ),
+    ],
+)
+def test_contribution_with_wrong_types_is_refused(own, part, change):
+    file = own / "my_pairs.json"
+    facts, table = json.loads(file.read_text()), pd.read_csv(file.with_suffix(".csv"), dtype="object")
+    {"judge": facts["judges"][0], "row": {}}.get(part, facts.get(part)).update(change)
+    file.write_text(json.dumps(facts))
+    table.assign(**change if part == "row" else {}).to_csv(file.with_suffix(".csv"), index=False)
+    with pytest.raises(InputError, match="folder"):
+        bl.atlas.explorer(folder=own)
+
+
+def test_nothing_in_a_contribution_is_markup(own):
+    from markdown_it import MarkdownIt
+
+    file = own / "my_pairs.json"
+    facts = json.loads(file.read_text())
+    facts["source"] |= {"title": HOSTILE, "licence": HOSTILE, "repository": "javascript:alert(1)"}
+    facts["judges"][0] |= {"family": HOSTILE, "judge": HOSTILE}
+    facts["log"] |= {"digest": HOSTILE, "formats": [HOSTILE]}
+    file.write_text(json.dumps(facts | {"biaslab": HOSTILE}))
+    [one] = [each for each in contributions(own) if each.source["name"] == "my_pairs"]
+    page = MarkdownIt("commonmark").render(one.card())
+    assert set(re.findall(r"<(\w+)", page)) == {"h1", "h2", "p", "ul", "li"}
+    shown = bl.atlas.explorer(folder=own).to_html()
+    assert "<img" not in shown
+    assert shown.count("<script") == 2
 
 
 def test_a_licence_that_closes_takes_the_judgements_away(own):
