@@ -116,7 +116,7 @@ def intervals(
         draw_judges(drawn, chosen, places, reference)
     draw_marks(drawn, chosen, places, hue, order=hue_order)
     remember_rows(drawn, chosen, label, null)
-    names = [row_name(by, level) for level in levels]
+    names = [style.shortened(row_name(by, level)) for level in levels]
     drawn.set_yticks(range(len(levels)), names, parse_math=False, va="center")  # the default hangs below its row
     drawn.set_ylim(len(levels) - 0.5, -0.5)
     _finish(drawn, chosen, title, label, null)

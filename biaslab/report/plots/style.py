@@ -51,6 +51,7 @@ FAMILIES: dict[str, Any] = {
 MARKERS = "osD^vP"
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
+_LONGEST_NOTE = 1000  # letters of a headline or a caption
 RECORDED = "recorded judges"  # in the legend label of reference judges
 NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1.2, "zorder": 0}  # line at the null
 BAND: dict[str, Any] = {"color": "0.965", "linewidth": 0, "zorder": -3}  # background of every second row
@@ -142,13 +143,17 @@ def share_legend(axes: Sequence[Axes]) -> None:
     )  # own estimates first
     for drawn in axes[0].figure.legends:
         drawn.remove()
-    widest = max(map(len, labels), default=0)
+    widest = max((len(shortened(label)) for label in labels), default=0)
     width: float = axes[0].figure.get_figwidth() * _INCH  # type: ignore[union-attr]
     letters = 9 * width if len(axes) > 1 else 62 * width / 8
     columns = max(1, min(len(labels), int(letters / (widest + 6))))
     if handles:
         axes[0].figure.legend(
-            [handles[label] for label in labels], labels, loc="outside lower center", frameon=False, ncols=columns
+            [handles[label] for label in labels],
+            [shortened(label) for label in labels],
+            loc="outside lower center",
+            frameon=False,
+            ncols=columns,
         )
     for ax in axes[1:]:
         place = ax.get_subplotspec()
@@ -203,15 +208,26 @@ def dots(
     return ax.errorbar(values, places, xerr=np.abs(ends - values), **look)
 
 
+def shortened(text: str, most: int = 120) -> str:
+    """Cut a text that would make a figure too large for memory.
+
+    Examples
+    --------
+    >>> shortened("a judge"), shortened("x" * 10_000, 5)
+    ('a judge', 'xxxx…')
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def note(ax: Axes, text: str) -> None:
     """Write the caption above Axes (data set, n, level), small and grey; a $ in a name is printed as such."""
-    ax.set_title(text, loc="left", color="0.3", fontsize=6.5, parse_math=False)
+    ax.set_title(shortened(text, _LONGEST_NOTE), loc="left", color="0.3", fontsize=6.5, parse_math=False)
 
 
 def head(figure: Figure, text: str) -> None:
     """Write the headline of a figure, wrapped into lines of about equal length, and make the figure higher to fit."""
     letters = int(_LETTERS * figure.get_figwidth() * _INCH)
-    text = _TOGETHER.sub("\xa0", text)
+    text = _TOGETHER.sub("\xa0", shortened(text, _LONGEST_NOTE))
     lines = textwrap.wrap(text, letters)
     while letters > 1 and len(even := textwrap.wrap(text, letters)) == len(lines):
         lines, letters = even, letters - 1

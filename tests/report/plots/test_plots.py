@@ -139,6 +139,18 @@ def test_a_picture_that_looks_different_is_written(picture, estimates):
     assert draw("0.733", estimates.assign(estimate=estimates["estimate"] + 0.01))
 
 
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # such a name leaves no room for the panel
+@pytest.mark.parametrize("column", ["judge", "dataset", "attribute", "headline"])
+def test_names_of_10_kb_leave_figures_small(column, estimates, tmp_path):
+    rows = pd.concat([estimates, estimates.assign(**{column: "x" * 10_000})], ignore_index=True)
+    options = {"headline": "x" * 10_000} if column == "headline" else {}
+    axes = bl.plots.intervals(rows, "first_position_rate")
+    picture, _, _ = bl.plots.save(axes, rows, "position", column, tmp_path, **options)
+    height, width, _ = plt.imread(picture).shape
+    assert height < 4000
+    assert width < 4000
+
+
 def test_unknown_metric_lists_those_there_are(estimates):
     with pytest.raises(TrialsError, match="order_consistency"):
         bl.plots.intervals(estimates, "beauty")
