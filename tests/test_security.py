@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from functools import partial
+from html.parser import HTMLParser
 from pathlib import Path
 from runpy import run_path
 
@@ -69,6 +70,44 @@ def no_markup_in_pages(tmp_path, estimates):
         text = (tmp_path / file).read_text(encoding="utf-8")
         assert "alert(1)" in text, file
         assert MARKUP not in text, file
+
+
+class Live(HTMLParser):
+    """Collects what a page runs, loads or links to."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        own = tag == "img" and str(given.get("src")).startswith("data:image/png")
+        live = tag in ("script", "img", "iframe", "svg") or "href" in given or any(name[:2] == "on" for name in given)
+        self.names += [tag] if live and not own else []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        MARKUP,
+        '"><img src=x onerror=alert(1)>',
+        "]]>",
+        "</style></svg><script>",
+        "[a](javascript:a) ![b](c) <d:e>",
+        "\u202e|",
+    ],
+)
+def test_names_are_no_markup_in_cards_and_tables(name, estimates, tmp_path):
+    from markdown_it import MarkdownIt
+
+    rows = pd.concat([estimates, estimates.assign(judge=name, dataset=name, attribute=name)], ignore_index=True)
+    bl.report.card(rows).save(tmp_path / "card", picture=False)
+    for kind in ("html", "md"):
+        bl.report.write(rows, tmp_path / f"table.{kind}")
+    for file in ("card.html", "card.md", "table.html", "table.md"):
+        page = (tmp_path / file).read_text(encoding="utf-8")
+        assert not Live(MarkdownIt("commonmark").enable("table").render(page) if file.endswith(".md") else page).names
 
 
 def no_bomb_unpacks(tmp_path, estimates):

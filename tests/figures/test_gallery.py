@@ -1,12 +1,15 @@
 """The index shows every figure of a folder beside what it was made from."""
 
 import math
+from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
+from biaslab.core.files import write_csv
 from biaslab.figures.gallery import (
     describe_estimates,
     describe_precision,
@@ -35,6 +38,22 @@ def test_every_figure_is_shown_with_its_estimates(tmp_path, make_row):
     assert 'src="source__loss%20%26%20gain.png"' in page
     assert "0 judge calls" in page
     assert "readme" not in page
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)", '"><img onerror=alert(1)>', "]]>&'", "\u202ea", "{{ 7 }}", "=1"])
+def test_index_has_the_same_elements_for_all_names(name, tmp_path, make_row):
+    elements = {}
+    for used in (name, "plain"):
+        folder = tmp_path / str(len(elements))
+        folder.mkdir()
+        (folder / f"{used}__{used}.png").write_bytes(b"png")
+        rows = [make_row(judge=used, dataset=used, headline=used)]
+        write_csv(pd.DataFrame(rows), folder / f"{used}__{used}.csv")
+        parser, found = HTMLParser(), []
+        parser.handle_starttag = lambda tag, given, found=found: found.append((tag, [key for key, _ in given]))
+        parser.feed(write_index(folder, [replace(RUN, notebook=used)]).read_text(encoding="utf-8"))
+        elements[used] = found
+    assert elements[name] == elements["plain"]
 
 
 def test_figures_precede_tables_and_follow_links_to_studies(tmp_path, make_row):
