@@ -130,7 +130,7 @@ class Familiarity(PairFeatureProbe):
     --------
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=8)
-    >>> probe = Familiarity(attributes=["coherence"], sources=False)
+    >>> probe = Familiarity(attributes=["coherence"], sources=False, reliability=1.0)
     >>> judge = bl.SimulatedJudge(data, quality=0.5, familiarity=-1.0)
     >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["familiarity_slope"])
     >>> bool(estimates.loc[0, "ci_high"] < 0)

@@ -89,7 +89,7 @@ class Verbosity(PairFeatureProbe):
     --------
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=8)
-    >>> probe = Verbosity(attributes=["coherence"])
+    >>> probe = Verbosity(attributes=["coherence"], reliability=1.0)
     >>> judge = bl.SimulatedJudge(data, quality=0.5, verbosity=1.0)
     >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["verbosity_slope"])
     >>> bool(estimates.loc[0, "ci_low"] > 0)

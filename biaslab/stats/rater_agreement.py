@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from biaslab.stats.resample import Resampling, Statistic, cluster_statistic, ove
 _UNIT, _SIGNED = (0.0, 1.0), (-1.0, 1.0)
 _UNDEFINED = because("no_variation_of_labels", "the judge and people give one and the same verdict throughout")
 _NONE = because("no_label_of_this_kind", "no {what}")
+_MOVER = "from the score intervals of both rates (MOVER)"
 _WITHIN = 1e-9  # difference of scores that is due to rounding
 #: Maps sums of shape (replicates, columns) to values (replicates,).
 _OfSums = Callable[[Floats], Floats]
@@ -167,7 +168,12 @@ class VerdictAgreement:
 
     def estimates(self, resampling: Resampling, names: Sequence[str] | None = None) -> dict[str, Estimate]:
         """Return rates and coefficients, by default all."""
-        return _estimated(self, resampling, names)
+        found = _estimated(self, resampling, names)
+        if "balanced_accuracy" in found and not resampling.values_only:
+            both, ratios = ("true_positive_rate", "true_negative_rate"), self.ratios()
+            rates = [found[name] if name in found else ratios[name].estimate(resampling) for name in both]
+            found["balanced_accuracy"] = _mean_of_rates(found["balanced_accuracy"], *rates)
+        return found
 
     def table(self) -> Iterator[tuple[float, float, Ratio, int]]:
         """Yield each pair of a verdict and a label with its share of items and its number of rows."""
@@ -199,6 +205,28 @@ def _ac1(shares: Floats) -> Floats:
 def _balanced(shares: Floats) -> Floats:
     """Return the mean, over the labels, of the share of items with this label to which the judge gives it."""
     return np.asarray((np.diagonal(shares, axis1=1, axis2=2) / shares.sum(axis=1)).mean(axis=1))
+
+
+def _mean_of_rates(mean: Estimate, one: Estimate, other: Estimate) -> Estimate:
+    """Return the mean of two rates with an interval from those of the rates (MOVER; Zou & Donner 2008).
+
+    The rates' intervals allow for rates near 1 of few items, which the error of their mean does not; the correlation of
+    the rates, where contexts have several items, follows from the three errors.
+
+    Examples
+    --------
+    >>> rates = [Estimate(0.9, 0.1, low, 0.98, math.nan, math.nan, 40, "") for low in (0.6, 0.5)]
+    >>> mean = _mean_of_rates(Estimate(0.9, 0.07, 0.76, 0.99, math.nan, math.nan, 80, ""), *rates)
+    >>> round(mean.ci_low, 2), round(mean.ci_high, 2)
+    (0.65, 0.96)
+    """
+    ends = np.array([[each.estimate - each.ci_low, each.ci_high - each.estimate] for each in (one, other)])
+    if math.isnan(mean.estimate) or np.isnan(ends).any():
+        return mean
+    errors, excess = one.se * other.se, (2 * mean.se) ** 2 - one.se**2 - other.se**2
+    shared = max(-1.0, min(excess / (2 * errors), 1.0)) if errors > 0 else 0.0
+    low, high = np.sqrt((ends**2).sum(axis=0) + 2 * shared * ends.prod(axis=0)) / 2
+    return replace(mean, ci_low=float(mean.estimate - low), ci_high=float(mean.estimate + high), method=_MOVER)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 import biaslab as bl
 from biaslab.core import Completion, Reply
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, UnlabelledRepliesError
 from biaslab.logs.readers.readings import lettered, of_pairs
 from biaslab.prompts.parsing import parse_choice
 
@@ -470,4 +470,5 @@ def test_a_study_and_a_log_read_the_same_replies_alike():
     assert lettered(reply) == (0.5, "tie")
     assert of_pairs(pd.Series([reply])).loc[0].tolist() == [0.5, "tie"]
     no_ties = bl.probes.Position(attributes=["coherence"], templates=[1], answer="text")
-    assert set(bl.collect(no_ties, Says(reply), data, progress=False)["status"]) == {"unparsable"}
+    with pytest.raises(UnlabelledRepliesError, match="20 unparsable"):
+        bl.collect(no_ties, Says(reply), data, progress=False)
