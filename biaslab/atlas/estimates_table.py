@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from biaslab.core.checks import fits
 from biaslab.core.errors import InputError
 from biaslab.core.files import DECODER, read_csv, write_csv
-from biaslab.core.output import replacing, require_file
+from biaslab.core.output import markdown, replacing, require_file
 from biaslab.stats.frame import without_breakdowns
 
 if TYPE_CHECKING:
@@ -202,8 +202,6 @@ class Contribution:
 
     def card(self) -> str:
         """Return the data card as Markdown: judges, number of judgements, how they were read, and the licence."""
-        from biaslab.report.wording import markdown
-
         log, source = self.log, {name: markdown(text) for name, text in self.source.items()}
         judges = [
             "* "

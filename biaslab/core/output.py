@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import math
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -255,6 +256,20 @@ def written(dataset: str) -> str:
 
 def _longest(dataset: str) -> str | None:
     return next((name for name in sorted(TITLES, key=len, reverse=True) if dataset.startswith(name)), None)
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~$])")
+
+
+def markdown(text: object) -> str:
+    r"""Escape text for Markdown, including table cells.
+
+    Examples
+    --------
+    >>> print(markdown("a|b <c> *d*"))
+    a\|b \<c\> \*d\*
+    """
+    return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
 
 
 _SCRIPT = """

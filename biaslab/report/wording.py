@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import is_declared
-from biaslab.core.output import MISSING, count, interval, number, percent, with_interval
+from biaslab.core.output import MISSING, count, interval, markdown, number, percent, with_interval
 from biaslab.stats.estimate import ALPHA, is_above
 from biaslab.stats.frame import LEADING, TRAILING, require_columns
 
@@ -56,7 +55,6 @@ _TEX = str.maketrans({
     "\N{NO-BREAK SPACE}": "~",
     **{chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"},
 })  # fmt: skip
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~$])")
 
 
 def digits_apart(values: Iterable[float], other: float | None, digits: int = 3) -> int:
@@ -210,17 +208,6 @@ def tex(text: object) -> str:
     50 \% of $\alpha$\_1 \& \{x\}
     """
     return " ".join(str(text).split()).translate(_TEX)
-
-
-def markdown(text: object) -> str:
-    r"""Escape text for Markdown, including table cells.
-
-    Examples
-    --------
-    >>> print(markdown("a|b <c> *d*"))
-    a\|b \<c\> \*d\*
-    """
-    return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
 
 
 def conditions(estimates: pd.DataFrame) -> list[str]:
