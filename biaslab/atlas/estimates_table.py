@@ -277,7 +277,7 @@ def read_contribution(file: Path) -> Contribution:
 
 def _is_judge(facts: Any) -> bool:
     texts = isinstance(facts, dict) and [facts.get(name) for name in ("judge", "family", "released")]
-    known = texts and fits(texts, Sequence[str]) and MONTH.fullmatch(texts[-1])
+    known = texts and fits(texts, Sequence[str]) and MONTH.fullmatch(facts["released"])
     return bool(known) and fits(facts.get("reasons"), bool | None)
 
 
