@@ -16,6 +16,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import count
 from biaslab.core.scales import SCALES, scale_named
 from biaslab.correct.label_files import LABEL_COLUMNS, is_label, read_label_file, read_labels
+from biaslab.datasets._files import text_key
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.columns import names_people, tokens
 from biaslab.stats.blocks import CELL, ITEM, has_value
@@ -101,7 +102,7 @@ class HumanLabels:
                 return cls._of_dataset(labels)
             raise InputError("labels", labels, "a data frame, a file or a data set")
         if set(LABEL_COLUMNS) <= set(labels.columns):
-            table = pd.DataFrame(dict(labels))  # without the reading of trials from which it may come
+            table = _with_short_names(pd.DataFrame(dict(labels)), judged)  # without the reading of the trials
             _require_people(table)
             known = cls._of_table(table, _matched_by(table, table))
             if known.table is None or "opponent_id" in table:
@@ -250,6 +251,13 @@ class HumanLabels:
         return own or stated or ((0.0, 1.0) if binary else None)
 
 
+def _with_short_names(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Return labels with contexts named as in a log that names a long question by a hash of it."""
+    known, names = set(judged["context_id"].astype(str)), labels["context_id"].astype(str)
+    short = {name: text_key(name) for name in set(names) - known}
+    return labels.assign(context_id=names.replace({name: key for name, key in short.items() if key in known}))
+
+
 def with_labels(trials: pd.DataFrame, labels: Dataset | pd.DataFrame | str | Path | HumanLabels) -> pd.DataFrame:
     """Return judgements with people's labels of another table or file in their columns of people.
 
@@ -316,7 +324,7 @@ def _scale_of_labels(stated: tuple[float, float] | None, judged: pd.DataFrame, v
 def _of_log(labels: pd.DataFrame, judged: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return a label table from trials, or what is read as such: a row per item and person; and what matches them."""
     trials = labels if {"context_id", "candidate_id", "value"} <= set(labels.columns) else read_labels(labels)
-    trials = trials.reset_index(drop=True)
+    trials = _with_short_names(trials.reset_index(drop=True), judged)
     pairs = "opponent_id" in trials and trials["opponent_id"].notna().all()
     ids = [*ITEM, *(name for name in (*(["opponent_id"] if pairs else []), "attribute") if name in trials)]
     rest = ["probability"] if "probability" in trials else []

@@ -120,3 +120,18 @@ def test_unnamed_candidates_are_taken_together():
     log = pd.DataFrame({"question": [f"q{n}" for n in range(12)], "verdict": ["pass", "fail"] * 6})
     found = correct_systems(bl.read_judgements(log.assign(human_label=["pass", "pass", "fail"] * 4)))
     assert set(found.estimates["system"]) == {""}
+
+
+def test_long_questions_match_a_log_that_names_them_by_a_hash():
+    """Exports of tools name a long question by a hash; a file of labels has the question itself."""
+    questions = [f"Question {n}: " + "why does the oven door stay hot for so long " * (n % 3) for n in range(12)]
+    labels = pd.DataFrame({"question": questions, "human_label": ["pass", "fail"] * 6})
+    results = [
+        {"gradingResult": {"pass": True, "score": 1.0, "componentResults": [{"pass": True, "score": n % 2, "assertion":
+         {"type": "llm-rubric", "value": "good"}}]}, "provider": {"id": "m"}, "vars": {"q": question},
+         "response": {"output": f"text {n}"}, "promptIdx": 0}
+        for n, question in enumerate(questions)
+    ]  # fmt: skip
+    trials = bl.read_judgements(pd.DataFrame(results))
+    assert trials["context_id"].str.len().max() <= 64
+    assert with_labels(trials, labels)["human"].tolist() == [1.0, 0.0] * 6

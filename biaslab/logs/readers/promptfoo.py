@@ -84,7 +84,7 @@ def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
             grader = assertion.get("provider")
             judge = grader.get("id") if isinstance(grader, dict) else grader
             yield JudgedScore(
-                result["vars"],
+                _question(result["vars"]),
                 candidate,
                 attribute,
                 component["score"],
@@ -92,6 +92,11 @@ def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
                 reply=component.get("reason"),
                 text=output,
             )
+
+
+def _question(variables: Any) -> Any:
+    """Return the variables of a prompt; of a single one its value, so that labels of questions match."""
+    return next(iter(variables.values())) if isinstance(variables, dict) and len(variables) == 1 else variables
 
 
 _BESIDE = ("Status", "Score", "Named Scores", "Grader Reason")
