@@ -269,6 +269,8 @@ class BaseJudge:
         before anything is asked.
     encodes : bool
         Whether `encode` counts tokens; if not, plans estimate them.
+    is_recorded : bool
+        Whether its replies exist already, so that a study that lacks labels is not stopped to save replies.
     members : tuple of Judge
         For a panel: the judges that are asked the same requests; their replies are stored under their own ids.
     asks : tuple of BaseJudge
@@ -285,6 +287,7 @@ class BaseJudge:
     thought_tokens: int = 0
     thinks: bool = False
     encodes: bool = False
+    is_recorded: bool = False
     members: tuple[Judge, ...] = ()
     asks: tuple[BaseJudge, ...] = ()
 

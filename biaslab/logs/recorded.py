@@ -92,6 +92,7 @@ class RecordedJudge(BaseJudge):
     """
 
     kinds: frozenset[type] = frozenset({Choice, Completion})
+    is_recorded = True
 
     def __init__(
         self,
@@ -337,6 +338,8 @@ class ExportedJudge(BaseJudge):
     >>> bool((again["value"] == trials["value"]).all())
     True
     """
+
+    is_recorded = True
 
     def __init__(self, path: str | Path, judge: str | None = None) -> None:
         by_judge = _replies(path)

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 from typing import Any, Literal, NamedTuple
@@ -172,7 +172,10 @@ class Wire:
             raise without_probabilities(request)
         if any(_is_lost(entry, self.top_logprobs) for entry in logprobs["content"]):
             raise Fault("the server omitted top tokens of an answer, as vLLM may if other requests name theirs")
-        why = next(filter(None, map(_why_impossible, logprobs["content"])), "")
+        shown = list(map(_shown, logprobs["content"]))
+        why = unmeasured(level for place in shown for _, level in place) or next(
+            filter(None, map(impossible, shown)), ""
+        )
         if why:
             return unusable(request, why, **common)
         places = [_place(entry) for entry in logprobs["content"]]
@@ -324,11 +327,12 @@ def _place(entry: dict[str, Any]) -> TokenPosition:
     return TokenPosition(token, shown)
 
 
-def _why_impossible(entry: dict[str, Any]) -> str:
+def _shown(entry: dict[str, Any]) -> list[tuple[object, float]]:
+    """Return the tokens that an entry shows, with their log-probabilities."""
     shown = [(other["token"], level_of(other["logprob"])) for other in entry.get("top_logprobs") or ()]
     if all(token != entry["token"] for token, _ in shown):
         shown.append((entry["token"], level_of(entry["logprob"])))
-    return impossible(shown)
+    return shown
 
 
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:
@@ -461,6 +465,18 @@ def _last_words(labels: Sequence[str]) -> Sequence[str]:
     return words if len(set(words)) == len(words) and words != list(labels) else ()
 
 
+def unmeasured(levels: Iterable[float]) -> str:
+    """Return why log-probabilities of an answer are none, or an empty string; those of some tokens may be 0.
+
+    Examples
+    --------
+    >>> unmeasured([0.0, -0.1, -9999.0]), unmeasured([0.0, -9999.0])
+    ('', 'the log-probabilities are all 0 or -9999, which are no measured probabilities')
+    """
+    none = "the log-probabilities are all 0 or -9999, which are no measured probabilities"
+    return "" if any(map(_is_measured, levels)) else none
+
+
 def impossible(shown: Sequence[tuple[object, float]]) -> str:
     """Return why log-probabilities of tokens are not a valid distribution, or an empty string.
 
@@ -474,8 +490,6 @@ def impossible(shown: Sequence[tuple[object, float]]) -> str:
     >>> impossible([("A", -1.0), ("B", -1.5), ("A", -1.0)])
     "the token 'A' occurs twice"
     """
-    if shown and not any(_is_measured(level) for _, level in shown):
-        return "the log-probabilities are all 0 or -9999, which are no measured probabilities"
     mass = math.fsum(math.exp(level) for _, level in shown)
     if mass > MOST_MASS:
         return f"the probabilities of the returned tokens sum to {mass:.3g}"
