@@ -22,7 +22,7 @@ from biaslab.probes.base.feature_probe import (
 )
 from biaslab.probes.base.probe import Accepted, Part, paired
 from biaslab.stats.blocks import usable
-from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined
+from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
 from biaslab.stats.reliability import LEAST_RELIABILITY
@@ -209,6 +209,7 @@ _RATED = tuple(f"{side}{name}" for name in ("human", "ratings", "annotators") fo
 _UNIT = (0.0, 1.0)
 _FEWEST_DECISIONS = 2  # minimum decisions per kind
 _OF_SIGNS = 2 / np.pi  # squared correlation of a centred normal variable with its sign
+_ALWAYS = "no test: all decisions are alike, so that nothing shows how they depend on the label"
 _NO_DECISION = because("equal_lengths", "no decision between texts of different length")
 
 
@@ -326,6 +327,8 @@ def _of_longer(trials: pd.DataFrame, resampling: Resampling) -> dict[str, tuple[
 
 def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, resampling: Resampling) -> Estimate:
     """Estimate ``longer_wins_at_equal_gold``: the intercept of a logistic regression on the difference in label."""
+    if len(won) and (won == won[0]).all():
+        return without_interval(float(won[0]), trials["context_id"].nunique(), _ALWAYS)
     seen = seen_from(trials, first_longer)
     verdicts, sides = as_verdicts(seen, []).assign(won=won, longer=1.0), human_scores(seen)
     logit = log_odds_given_quality(

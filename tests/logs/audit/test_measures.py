@@ -634,3 +634,14 @@ def test_type_one_error_of_halo():
         halo_excess(scores_of_two_attributes(0.5, 0.9, 3, 2, seed=seed))["p_value"] < 0.05 for seed in range(400)
     ]
     assert np.mean(rejected) <= 0.085
+
+
+def test_longer_that_always_wins_has_a_share_but_no_test():
+    """No decision depends on the label, so that nothing shows what a label with errors leaves to length."""
+    n = np.arange(40)
+    table = pd.DataFrame({"context_id": n, "candidate_id": "x", "opponent_id": "y", "winner": "first",
+                          "words": 60, "opponent_words": 20, "human_gap": np.where(n % 3, 1.0, -1.0)})  # fmt: skip
+    found = bl.audit(bl.read_judgements(table, mapping={"judge": "=j"}), only=["pair_length"]).set_index("metric")
+    row = found.loc["longer_wins_at_equal_gold"]
+    assert row["estimate"] == found.loc["longer_wins", "estimate"] == 1.0
+    assert row[["ci_low", "p_value"]].isna().all()
