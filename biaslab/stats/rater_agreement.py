@@ -416,7 +416,8 @@ def _alpha(sums: Floats) -> Floats:
 def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
     """Estimate one rate minus another, of different items, which may or may not share contexts.
 
-    Interval and test are Student's t with the degrees of freedom of Welch (1947), on errors linearised over contexts.
+    Interval and test are Student's t on errors linearised over contexts, with the degrees of freedom of Welch (1947),
+    at most one less than there are contexts.
     A rate near 0 or 1 seems to vary too little, so that its variance is at least that of Agresti and Caffo (2000) for
     independent items: p (1 − p) / (n + 2) with one hit and one miss added.
 
@@ -438,8 +439,9 @@ def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
     if min(len(side.error) for side in sides) < 2 or math.isnan(value):
         return without_interval(value, contexts, "no interval: a group has fewer than two contexts")
     together = sides[0].error.mul(sides[1].error, fill_value=0.0).sum()
-    variance = sides[0].variance + sides[1].variance - 2 * float(together)
-    degrees = variance**2 / sum(side.variance**2 / (len(side.error) - 1) for side in sides)
+    independent = sides[0].variance + sides[1].variance
+    variance = independent - 2 * float(together)
+    degrees = independent**2 / sum(side.variance**2 / (len(side.error) - 1) for side in sides)
     error, effective = math.sqrt(max(variance, 0.0)), min(degrees + 1, contexts)
     return coefficient_by_t(value, error, contexts, resampling.level, "linearised over contexts, Welch's t", effective)
 

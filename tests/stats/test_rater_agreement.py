@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
+from scipy.stats import ttest_rel
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from biaslab import Resampling
@@ -154,6 +155,14 @@ def test_difference_of_a_rate_of_one_has_a_standard_error():
     gap = contrast(*rates, QUICK)
     assert gap.estimate == 0.125
     assert gap.se**2 == pytest.approx((71 / 82) * (11 / 82) / 82 + (21 / 22) * (1 / 22) / 22)  # Agresti and Caffo 2000
+
+
+def test_difference_of_paired_rates_equals_the_paired_t_test():
+    one, other = np.arange(100) % 10 < 7, np.arange(100) % 20 < 9
+    gap = contrast(*(Ratio(np.arange(100), hits, np.ones(100)) for hits in (one, other)), QUICK)
+    paired = ttest_rel(one.astype(float), other)
+    assert gap.p_value == pytest.approx(paired.pvalue, rel=0.2)
+    assert (gap.ci_low, gap.ci_high) == pytest.approx(tuple(paired.confidence_interval()), abs=0.003)
 
 
 def test_pairs_of_people_count_in_both_directions():
