@@ -416,8 +416,8 @@ def _alpha(sums: Floats) -> Floats:
 def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
     """Estimate one rate minus another, of different items, which may or may not share contexts.
 
-    Interval and test are Student's t on errors linearised over contexts, with the degrees of freedom of Welch (1947),
-    at most one less than there are contexts.
+    Interval and test are Student's t on the jackknife over contexts, with the degrees of freedom of Welch (1947), at
+    most one less than there are contexts; contexts that differ in size count as fewer of equal size (Kish 1965, §8.2).
     A rate near 0 or 1 seems to vary too little, so that its variance is at least that of Agresti and Caffo (2000) for
     independent items: p (1 − p) / (n + 2) with one hit and one miss added.
 
@@ -434,23 +434,26 @@ def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
     (0.5, 0.09, 12)
     """
     sides = [_LinearRate.of(ratio, resampling) for ratio in (one, other)]
-    contexts = len({*sides[0].error.index, *sides[1].error.index})
+    shares = sides[0].share.add(sides[1].share, fill_value=0.0)
     value = sides[0].value - sides[1].value
-    if min(len(side.error) for side in sides) < 2 or math.isnan(value):
-        return without_interval(value, contexts, "no interval: a group has fewer than two contexts")
+    if min(len(side.share) for side in sides) < 2:
+        return without_interval(value, len(shares), "no interval: a group has fewer than two contexts")
     together = sides[0].error.mul(sides[1].error, fill_value=0.0).sum()
     independent = sides[0].variance + sides[1].variance
     variance = independent - 2 * float(together)
-    degrees = independent**2 / sum(side.variance**2 / (len(side.error) - 1) for side in sides)
-    error, effective = math.sqrt(max(variance, 0.0)), min(degrees + 1, contexts)
-    return coefficient_by_t(value, error, contexts, resampling.level, "linearised over contexts, Welch's t", effective)
+    degrees = independent**2 / sum(side.variance**2 / (1 / float((side.share**2).sum()) - 1) for side in sides)
+    error, effective = math.sqrt(max(variance, 0.0)), min(degrees + 1, 4 / float((shares**2).sum()))
+    return coefficient_by_t(
+        value, error, len(shares), resampling.level, "jackknife over contexts, Welch's t", effective
+    )
 
 
 @dataclass(frozen=True)
 class _LinearRate:
-    """A rate, the error that each context contributes, and its variance."""
+    """A rate, each context's share of its items and contribution to its error, and its variance."""
 
     value: float
+    share: pd.Series
     error: pd.Series
     variance: float
 
@@ -460,13 +463,15 @@ class _LinearRate:
         sums, names = sums[sums[:, 1] > 0], names[sums[:, 1] > 0]
         sums = sums / sums[:, 1:] if resampling.weights == "contexts" else sums
         hits, total = sums.sum(axis=0)
-        if not total:
-            return cls(math.nan, pd.Series(dtype=float), math.nan)
-        value, items = float(hits / total), int(np.count_nonzero(rate.denominator))
-        error = pd.Series((sums[:, 0] - value * sums[:, 1]) / total, names)
+        value, contexts = float(hits / total) if total else math.nan, len(sums)
+        share = pd.Series(sums[:, 1] / total, names, float)
+        if contexts < 2:
+            return cls(value, share, share, math.nan)
+        items, left_out = int(np.count_nonzero(rate.denominator)), (contexts - 1) / contexts / (1 - share)
+        error = (sums[:, 0] - value * sums[:, 1]) / total * left_out
         smoothed = (value * items + 1) / (items + 2)
-        spread = float((error**2).sum()) * len(error) / max(len(error) - 1, 1)
-        return cls(value, error, max(spread, smoothed * (1 - smoothed) / (items + 2)))
+        spread = float((error**2).sum()) * contexts / (contexts - 1)
+        return cls(value, share, error, max(spread, smoothed * (1 - smoothed) / (items + 2)))
 
 
 def _exact(sums: Floats) -> Floats:

@@ -165,6 +165,15 @@ def test_difference_of_paired_rates_equals_the_paired_t_test():
     assert (gap.ci_low, gap.ci_high) == pytest.approx(tuple(paired.confidence_interval()), abs=0.003)
 
 
+def test_gap_of_a_group_with_one_large_context_has_few_degrees():
+    context = np.repeat(np.arange(16), [200, *[3] * 15])
+    hit, others = np.arange(245) % 10 < np.where(context == 0, 9, 7), np.arange(300) % 10 < 7
+    gap = contrast(Ratio(context, hit, np.ones(245)), Ratio(np.arange(300), others, np.ones(300)), QUICK)
+    assert gap.estimate > 0.1
+    assert gap.p_value > 0.05
+    assert gap.ci_low < 0
+
+
 def test_pairs_of_people_count_in_both_directions():
     labels = pd.DataFrame({"context_id": 0, "item": [0, 0, 0, 1, 2, 2], "labelled": [1.0, 1, 0, 1, 0, 1]})
     found = rater_pairs(labels).set_index(["item", "judged", "labelled"])["weight"].to_dict()
