@@ -375,12 +375,13 @@ def _labels_of_people(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"score": score, "annotator": person, "scale": _scale_of_people(trials)})
 
 
-def _scale_of_people(trials: pd.DataFrame) -> str:
-    """Return the scale of a log of people's scores if it is stated, and not their range."""
+def _scale_of_people(trials: pd.DataFrame) -> pd.Series:
+    """Return the scale of each of people's scores in a log if it is stated, and not their range."""
     observed = any(role.get("observed") for role in _roles(trials) if role["role"] == "scale")
-    names = ("human_scale", *([] if observed else ["scale"]))
-    stated = [str(value) for name in names if name in trials for value in trials[name].dropna().unique() if value]
-    return stated[0] if stated else ""
+    stated = pd.Series("", trials.index)
+    for name in ("human_scale", *([] if observed else ["scale"])):
+        stated = stated.where(stated != "", trials[name].fillna("")) if name in trials else stated
+    return stated
 
 
 def _ratings(trials: pd.DataFrame) -> list[list[Any]]:

@@ -85,6 +85,17 @@ def test_scale_of_labels_is_that_of_each_attribute():
         read_cells(trials, table.assign(scale="1-5"), None, ())
 
 
+def test_scale_column_of_a_label_file_is_not_taken_for_their_range():
+    n = np.arange(24)
+    log = pd.DataFrame({"question": n // 2, "criterion": ["tone", "facts"] * 12, "judge": "j", "score": 1 + n % 5})
+    labels = log.drop(columns=["score", "judge"]).assign(label=2 + n % 3, scale=["1-5", "1-10"] * 12)
+    trials = bl.read_judgements(log.assign(scale="1-5"))
+    known = HumanLabels.read(labels, trials)
+    assert [known.stated_scale(name, trials) for name in ("tone", "facts")] == [(1, 5), (1, 10)]
+    with pytest.raises(TrialsError, match="labels are from 1 to 10, scores from 1 to 5"):
+        read_cells(trials, known, None, ())
+
+
 def test_items_without_a_label_keep_that_of_the_log():
     log = LOG.assign(human_verdict=["pass", "pass", "", "", "", "fail"])
     labels = pd.DataFrame({"question": [*"bc"], "human_label": ["pass", "fail"]})

@@ -117,7 +117,9 @@ class FileLayout:
         if assumed:
             roles["shown"]["assumed"] = True
         if "scale" in roles and self.format == "table" and "scale" not in self.given:
-            roles["scale"]["observed"] = not any("values" in each for each in self.sources.get("score", ()))
+            stated = [each for each in roles["scale"]["sources"] if each["columns"] and "values" not in each]
+            words = ["values" in each for each in self.sources.get("score", ())]
+            roles["scale"]["observed"] = not stated and not any(words)
         return [roles[name] for name in roles if not (self.of_texts and name.startswith("text of"))]
 
     def _named(self, role: str, pairs: bool, moved: bool) -> str:
