@@ -151,6 +151,8 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     for name, what in (("length", "lengths"), ("human", "people's preferences")):
         values = frame[name]
         if values.notna().mean() < _OFTEN_KNOWN or not values.any():
+            few = f"{what} known of {values.notna().sum():,} of {len(values):,} pairs, too few to adjust for"
+            left_out += [few] if values.any() else []
             continue
         if not values.std() > _ALIKE * values.abs().max():
             if name == "human":
@@ -163,7 +165,7 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     estimate = _intercept(frame, terms, seen.loc[frame.index], measure.resampling)
     if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
         return undefined(_why_collinear(decided), contexts)
-    known = f"conditional on {', '.join(given)}" if given else "the log has nothing to adjust for"
+    known = f"conditional on {', '.join(given)}" if given else "unadjusted"
     equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
     return replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
 

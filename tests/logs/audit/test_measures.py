@@ -147,6 +147,13 @@ def single_texts(n, rng, position=0.0, lean=0.0, noise=0.0, lost=0.0, ratings=0)
     return frame
 
 
+def test_preferences_of_few_pairs_are_named_as_left_out():
+    decided = single_texts(100, np.random.default_rng(3))
+    few = decided.assign(human_gap=decided["human_gap"].where(np.arange(len(decided)) < 40))
+    method = first_position_log_odds(few, OneOrder(Resampling())).method
+    assert f"people's preferences known of 40 of {len(few)} pairs" in method
+
+
 def test_position_is_conditional_on_preferences_in_a_random_order():
     decided = single_texts(600, np.random.default_rng(6), position=0.5)
     fit = sm.Logit(decided["won"], sm.add_constant(decided["human_gap"])).fit(disp=0)
