@@ -61,7 +61,7 @@ class Covariates(CellMeasure):
     is .2 points. Missing and infinite values of the column are left out.
 
     Labels err. With several ratings per item, their error is removed; with one, interval and test hold for every
-    reliability from .5 to 1: see `biaslab.probes.base.feature_probe.slope_given_quality`, also for pass and fail.
+    reliability from .5 to 1, of pass and fail from .3: see `biaslab.probes.base.feature_probe.slope_given_quality`.
     """
 
     name: ClassVar[str] = "covariate"
