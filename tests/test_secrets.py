@@ -141,7 +141,11 @@ def test_secret_in_an_argument_is_refused_unseen(named, monkeypatch):
 
 def test_address_is_read_from_the_environment(monkeypatch):
     monkeypatch.setenv("JUDGE_URL", f"http://me:{SHORT}@host:8000/v1")
-    assert bl.load_judge("api:m@JUDGE_URL").id == "api:m@host:8000/v1"
+    monkeypatch.setenv("SECOND_URL", "http://second/v1")
+    for name in ("JUDGE_URL", "JUDGE_URL,http://second/v1", "JUDGE_URL,SECOND_URL", "JUDGE_URL?exact=false"):
+        assert bl.load_judge(f"api:m@{name}").id.startswith("api:m@host:8000/v1")
+    with pytest.raises(InputError, match="OTHER_URL"):
+        bl.load_judge("api:m@OTHER_URL")
 
 
 def test_ordinary_parameters_are_accepted():

@@ -17,24 +17,10 @@ ADDRESS_REMEDY = (
     'put the address into an environment variable, such as JUDGE_URL, and give its name: "api:MODEL@JUDGE_URL"'
 )
 #: Keys that servers without keys are given; an answer may contain these words.
-_PLACEHOLDERS = frozenset(
-    {
-        "empty",
-        "none",
-        "null",
-        "true",
-        "false",
-        "dummy",
-        "fake",
-        "unused",
-        "anything",
-        "local",
-        "model",
-        "default",
-        "test",
-    }
-    | {"token", "secret", "password", "ollama", "vllm", "openai", "lm-studio", "not-needed", "no-key", "api-key"}
-)
+_PLACEHOLDERS = frozenset({
+    "empty", "none", "null", "true", "false", "dummy", "fake", "unused", "anything", "local", "model", "default",
+    "test", "token", "secret", "password", "ollama", "vllm", "openai", "lm-studio", "not-needed", "no-key", "api-key",
+})  # fmt: skip
 _SHORTEST = 4  # shorter values cannot be masked without masking answers
 _SHORT = 8  # shorter values are masked as words only
 _NAME = re.compile(

@@ -217,7 +217,11 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
 
 def _of_environment(url: str) -> str:
     """Return the address in an environment variable, if its name is given; everything else unchanged."""
-    return os.environ.get(url, url).strip() if _CONSTANT.fullmatch(url) else url
+    if not _CONSTANT.fullmatch(url):
+        return url
+    if address := os.environ.get(url, "").strip():
+        return address
+    raise InputError("base_url", url, "an address, or the name of an environment variable that holds one", "set it")
 
 
 def _models(document: object) -> Mapping[str, str]:
