@@ -27,7 +27,7 @@ _LEAST, _MOST = 1, 100
 _Log = tuple[pd.DataFrame, str | None]  # the frame, and the column that names clusters of contexts
 
 
-def verdicts(rng: np.random.Generator, studies: int, log: str, finding: str = "") -> Floats:
+def audits_find(rng: np.random.Generator, studies: int, log: str, finding: str = "") -> Floats:
     """Return whether audits of a fair judge find a bias, or reach another finding.
 
     Parameters
@@ -43,7 +43,7 @@ def verdicts(rng: np.random.Generator, studies: int, log: str, finding: str = ""
 
     Examples
     --------
-    >>> verdicts(np.random.default_rng(0), 3, "length_across").tolist()
+    >>> audits_find(np.random.default_rng(0), 3, "length_across").tolist()
     [0.0, 0.0, 0.0]
     """
     wanted = (finding,) if finding else ("above", "below")

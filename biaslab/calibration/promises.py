@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from biaslab.calibration.fair_judges import LOGS, verdicts
+from biaslab.calibration.fair_judges import LOGS, audits_find
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_some_of, require_whole
@@ -400,7 +400,7 @@ PROMISES = {
     },
     **{
         f"fair_{name}": Promise(
-            f"an audit finds a bias of a fair judge: {log.sentence}", _LEVEL, partial(verdicts, log=name)
+            f"an audit finds a bias of a fair judge: {log.sentence}", _LEVEL, partial(audits_find, log=name)
         )
         for name, log in LOGS.items()
         if name != "refused_at_the_margin"
@@ -408,7 +408,7 @@ PROMISES = {
     "cleared_refused_at_the_margin": Promise(
         "an audit clears a judge at the margin, of whose verdicts for the first three in ten are refused",
         _LEVEL,
-        partial(verdicts, log="refused_at_the_margin", finding="none"),
+        partial(audits_find, log="refused_at_the_margin", finding="none"),
     ),
     "sure_power": Promise(
         "the effect that is stated where one context in 24 differs is found", _FOUND, _found_of_sure_judges

@@ -135,7 +135,7 @@ def _passes(reading: Mapping[str, Any]) -> str:
     --------
     >>> source = {"columns": ["judge_hallucination"], "values": {"no": "0", "yes": "1"}}
     >>> _passes({"roles": [{"role": "score", "sources": [source], "holds": {"range": [0, 1]}}]})
-    '1, and “pass”, is yes of judge_hallucination: a “lenient” judge finds it more often than people'
+    '“pass” (1) is yes of judge_hallucination, so that a “lenient” judge reports it more often than people'
     """
     scores = [role for role in reading["roles"] if role["role"] in ("score", "people")]
     if not any(tuple(role["holds"].get("range", ())) == (0, 1) for role in scores):
@@ -144,7 +144,7 @@ def _passes(reading: Mapping[str, Any]) -> str:
         ones = [value for value, number in (source.get("values") or {"1": "1"}).items() if number == "1"]
         for name in filter(names_defect, source["columns"]):
             if set(map(str.lower, ones)) <= YES:
-                return f"1, and “pass”, is {ones[0]} of {name}: a “lenient” judge finds it more often than people"
+                return f"“pass” (1) is {ones[0]} of {name}, so that a “lenient” judge reports it more often than people"
     return ""
 
 
