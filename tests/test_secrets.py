@@ -17,7 +17,7 @@ from aiohttp import web
 
 import biaslab as bl
 from biaslab.core.errors import BiaslabError, InputError
-from biaslab.core.secrets import in_environment, mask
+from biaslab.core.secrets import in_environment, mask, require_none_in_command, require_public_path
 from biaslab.figures.regenerate import regenerate
 from biaslab.judges.api import Patience
 from biaslab.testing import FaultServer
@@ -141,7 +141,11 @@ def test_secret_in_an_argument_is_refused_unseen(named, monkeypatch):
 
 def test_address_is_read_from_the_environment(monkeypatch):
     monkeypatch.setenv("JUDGE_URL", f"http://me:{SHORT}@host:8000/v1")
-    assert bl.load_judge("api:m@JUDGE_URL").id == "api:m@host:8000/v1"
+    monkeypatch.setenv("SECOND_URL", "http://second/v1")
+    for name in ("JUDGE_URL", "JUDGE_URL,http://second/v1", "JUDGE_URL,SECOND_URL", "JUDGE_URL?exact=false"):
+        assert bl.load_judge(f"api:m@{name}").id.startswith("api:m@host:8000/v1")
+    with pytest.raises(InputError, match="OTHER_URL"):
+        bl.load_judge("api:m@OTHER_URL")
 
 
 def test_ordinary_parameters_are_accepted():
@@ -153,6 +157,13 @@ def test_ordinary_parameters_are_accepted():
         "top_p": 1.0,
     }
     assert "prompt_cache_key" in bl.ApiJudge("m", "http://h/v1", parameters=parameters).id
+
+
+def test_names_that_resemble_keys_are_accepted(monkeypatch):
+    monkeypatch.setenv("OLLAMA_API_KEY", "ollama")
+    require_none_in_command(["hf_datasets/log.jsonl", "local:hf_checkpoints/7b", "sk-learn-results.csv", "me@host.org"])
+    for part in ("meta-llama/Meta-Llama-3-8B-Instruct", "Qwen2.5-72B-Instruct-GPTQ-Int4", "auth", "ollama"):
+        require_public_path(f"/{part}/v1")
 
 
 @pytest.mark.slow

@@ -17,9 +17,10 @@ ADDRESS_REMEDY = (
     'put the address into an environment variable, such as JUDGE_URL, and give its name: "api:MODEL@JUDGE_URL"'
 )
 #: Keys that servers without keys are given; an answer may contain these words.
-_PLACEHOLDERS = frozenset(
-    {"empty", "none", "null", "dummy", "ollama", "lm-studio", "test", "token", "secret", "password"}
-)
+_PLACEHOLDERS = frozenset({
+    "empty", "none", "null", "true", "false", "dummy", "fake", "unused", "anything", "local", "model", "default",
+    "test", "token", "secret", "password", "ollama", "vllm", "openai", "lm-studio", "not-needed", "no-key", "api-key",
+})  # fmt: skip
 _SHORTEST = 4  # shorter values cannot be masked without masking answers
 _SHORT = 8  # shorter values are masked as words only
 _NAME = re.compile(
@@ -28,9 +29,12 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _TOKENS = re.compile(r"(?:eos|bos|pad|stop|end|start|unk|mask|sep)[-_]?token$", re.IGNORECASE)
-_KEY = re.compile(r"\b(?:sk-|hf_|gsk_|xai-|nvapi-|ghp_|AIza)[\w-]{8,}")
+#: Keys are long or hold digits, unlike the names "hf_datasets" and "sk-learn".
+_KEY = re.compile(
+    r"\b(?:sk-(?:(?=[\w-]*\d)[\w-]{8,}|[\w-]{16,})|(?:hf_|gsk_|xai-|ghp_)[A-Za-z0-9]{16,}|(?:nvapi-|AIza)[\w-]{16,})"
+)
 _HEADER = re.compile(r"(?:Bearer|Basic|Token)\s+[\w.~+/=-]{4,}")
-_MIXED = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*\d)[\w.~-]{24,}")
+_MIXED = re.compile(r"\b(?=[A-Z\d]*[a-z])(?=[a-z\d]*[A-Z])(?=[A-Za-z]*\d)[A-Za-z\d]{20,}")  # unlike a model's name
 _LOGIN = re.compile(r"(?<=://)[^/\s?#,+]*@")
 _ADDRESS = re.compile(r"https?://[^/\s?#,+]*@[^\s,+]*")
 
@@ -90,9 +94,10 @@ def require_no_secret(name: str, value: Any) -> None:
 def require_public_path(path: str) -> None:
     """Raise `InputError` if a path of an address holds a key, because it is part of the judge's name."""
     parts = path.split("/")
-    known = {value for name, value in os.environ.items() if name.endswith("_API_KEY") and len(value) >= _SHORTEST}
+    known = {value for name, value in os.environ.items() if name.endswith("_API_KEY") and _quoted(value) is not None}
     for before, part in zip(["", *parts], parts, strict=False):
-        if part and (_KEY.match(part) or _MIXED.fullmatch(part) or part in known or _NAME.search(before)):
+        is_named = len(part) >= _SHORTEST and _NAME.search(before)  # /auth/v1 holds no key
+        if _KEY.match(part) or _MIXED.search(part) or part in known or is_named:
             raise InputError("base_url", HIDDEN, "an address without a key in its path", _FROM_ENVIRONMENT)
 
 

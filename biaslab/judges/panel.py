@@ -113,6 +113,7 @@ class Panel(BaseJudge):
         if any(each.score_scale for each in self.asks):
             self.kinds -= {Score}
         self.reads_prompts = any(each.reads_prompts for each in self.asks)
+        self.is_recorded = all(each.is_recorded for each in self.asks)
         self.thinks = all(each.thinks for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)

@@ -45,7 +45,7 @@ class RepeatingJudge(BaseJudge):
         asked = as_judge(judge)
         self.judge, self.k, self.asks, self.members = judge, k, (asked,), (judge,)
         self.breadth, self.prices, self.limits = asked.breadth // k, asked.prices, asked.limits
-        self.thinks = asked.thinks
+        self.thinks, self.is_recorded = asked.thinks, asked.is_recorded
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.judge!r}, k={self.k})"

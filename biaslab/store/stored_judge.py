@@ -132,7 +132,7 @@ class StoredJudge(BaseJudge):
         self.store, self.judge = store, as_judge(judge)
         self.id, self.kinds = judge.id, judge.kinds  # the judge's own, because replies are stored under its id
         self.reads_prompts, self.score_scale = self.judge.reads_prompts, self.judge.score_scale
-        self.thinks = self.judge.thinks
+        self.thinks, self.is_recorded = self.judge.thinks, self.judge.is_recorded
         self.tally = Tally()
         self._tallies: tuple[Tally, ...] = (self.tally, PROCESS)
         self.waits = self.groups = True

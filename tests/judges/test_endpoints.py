@@ -302,3 +302,13 @@ def test_an_endpoint_is_always_chosen(events, count):
     assert sum(each.in_flight for each in members) == len(sent)
     assert endpoints.limit(now + 1000) >= count
     assert endpoints.until(now + 1000) <= now + 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "is_repeated"), [("chatcmpl-17642574{}", False), ("chatcmpl-a01b02c03d04e05{}", True)]
+)
+def test_times_as_ids_of_responses_show_no_repetition(name, is_repeated):
+    [address] = addresses_of("http://localhost/v1")
+    endpoint = Endpoint(address, ApiKey(None, address), ExactLabels(Wire("m", "max_tokens"), address.url), 4)
+    assert not any(endpoint.is_repeated({"id": name.format(n)}, b"%d" % n) for n in (10, 11))
+    assert endpoint.is_repeated({"id": name.format(11)}, b"12") == is_repeated

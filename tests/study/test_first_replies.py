@@ -66,6 +66,15 @@ def test_judges_that_ask_others_stop_too(wrap, graded):
         bl.collect(PROBE, judge, graded, progress=False)
 
 
+def test_recorded_judges_stop_no_study_in_a_panel_or_store(graded, tmp_path):
+    judges = [Declining(graded, seed=seed) for seed in range(2)]
+    for judge in judges:
+        judge.is_recorded = True
+    with bl.Store(tmp_path / "s") as store:
+        for judge in (bl.Panel(judges), bl.Sampled(judges[0], 2), store.wrap(judges[1])):
+            assert set(bl.collect(PROBE, judge, graded, progress=False)["status"]) == {"refused"}
+
+
 @pytest.mark.parametrize(("every", "stops"), [(2, False), (1, True)])
 def test_half_of_the_replies_may_be_refused(every, stops, graded):
     judge = Declining(graded)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -387,6 +388,7 @@ for _other in ("model", "base_url", "return"):
     del OPTIONS[_other]
 #: Options that may hold a key, also where they are misspelt, so that no error quotes their values.
 _SECRET = ("api_key", "parameters", "prefill", "patience")
+_NAMED = re.compile(r"@[A-Z][A-Z0-9_]*(?:,|$)")  # an environment variable that holds an address
 #: Request fields that need no "parameters." prefix.
 FIELDS = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
@@ -401,7 +403,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     ----------
     name : str
         ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas. An address may be in an
-        environment variable, whose name is given.
+        environment variable, whose name is given in capitals.
 
     Raises
     ------
@@ -414,9 +416,9 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     ('qwen3', 'http://localhost:8000/v1', {'prefill': 'vllm', 'temperature': '0', 'patience': {'reach': '2'}})
     """
     where, mark, query = name.partition("?")
-    model, at, rest = where.partition("@http")
-    if not at and (variable := where.rpartition("@")[2]).isupper() and variable in os.environ:
-        model, at, rest = where.removesuffix(f"@{variable}"), "@", variable
+    model, address, rest = where.partition("@http")
+    if not address and _NAMED.search(where):
+        model, _, rest = where.rpartition("@")
     pairs = parse_qsl(query, keep_blank_values=True)
     if mark and (not pairs or len(pairs) < query.strip("&").count("&") + 1 or not all(value for _, value in pairs)):
         raise InputError("judge", f"api:{model}…?…", "api:model@address?name=value&name=value, such as ?prefill=vllm")
@@ -427,7 +429,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
             options.setdefault(table, {})[field] = value
         else:
             options[option] = value
-    return model, f"{at[1:]}{rest}" if rest else None, options
+    return model, f"{address[1:]}{rest}" if rest else None, options
 
 
 def make_judge(

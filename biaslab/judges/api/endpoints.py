@@ -26,6 +26,7 @@ _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpo
 
 
 _LONG_ID, _REMEMBERED = 16, 1024
+_TIME = re.compile(r"[\w-]*-\d{1,15}")  # "chatcmpl-1764257400": seconds to microseconds, which requests may share
 
 
 class Endpoint:
@@ -62,9 +63,9 @@ class Endpoint:
         self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
 
     def is_repeated(self, document: object, content: bytes) -> bool:
-        """Return whether a response has the id of the one to another request; short ids may be equal by chance."""
+        """Return whether a response has the id of the one to another request, unless it is short or a time."""
         name = document.get("id") if isinstance(document, dict) else None
-        if not isinstance(name, str) or len(name) < _LONG_ID:
+        if not isinstance(name, str) or len(name) < _LONG_ID or _TIME.fullmatch(name):
             return False
         if len(self._asked_for) >= _REMEMBERED:
             del self._asked_for[next(iter(self._asked_for))]
@@ -217,7 +218,11 @@ def addresses_of(base_url: str | Sequence[str] | None) -> list[Address]:
 
 def _of_environment(url: str) -> str:
     """Return the address in an environment variable, if its name is given; everything else unchanged."""
-    return os.environ.get(url, url).strip() if _CONSTANT.fullmatch(url) else url
+    if not _CONSTANT.fullmatch(url):
+        return url
+    if address := os.environ.get(url, "").strip():
+        return address
+    raise InputError("base_url", url, "an address, or the name of an environment variable that holds one", "set it")
 
 
 def _models(document: object) -> Mapping[str, str]:

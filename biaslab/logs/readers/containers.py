@@ -84,7 +84,7 @@ def _of_zip(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]]:
                 raise zipfile.BadZipFile(str(error)) from error
 
 
-_TOKEN = re.compile(rb"<(?:\w+:)?(row|c|v)\b(?:([^<>]*)>([^<]*))?")
+_TOKEN = re.compile(rb"<(?:\w+:)?(row|c|v|is)\b(?:([^<>]*)>([^<]*))?")
 _PLACE = re.compile(rb"""\br\s*=\s*["']([A-Za-z]*)(\d+)["']""")
 _SHARED = re.compile(rb"""\bt\s*=\s*["']s["']""")
 _TEXTS, _ITEM = re.compile(rb"<(?:\w+:)?sst\b"), re.compile(rb"<(?:\w+:)?si\b")
@@ -156,11 +156,12 @@ def _require_xml(name: str, part: bytes) -> None:
 
 
 def _size(sheet: bytes, lengths: list[int]) -> int:
-    """Return the bytes that a sheet's cells take; all cells up to the last row and column are held."""
+    """Return the bytes that a sheet's cells take; all up to the last row and column with values are held."""
     row = column = most = size = 0
     rows, is_shared = 0, False
     for kind, attributes, text in (token.groups(b"") for token in _TOKEN.finditer(sheet)):
-        if kind == b"v":
+        if kind in (b"v", b"is"):
+            rows, most = max(rows, row), max(most, column)
             index = text.strip()
             if is_shared and index:
                 if not index.isdigit() or len(index) > 9 or int(index) >= len(lengths):
@@ -176,7 +177,6 @@ def _size(sheet: bytes, lengths: list[int]) -> int:
             is_shared = _SHARED.search(attributes) is not None
             if row > _LAST_ROW or not 0 < column <= _LAST_COLUMN:
                 raise zipfile.BadZipFile(f"not a cell reference: {attributes[:40].decode(errors='replace')}")
-        rows, most = max(rows, row), max(most, column)
     return size + _CELL * rows * most
 
 

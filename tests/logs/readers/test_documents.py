@@ -380,6 +380,15 @@ def test_empty_cells_and_rows_are_as_in_csv(tmp_path):
     assert trials.attrs["malformed"] == 1
 
 
+def test_a_formatted_cell_far_away_costs_nothing(tmp_path):
+    full = zipfile.ZipFile(io.BytesIO(workbook({"one": ROWS})))
+    with zipfile.ZipFile(tmp_path / "log.xlsx", "w") as archive:
+        for name in full.namelist():
+            far = b'<row r="1048576"><c r="XFD1048576" s="1"/></row></sheetData>'
+            archive.writestr(name, full.read(name).replace(b"</sheetData>", far))
+    assert len(read_judgements(tmp_path / "log.xlsx")) == 12
+
+
 def test_several_sheets_are_refused_by_name(tmp_path):
     (tmp_path / "log.xlsx").write_bytes(workbook({"March": ROWS, "April": ROWS}))
     with pytest.raises(InputError, match=r"2 sheets with rows \(March, April\): .*pandas.read_excel\(FILE\)") as raised:
@@ -408,6 +417,13 @@ def test_damaged_workbook_error_gives_the_reason(tmp_path, part, text, reason):
             archive.writestr(name, text if name == part else full.read(name))
     with pytest.raises(InputError, match=reason):
         read_judgements(tmp_path / "log.xlsx")
+
+
+def test_a_long_instruction_in_every_row_is_read_from_parquet(tmp_path):
+    named = {"context_id": [f"q{n}" for n in range(5000)], "system_prompt": ["a" * 8000] * 5000}
+    pairs = pd.DataFrame(named | {"candidate_id": "x", "opponent_id": "y", "winner": "A"})
+    pairs.to_parquet(tmp_path / "log.parquet")
+    assert len(read_judgements(tmp_path / "log.parquet")) == 5000
 
 
 def test_a_sheet_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
