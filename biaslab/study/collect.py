@@ -350,7 +350,7 @@ class Walk:
         self.bar.reset(total=0)
         self.ledger.begin_plan()
         self._requests = 0
-        self._first = FirstReplies(probe)
+        self._first, self._watches = FirstReplies(probe), not self.judge.is_recorded
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
@@ -466,7 +466,7 @@ class Walk:
             start += left
 
     def _ask(self, requests: list[Request], replies: dict[Request, Reply], trials: dict[Request, list[Trial]]) -> None:
-        """Ask requests and add their replies; stop if the first ones hold no label, unless all were stored."""
+        """Ask requests and add their replies; stop if the first ones hold no label, unless an earlier run did so."""
         with closing(self.source.packs(requests)) as packs:
             for pack in packs:
                 replies.update(pack)
@@ -479,8 +479,10 @@ class Walk:
                 self._answered += len(pack)
                 for request, reply in pack:
                     self._first.note(trials[request], reply)
-                if self.ledger.requests and not self.judge.is_recorded and (error := self._first.error()):
-                    raise error
+                if self._watches and (error := self._first.error()):
+                    if self.ledger.requests:
+                        raise UnlabelledRepliesError(f"{error}; {_ANYWAY}", error.request)
+                    self._watches = False  # an earlier run stopped here, and its user goes on
                 if self._answered < self._planned:
                     answered = f"{self._answered} of {self._planned} requests were answered"
                     self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)")
@@ -489,6 +491,7 @@ class Walk:
 _FIRST, _FEW = 20, 50  # replies after which none, or at most half, may be without a label
 _WATCHED = 1000  # replies of a kind, after which those of a study are no longer watched
 _SHOWN = 3
+_ANYWAY = "or go on all the same: run again with a store, which has these replies"
 
 
 class FirstReplies:

@@ -1,6 +1,5 @@
 """A study whose first replies hold no label stops, and shows what it saw."""
 
-import dataclasses
 import math
 import runpy
 from contextlib import closing
@@ -107,5 +106,13 @@ def test_stored_replies_without_labels_are_still_read(graded, tmp_path):
             kept.put(trial.request, judge.id, Reply(logprobs=(-math.inf, -math.inf)))
     trials = bl.collect(PROBE, judge, graded, store, progress=False)
     assert (set(trials["status"]), judge.asked) == ({"refused"}, 0)
-    with pytest.raises(UnlabelledRepliesError):
-        bl.collect(dataclasses.replace(PROBE, templates=[1, 2]), judge, graded, store, progress=False)
+
+
+def test_study_goes_on_in_a_second_run_with_its_store(graded, tmp_path):
+    judge = Declining(graded)
+    judge.every = 1
+    with pytest.raises(UnlabelledRepliesError, match="run again with a store"):
+        bl.collect(PROBE, judge, graded, tmp_path / "s", progress=False)
+    trials = bl.collect(PROBE, judge, graded, tmp_path / "s", progress=False)
+    assert set(trials["status"]) == {"refused"}
+    assert judge.asked == trials["key"].nunique()
