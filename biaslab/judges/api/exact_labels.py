@@ -31,7 +31,6 @@ from biaslab.judges.api.wire import (
     level_of,
     model_of,
     shows_thought,
-    unmeasured,
     unusable,
     usage_of,
 )
@@ -100,7 +99,7 @@ class ExactLabels:
         if trie is None:
             return None
         first = await self._first(request, trie, post)
-        why = unmeasured(first.levels.values()) or impossible(list(first.levels.items()))
+        why = impossible(list(first.levels.items()))
         return unusable(request, why, first.usage, first.model) if why else await self._walk(trie, first, post)
 
     async def _first_use(self, request: Choice, post: Post) -> Reply | None:
