@@ -1,6 +1,7 @@
 """Signals: nothing new is begun, what is paid for is kept, and a second one ends at once."""
 
 import builtins
+import contextlib
 import itertools
 import signal
 import subprocess
@@ -88,10 +89,13 @@ def test_signal_repeated_within_a_second_loses_no_reply(tmp_path, number):
 def test_dropped_requests_are_counted_after_a_second_signal(tmp_path):
     with FaultServer(hanging_after(300)) as server:
         process = started(server, tmp_path / "s", 0.0, "counts")
-        for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(1.5)
+        for _ in range(4):  # on a loaded machine the second may follow the first within a second of its arrival
             process.send_signal(signal.SIGINT)
-            time.sleep(1.5)
-        _, words = process.communicate(timeout=30)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                _, words = process.communicate(timeout=8)
+                break
         with bl.Store(tmp_path / "s") as store:
             lost = sum(server.paid.values()) - len(store)
         assert int(words.splitlines()[-1]) == lost > 0
