@@ -70,6 +70,17 @@ def one_baseline(rng: np.random.Generator, items: int = 120) -> _Log:
     return pd.DataFrame(names | {"winner": winner}), None
 
 
+def better_first(rng: np.random.Generator, pairs: int = 300) -> _Log:
+    """Draw verdicts on pairs in one order, the better one mostly first; people compare 40 %, and err in a fifth."""
+    gap = 0.6 + rng.normal(size=pairs)
+    better = np.where(rng.random(pairs) < 0.2, -np.sign(gap), np.sign(gap))
+    first, second = ([f"{side}{n}" for n in range(pairs)] for side in "xy")
+    names = {"context_id": np.arange(pairs), "candidate_id": first, "opponent_id": second}
+    winner = np.where(1.5 * gap + rng.logistic(size=pairs) > 0, "first", "second")
+    label = np.where(rng.random(pairs) < 0.4, better, np.nan)
+    return pd.DataFrame(names | {"winner": winner, "human_gap": label}), None
+
+
 def documents(rng: np.random.Generator) -> _Log:
     """Draw verdicts on 24 questions about six documents, of which each leads to one order."""
     lean = 1.2 * rng.normal(size=6)
@@ -167,6 +178,12 @@ class FairLog(NamedTuple):
 LOGS = {
     "one_baseline": FairLog(
         one_baseline, "one_order", "first_position_log_odds", "better systems, always shown before one baseline"
+    ),
+    "better_first": FairLog(
+        better_first,
+        "one_order",
+        "first_position_log_odds",
+        "better texts mostly first, and labels of 40 % of the pairs",
     ),
     "refused_at_the_margin": FairLog(
         refused_at_the_margin, "position", "first_position_rate", "the first wins in .61, and 30 % of this is refused"

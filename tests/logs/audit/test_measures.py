@@ -147,11 +147,14 @@ def single_texts(n, rng, position=0.0, lean=0.0, noise=0.0, lost=0.0, ratings=0)
     return frame
 
 
-def test_preferences_of_few_pairs_are_named_as_left_out():
-    decided = single_texts(100, np.random.default_rng(3))
-    few = decided.assign(human_gap=decided["human_gap"].where(np.arange(len(decided)) < 40))
-    method = first_position_log_odds(few, OneOrder(Resampling())).method
-    assert f"people's preferences known of 40 of {len(few)} pairs" in method
+def test_labels_of_few_pairs_are_adjusted_for():
+    """The order is assumed to be random only where no label can contradict it."""
+    measure, decided = OneOrder(Resampling()), single_texts(300, np.random.default_rng(3), lean=0.6)
+    few = decided.assign(human_gap=decided["human_gap"].where(np.arange(len(decided)) < 90))
+    found, rest = (first_position_log_odds(each, measure) for each in (few, few.iloc[:90]))
+    assert found.estimate == pytest.approx(rest.estimate, abs=1e-12)
+    assert "leaves out 210 of 300 pairs" in found.method
+    assert first_position_log_odds(decided.assign(human_gap=np.nan), measure).ci_low > 0
 
 
 def test_position_is_conditional_on_preferences_in_a_random_order():
