@@ -41,6 +41,7 @@ def audit(
     by: list[str] | None = None,
     cluster: str | None = None,
     covariate: list[str] | None = None,
+    reliability: float | None = None,
     all_: bool = False,
     card: Path | None = None,
     out: Path | None = None,
@@ -77,6 +78,9 @@ def audit(
         Column of the log by which contexts are related, such as a document; they then count as one.
     covariate : NAME
         Test whether this column of the log changes scores at the same human label; may be repeated.
+    reliability : R
+        Reliability of people's labels, if you know it: the share of their variance that is not
+        error, 0.3 to 1; 1 if they are exact.
     all_
         Print every estimate instead of the summary.
     card : STEM
@@ -105,7 +109,9 @@ def audit(
     if humans:
         estimates = audit_humans(*with_clusters(trials, cluster))
     else:
-        estimates = run_audit(trials, human, only or None, by=by or (), cluster=cluster, covariates=covariate or ())
+        estimates = run_audit(
+            trials, human, only or None, None, True, by or (), cluster, covariate or (), reliability=reliability
+        )
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     if line := "" if humans else corrected_line(trials):

@@ -15,6 +15,8 @@ from biaslab.core.output import html_table
 
 CANDIDATE_COLUMNS = ("context_id", "context", "candidate_id", "system", "text", "reference")
 HUMAN_COLUMNS = ("context_id", "candidate_id", "attribute", "annotator", "score")
+#: The annotator of labels that are exact because texts were constructed to have them.
+CONSTRUCTION = "construction"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,7 @@ class Dataset:
     human : pandas.DataFrame
         One row per context × candidate × attribute × annotator:
         ``context_id, candidate_id, attribute, annotator, score``. May be empty. Items that an annotator skipped have
-        no row.
+        no row. Scores by the annotator ``"construction"`` count as exact: texts were made to have them.
     attributes : mapping of str to str
         Attribute name → its definition, one sentence that a prompt can quote.
     scale : tuple of float

@@ -27,7 +27,7 @@ _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.r
 _DECIDES = {
     **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
     "missing": "judge the missing items again",
-    "reliability": "have a second person rate the texts",
+    "reliability": "have a second person rate the texts, or declare how reliable the ratings are",
     "peak": "ask about texts of more different quality",
 }
 _NOTHING = {"none": "nothing", "slight": "nothing"}

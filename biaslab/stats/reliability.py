@@ -23,6 +23,7 @@ from scipy import sparse
 from biaslab.core.arrays import Bools, Codes, Codes as Integers, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.schema import CONSTRUCTION
 from biaslab.stats.blocks import number_items
 from biaslab.stats.estimate import (
     ROUNDING_OF_SQUARES,
@@ -796,6 +797,27 @@ def too_unreliable(error: RatingError, shared: float, least: float = LEAST_RELIA
     return None if fine else _TOO_UNRELIABLE.with_values(reliability=reliability)
 
 
+def known_reliability(items: pd.DataFrame, declared: float | None) -> float | None:
+    """Return the reliability declared for human scores: 1 if all are by the annotator "construction"; None if none is.
+
+    Parameters
+    ----------
+    items : pandas.DataFrame
+        ``human`` and, if known, ``annotators``.
+    declared : float, optional
+        Reliability that the user declares.
+
+    Examples
+    --------
+    >>> known_reliability(pd.DataFrame({"human": [1.0, 2.0, np.nan], "annotators": ["construction"] * 2 + [""]}), None)
+    1.0
+    """
+    if declared is not None or "annotators" not in items:
+        return declared
+    annotators = items.loc[items["human"].notna(), "annotators"]
+    return 1.0 if len(annotators) and (annotators == CONSTRUCTION).all() else None
+
+
 def depends_on_reliability(row: Mapping[Any, Any]) -> bool:
     """Return whether a finding depends on the unknown reliability of human scores: whether it needs more than .3.
 
@@ -986,7 +1008,7 @@ def read_ratings(frame: pd.DataFrame, human: Floats) -> pd.DataFrame:
 def _parse(ratings: str, annotators: str) -> tuple[list[str], list[str]]:
     """Return an item's scores and annotators; without annotators, the position in the list identifies them."""
     scores = ratings.split()
-    names = annotators.split() or [str(position) for position in range(len(scores))]
+    names = (annotators.split() if scores else []) or [str(position) for position in range(len(scores))]
     if len(names) != len(scores):
         raise TrialsError.plain("column 'annotators' does not name one annotator per rating")
     return scores, names

@@ -219,8 +219,15 @@ def test_trials_carry_single_ratings_and_who_gave_them(population):
     assert means == pytest.approx(trials["human"].tolist())
 
 
-def test_single_ratings_add_no_columns(graded):
-    assert not {"ratings", "annotators"} & set(collect(Verbosity(), bl.SimulatedJudge(graded), graded).columns)
+def test_only_single_ratings_by_construction_add_columns(graded):
+    by_person = dataclasses.replace(graded, human=graded.human.assign(annotator="expert"))
+    exact, rated = (collect(Verbosity(), bl.SimulatedJudge(each), each) for each in (graded, by_person))
+    assert set(exact["annotators"]) == {"construction"}
+    assert not {"ratings", "annotators"} & set(rated.columns)
+    slopes = [Verbosity().estimate(each, ["verbosity_slope"]).loc[0] for each in (exact, rated)]
+    known = Verbosity(reliability=1.0).estimate(rated, ["verbosity_slope"]).loc[0]
+    assert slopes[0][["estimate", "ci_low", "ci_high"]].tolist() == known[["estimate", "ci_low", "ci_high"]].tolist()
+    assert not slopes[1]["ci_high"] - slopes[1]["ci_low"] <= known["ci_high"] - known["ci_low"]
 
 
 def test_slope_is_corrected_for_annotator_error(population):

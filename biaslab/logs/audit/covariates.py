@@ -15,7 +15,6 @@ from biaslab.probes.base.feature_probe import bounded_scale, kept_columns, slope
 from biaslab.probes.base.probe import Accepted, Part, rated
 from biaslab.stats.blocks import whole_blocks
 from biaslab.stats.estimate import Estimate, Note, because, undefined
-from biaslab.stats.resample import Resampling
 
 _MOST = 20  # levels of a column of words that are compared
 _UNBOUNDED = because("unbounded_scale", "the scale has no ends, so that nothing is a share of it")
@@ -43,6 +42,8 @@ class Covariates(CellMeasure):
     ----------
     resampling : Resampling
         Confidence level and resampling of the estimates.
+    reliability : float, optional
+        Reliability that is declared of people's labels.
     covariates : sequence of str
         Columns of the trials: numbers, or words with at most 20 different values.
 
@@ -97,12 +98,12 @@ class Covariates(CellMeasure):
             for contrast, values in contrasts.items():
                 chosen = trials.loc[values.index].assign(kind="score", covariate=values)
                 items = whole_blocks(chosen, "kind", ["score"], None, ("human", "covariate", *kept_columns(trials)))
-                slope = _slope(items, name, contrast, self.resampling)
+                slope = _slope(items, name, contrast, self)
                 metric = "covariate_contrast" if contrast else "covariate_slope"
                 yield Part({metric: slope}, items, {"covariate": name, "contrast": contrast})
 
 
-def _slope(items: pd.DataFrame, name: str, contrast: str, resampling: Resampling) -> Estimate:
+def _slope(items: pd.DataFrame, name: str, contrast: str, measure: Covariates) -> Estimate:
     """Return the slope over items, per standard deviation of the covariate unless it is a contrast."""
     spread = float(items["covariate"].std()) if len(items) > 1 else 0.0
     if not spread > 0:
@@ -112,7 +113,8 @@ def _slope(items: pd.DataFrame, name: str, contrast: str, resampling: Resampling
         return undefined(_UNBOUNDED)
     unit = (scale.high - scale.low, 1.0 if contrast else spread)
     given = items.assign(score=items["score"] / unit[0], covariate=items["covariate"] / unit[1])
-    slope = slope_given_quality(given, "covariate", resampling, within_contexts=False)
+    resampling = measure.resampling
+    slope = slope_given_quality(given, "covariate", resampling, False, reliability=measure.reliability)
     return without_crowded_test(slope, items, "covariate", resampling, within_contexts=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from biaslab.stats.blocks import ITEM, each_cell, usable
 from biaslab.stats.correlation import jackknife_t
 from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.frame import estimates_frame
-from biaslab.stats.reliability import LEAST_RELIABILITY, moments_within, read_ratings
+from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
 
 
@@ -33,6 +33,8 @@ class AuditMeasure(ABC):
     ----------
     resampling : Resampling
         Confidence level and resampling of the estimates.
+    reliability : float, optional
+        Reliability that is declared of people's labels, as in `biaslab.audit`.
 
     Attributes
     ----------
@@ -52,6 +54,7 @@ class AuditMeasure(ABC):
     leading: ClassVar[tuple[str, ...]] = ()
 
     resampling: Resampling
+    reliability: float | None = field(default=None, kw_only=True)
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -167,7 +170,7 @@ class Halo(CellMeasure):
             of_both = readable[readable["attribute"].isin([one, other])]
             inside = pd.MultiIndex.from_frame(of_both[list(ITEM)]).isin(four.index)
             planned = int(trials["attribute"].isin([one, other]).sum())
-            effect = _halo(four, of_both, [one, other], self.resampling)
+            effect = _halo(four, of_both, [one, other], self)
             yield Part(effect, (int(inside.sum()), planned - int(inside.sum())), {"attribute": one, "other": other})
 
 
@@ -177,15 +180,17 @@ _NO_VARIATION = because("attributes_do_not_vary", "in no context do both attribu
 _UNRELIABLE = because("unreliable_scores", "scores by the same {who} agree too little (reliability {reliability:.2f})")
 
 
-def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], resampling: Resampling) -> dict[str, Estimate]:
+def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], measure: Halo) -> dict[str, Estimate]:
     """Estimate the three metrics from mean scores and, where these are several per item, those behind them."""
     codes, names = pd.factorize(four.index.get_level_values("context_id"))
+    resampling, declared = measure.resampling, known_reliability(rows, measure.reliability)
     groups = pd.factorize(resampling.cluster_of(names))[0] if resampling.clusters else None
     correlations: dict[str, list[Floats]] = {}
     for who, kind, single_scores in (("judge", "value", _of_replicates), ("human", "human", _of_annotators)):
         source = single_scores(rows, attributes, four.index)
         several = np.bincount(source["item"], minlength=len(codes)) > 1
-        known = several.any() and several.mean() >= _KNOWN
+        stated = declared if who == "human" else None
+        known = stated is None and several.any() and several.mean() >= _KNOWN
         means = pd.DataFrame(four[kind].to_numpy(float), columns=["one", "other"])
         means = means.assign(item=np.arange(len(codes)), annotator=who)
         moments = plain = moments_within(means[several] if known else means, codes, across=False)
@@ -200,7 +205,8 @@ def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], resampl
         one, other, both = without_clusters(moments, groups).T
         raw = both / np.sqrt(np.where((one > 0) & (other > 0), one * other, np.nan))
         least = max(abs(float(raw[0])), LEAST_RELIABILITY)
-        assumed = [1.0] if known else [share for share in (*_ASSUMED, least) if share >= least]
+        each = [*_ASSUMED, least] if stated is None else [max(stated, least)]
+        assumed = [1.0] if known else [share for share in each if share >= least]
         correlations[who] = [raw / share for share in assumed]
 
     def estimate(values: Floats, null: float | None, bound: float) -> Estimate:

@@ -25,7 +25,7 @@ from biaslab.stats.blocks import usable
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
-from biaslab.stats.reliability import LEAST_RELIABILITY
+from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability
 from biaslab.stats.resample import Resampling
 
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
@@ -163,7 +163,7 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
         frame, terms, given = frame[values.notna()], [*terms, name], [*given, what]
     if len(frame) < len(decided):
         left_out.append(f"leaves out {len(decided) - len(frame):,} of {len(decided):,} pairs without these")
-    estimate = _intercept(frame, terms, seen.loc[frame.index], measure.resampling)
+    estimate = _intercept(frame, terms, seen.loc[frame.index], measure)
     if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
         return undefined(_why_collinear(decided), contexts)
     known = f"conditional on {', '.join(given)}" if given else "unadjusted"
@@ -171,9 +171,9 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     return replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
 
 
-def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, resampling: Resampling) -> Estimate:
+def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measure: OneOrder) -> Estimate:
     """Return the log odds of the first given the terms, of which people's preferences have errors."""
-    others = [*(name for name in terms if name != "human"), "first"]
+    others, resampling = [*(name for name in terms if name != "human"), "first"], measure.resampling
     if "human" not in terms:
         return logistic_model(frame, "won", others, resampling, effective=True)["first"]
     x, label = frame[others].to_numpy(float), frame["human"].to_numpy(float)
@@ -181,8 +181,10 @@ def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, resamp
     unexplained = float(left.var() / label.var())
     if unexplained < _ALIKE:  # the systems say how much people prefer one
         return logistic_model(frame, "won", others, resampling, effective=True)["first"]
-    least = 1 - (1 - _least_reliability(frame, resampling)) * unexplained
-    return log_odds_given_quality(frame, others, human_scores(seen), resampling, least=least, effective=True)
+    sides = human_scores(seen)
+    known, least = _label_reliability(frame, sides, resampling, measure.reliability)
+    least = 1 - (1 - least) * unexplained
+    return log_odds_given_quality(frame, others, sides, resampling, known, least, effective=True)
 
 
 def _systems_judged_often(decided: pd.DataFrame) -> list[str]:
@@ -242,7 +244,9 @@ class PairLength(CellMeasure):
     reliability from .3 to 1. A label that only names the better text has at most 2/π of the reliability of the graded
     difference, whose sign it is, so the least is .19 for these, or 2/π (2A − 1)² if that is more, where A is the lower
     confidence limit of the judge's agreement with the labels: errors that are independent cannot agree more often.
-    Errors that judge and people share are not corrected.
+    Errors that judge and people share are not corrected. A declared reliability (`biaslab.audit`) takes the place of
+    .3: it is that of the difference, of which labels that only name the better text keep 2/π at least. Labels by the
+    annotator ``"construction"`` are exact, also if they only name the better text.
 
     References
     ----------
@@ -288,7 +292,7 @@ class PairLength(CellMeasure):
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell, each with its number of decisions."""
         readable = usable(trials)
-        for name, (entering, metric) in _of_longer(readable, self.resampling).items():
+        for name, (entering, metric) in _of_longer(readable, self).items():
             yield Part({name: metric}, (entering, len(trials) - len(readable)))
 
 
@@ -302,7 +306,7 @@ def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
     return f"leaves out {int((~known).sum()):,} of {len(comparisons):,} judgements: {reasons}"
 
 
-def _of_longer(trials: pd.DataFrame, resampling: Resampling) -> dict[str, tuple[int, Ratio | Estimate]]:
+def _of_longer(trials: pd.DataFrame, measure: PairLength) -> dict[str, tuple[int, Ratio | Estimate]]:
     """Return each metric with its number of decisions."""
     first_longer = (trials["words"] > trials["opponent_words"]).to_numpy()
     first = pairs.decisions(trials)
@@ -319,7 +323,7 @@ def _of_longer(trials: pd.DataFrame, resampling: Resampling) -> dict[str, tuple[
     if min(better.sum(), worse.sum()) < _FEWEST_DECISIONS:
         return wins
     labelled = decided & ~np.isnan(gap)
-    equal = _at_equal_label(trials[labelled], won[labelled], first_longer[labelled], resampling)
+    equal = _at_equal_label(trials[labelled], won[labelled], first_longer[labelled], measure)
     return wins | {
         "longer_better": share(better.astype(float), better | worse),
         "longer_wins_when_better": share(won, better),
@@ -328,15 +332,14 @@ def _of_longer(trials: pd.DataFrame, resampling: Resampling) -> dict[str, tuple[
     }
 
 
-def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, resampling: Resampling) -> Estimate:
+def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, measure: PairLength) -> Estimate:
     """Estimate ``longer_wins_at_equal_gold``: the intercept of a logistic regression on the difference in label."""
     if len(won) and (won == won[0]).all():
         return without_interval(float(won[0]), trials["context_id"].nunique(), _ALWAYS)
     seen = seen_from(trials, first_longer)
     verdicts, sides = as_verdicts(seen, []).assign(won=won, longer=1.0), human_scores(seen)
-    logit = log_odds_given_quality(
-        verdicts, ["longer"], sides, resampling, least=_least_reliability(verdicts, resampling)
-    )
+    known, least = _label_reliability(verdicts, sides, measure.resampling, measure.reliability)
+    logit = log_odds_given_quality(verdicts, ["longer"], sides, measure.resampling, known, least)
     share, low, high, effect = (float(expit(x)) for x in (logit.estimate, logit.ci_low, logit.ci_high, logit.mde))
     slope = share * (1 - share)  # of the share, by its log odds
     notes = tuple(
@@ -349,14 +352,18 @@ def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, resa
     return replace(shown, notes=notes)
 
 
-def _least_reliability(verdicts: pd.DataFrame, resampling: Resampling) -> float:
-    """Return the least reliability of labels, which is lower if they only name the better text."""
+def _label_reliability(
+    verdicts: pd.DataFrame, sides: pd.DataFrame, resampling: Resampling, declared: float | None
+) -> tuple[float | None, float]:
+    """Return the reliability of labels, if known, and the least, which is lower if they only name the better text."""
     label = verdicts["human"].to_numpy(float)
-    if len(np.unique(np.abs(label[label != 0]))) > 1:
-        return LEAST_RELIABILITY
+    if known_reliability(sides, None) or len(np.unique(np.abs(label[label != 0]))) > 1:
+        return declared, LEAST_RELIABILITY
+    if declared is not None:  # of the graded difference; texts may differ by degrees or all by as much
+        return None, _OF_SIGNS * declared
     agrees = np.where(label > 0, verdicts["won"], 1 - verdicts["won"]) * (label != 0)
     share = Ratio(verdicts["context_id"], agrees, label != 0, None, _UNIT, inference="score").estimate(resampling)
-    return float(_OF_SIGNS * np.nanmax([LEAST_RELIABILITY, max(2 * share.ci_low - 1, 0.0) ** 2]))
+    return None, float(_OF_SIGNS * np.nanmax([LEAST_RELIABILITY, max(2 * share.ci_low - 1, 0.0) ** 2]))
 
 
 _SIDES = ("candidate_id", "opponent_id")

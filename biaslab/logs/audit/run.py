@@ -32,6 +32,7 @@ from biaslab.logs.readers.summary import (
     require_readable,
     unread_share,
 )
+from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM, joined, linked_contexts
 from biaslab.stats.frame import (
@@ -68,6 +69,7 @@ def audit(
     by: Sequence[str] = (),
     cluster: str | None = None,
     covariates: Sequence[str] = (),
+    reliability: float | None = None,
 ) -> pd.DataFrame:
     r"""Run every probe that recorded judgements support.
 
@@ -95,6 +97,11 @@ def audit(
     covariates : sequence of str
         Columns whose effect on scores at the same human label to estimate, in addition: columns of the trials, or of a
         file that is read; see `biaslab.logs.audit.covariates.Covariates`.
+    reliability : float, optional
+        Reliability of people's labels that you know or assume: the share of their variance that is not error, .3 to 1,
+        where 1 takes them as exact. By default it is estimated from several ratings of an item; if there is one,
+        verdicts that depend on it are inconclusive. Labels by the annotator ``"construction"`` (column ``annotators``)
+        are exact without it.
 
     Returns
     -------
@@ -112,8 +119,8 @@ def audit(
     Raises
     ------
     InputError
-        If a probe, covariate, or column of `by` or `cluster` is unknown, or the data set has no human scores for what
-        was judged.
+        If a probe, covariate, or column of `by` or `cluster` is unknown, a number is out of range, or the data set has
+        no human scores for what was judged.
     TrialsError
         If a column is missing.
     UnreadableLogError
@@ -134,7 +141,7 @@ def audit(
     >>> float(result.set_index("metric").loc["order_consistency", "estimate"]), result.attrs["not_run"]
     (0.0, {'source': 'needs scores with and without the source in the prompt'})
     """
-    every = measures(resampling, by, covariates)
+    every = measures(resampling, by, covariates, reliability)
     if only is not None:
         require_some_of("only", only, list(every))
     if human is not None and not isinstance(human, Dataset):
@@ -146,7 +153,7 @@ def audit(
     readable, not_run = readable_judges(recorded)
     labelled = readable if human is None else with_humans(readable, human)
     labelled, resampling = with_clusters(labelled, cluster, resampling)
-    every = every if cluster is None else measures(resampling, by, covariates)
+    every = every if cluster is None else measures(resampling, by, covariates, reliability)
     audited = prepared(labelled)
     frames: list[pd.DataFrame] = []
     notes: dict[str, str] = {}
@@ -278,19 +285,24 @@ def readable_judges(trials: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]
 
 
 def measures(
-    resampling: Resampling | None, by: Sequence[str] = (), covariates: Sequence[str] = ()
+    resampling: Resampling | None,
+    by: Sequence[str] = (),
+    covariates: Sequence[str] = (),
+    reliability: float | None = None,
 ) -> dict[str, AuditMeasure | Probe]:
-    """Return all probes and measures by name; agreement with people is split by the columns of `by`."""
+    """Return all probes and measures by name, with the parameters of `audit`."""
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
     every: dict[str, AuditMeasure | Probe] = {
         name: kind(resampling=resampling) for name, kind in probes.available().items()
     }
+    for name, probe in every.items():
+        every[name] = replace(probe, reliability=reliability) if isinstance(probe, FeatureProbe) else probe
     every[HumanAgreement.name] = HumanAgreement(resampling, tuple(by))
     if covariates:
-        every[Covariates.name] = Covariates(resampling, tuple(covariates))
-    return every | {kind.name: kind(resampling) for kind in _OTHERS}
+        every[Covariates.name] = Covariates(resampling, tuple(covariates), reliability=reliability)
+    return every | {kind.name: kind(resampling, reliability=reliability) for kind in _OTHERS}
 
 
 def _run(measure: AuditMeasure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:

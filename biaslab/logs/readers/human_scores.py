@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from biaslab.core.errors import BiaslabError, InputError
-from biaslab.core.schema import Dataset, count_words
+from biaslab.core.schema import CONSTRUCTION, Dataset, count_words
 from biaslab.datasets import load_dataset
 from biaslab.logs.readers import read_judgements
 
@@ -31,7 +32,8 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     pandas.DataFrame
         For single candidates with ``human``, the mean; ``ratings``, the single scores separated by spaces;
         ``annotators``, who gave them, as numbers; ``human_scale``; and ``words``, the length of the text. For pairs
-        with ``human_gap``. Trials that the data set does not rate are unchanged.
+        with ``human_gap``. The annotator "construction" keeps the name, also of pairs. Trials that the data set does
+        not rate are unchanged.
 
     Raises
     ------
@@ -43,8 +45,8 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
         raise InputError.plain(f"dataset {dataset.name} has no human scores")
     whole = (human["score"] % 1 == 0).all()
     written = human["score"].map("{:g}".format if whole else repr)
-    numbers = pd.factorize(human["annotator"])[0].astype(str)
-    grouped = human.assign(written=written, number=numbers).groupby(_ITEM)
+    exact, numbers = human["annotator"] == CONSTRUCTION, pd.factorize(human["annotator"])[0].astype(str)
+    grouped = human.assign(written=written, number=np.where(exact, CONSTRUCTION, numbers)).groupby(_ITEM)
     rated = grouped.agg(mean=("score", "mean"), ratings=("written", " ".join), annotators=("number", " ".join))
     first = rated.reindex(pd.MultiIndex.from_frame(trials[_ITEM]))
     second = rated["mean"].reindex(pd.MultiIndex.from_frame(trials[["context_id", "opponent_id", "attribute"]]))
@@ -62,9 +64,11 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     words = pd.Series(words.to_numpy(), index=trials.index)
     one = pd.Series(has_mean & ~pair, index=trials.index)
     single = {name: pd.Series(first[name].to_numpy(), index=trials.index) for name in ("ratings", "annotators")}
+    labelled = one | (gap.notna() if exact.all() else False)
     joined = trials.assign(
         human=trials["human"].where(~one, mean),
-        **{name: trials[name].where(~one, column).astype("str") for name, column in single.items()},
+        ratings=trials["ratings"].where(~one, single["ratings"]).astype("str"),
+        annotators=trials["annotators"].where(~labelled, single["annotators"]).astype("str"),
         human_scale=trials["human_scale"].where(~one, f"{low:g}-{high:g}").astype("str"),
         human_gap=trials["human_gap"].where(~pair | gap.isna(), gap),
         words=trials["words"].where(~one, words),

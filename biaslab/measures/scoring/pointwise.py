@@ -17,7 +17,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_sampling, require_whole
 from biaslab.core.requests import About, Choice, Completion, Message, Messages, Reasons, ReplyFormat, Request, Score
 from biaslab.core.scales import Scale, scale_named
-from biaslab.core.schema import CANDIDATE_COLUMNS, Dataset
+from biaslab.core.schema import CANDIDATE_COLUMNS, CONSTRUCTION, Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.prompts.parsing import parse_score, parse_scores
 from biaslab.stats.blocks import ITEM
@@ -86,18 +86,20 @@ def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]
     -------
     dict
         ``ratings``, the scores separated by spaces, and ``annotators``, the numbers of the annotators who gave them,
-        in the same order and consistent throughout the data set. Empty if no item has two scores.
+        in the same order and consistent throughout the data set. Empty if no item has two scores, unless all are by
+        the annotator ``"construction"``, who keeps the name.
 
     Examples
     --------
     >>> import biaslab as bl
-    >>> ratings_by_item(bl.load_dataset("graded", limit=1))
-    {}
+    >>> ratings_by_item(bl.load_dataset("lengths", limit=1))["l01", "short clean", "consistency"]
+    {'ratings': '5.0', 'annotators': 'construction'}
     """
     human, key = dataset.human, [*ITEM, "attribute"]
-    if not human.duplicated(key).any():
+    exact = bool((human["annotator"] == CONSTRUCTION).all())
+    if not (exact or human.duplicated(key).any()):
         return {}
-    numbered = human.assign(number=human["annotator"].factorize()[0].astype(str))
+    numbered = human.assign(number=CONSTRUCTION if exact else human["annotator"].factorize()[0].astype(str))
     annotators, scores = dict(numbered.groupby(key)["number"].agg(" ".join)), single_ratings(dataset, repr)
     return {item: {"ratings": scores[item], "annotators": who} for item, who in annotators.items()}
 

@@ -38,7 +38,7 @@ from biaslab.stats.regression import (
     logistic_model,
     slope_at_equal,
 )
-from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, rating_error
+from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, known_reliability, rating_error
 from biaslab.stats.resample import Resampling
 
 _ALIKE = 0.05  # p-value below which human scores are associated with the feature
@@ -68,8 +68,9 @@ class FeatureProbe(ScoreProbe):
     Parameters
     ----------
     reliability : float, optional
-        Assumed reliability of mean human scores (share of variance that is not error) within contexts (over all items
-        for pooled metrics), .3 to 1, instead of the one estimated from single ratings; see `sensitivity`.
+        Reliability that you declare of mean human scores (share of variance that is not error) within contexts (over
+        all items for pooled metrics), .3 to 1, instead of the one estimated from single ratings; see `sensitivity`.
+        Scores by the annotator ``"construction"`` are exact.
 
     Attributes
     ----------
@@ -290,6 +291,7 @@ def slope_given_quality(
         options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
         return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
 
+    reliability = known_reliability(items, reliability)
     known = reliability is not None or has_several_ratings(items)
     slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
     if known or resampling.values_only or math.isnan(slope.estimate):
@@ -328,7 +330,7 @@ def log_odds_given_quality(
     effective : bool
         As in `biaslab.stats.regression.logistic_model`.
     """
-    feature = terms[-1]
+    feature, reliability = terms[-1], known_reliability(sides, reliability)
 
     def at_equal(rated: pd.DataFrame) -> Corrected:
         return log_odds_at_equal(verdicts, "won", terms, rated, resampling, least, effective)
@@ -367,9 +369,10 @@ def allowing_for_errors(
     reliability : float, optional
         Assumed reliability of the mean human score.
     """
-    unrated = without_ratings(items)
+    unrated, reliability = without_ratings(items), known_reliability(items, reliability)
     if reliability is not None:
-        return correct(unrated)(1 - reliability)
+        given = correct(unrated)(1 - reliability)
+        return replace(given, method=f"{given.method}; reliability {reliability:g} of human scores declared")
     several = has_several_ratings(items)
     corrected = correct(items) if several else None
     estimate = corrected(0.0) if corrected else uncorrected()
@@ -767,10 +770,11 @@ class PairFeatureProbe(FeatureProbe):
         x = verdicts[["first", *terms, "human"]].to_numpy(float)
         known = np.isfinite(x).all(axis=1)
         sides = human_scores(rated[known])
-        if self.reliability is None and has_several_ratings(sides):
+        declared = known_reliability(sides, self.reliability)
+        if declared is None and has_several_ratings(sides):
             errors = [2 * float(rating_error(sides).error[0])]
         else:
-            assumed = (1.0, LEAST_RELIABILITY) if self.reliability is None else (self.reliability,)
+            assumed = (1.0, LEAST_RELIABILITY) if declared is None else (declared,)
             errors = [(1 - reliability) * float(x[known, -1].var() * known.sum()) for reliability in assumed]
         won, wins = verdicts["won"].where(has_value(rated)).to_numpy(float)[known], np.zeros(len(x), bool)
         for error in errors:
@@ -863,6 +867,8 @@ def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ())
         columns[f"{name}_here"], columns[f"{name}_there"] = one.where(ahead, two), two.where(ahead, one)
     if "human_here" not in columns or not pd.Series(columns["human_here"]).notna().any():
         columns |= {"human_here": gap / 2, "human_there": -gap / 2}
+        if "annotators" in judged:
+            columns |= dict.fromkeys(("annotators_here", "annotators_there"), judged["annotators"])
     return judged.assign(**columns)
 
 

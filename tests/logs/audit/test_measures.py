@@ -12,6 +12,7 @@ from scipy.stats import chi2, spearmanr, ttest_1samp
 from statsmodels.stats.proportion import proportion_confint
 
 import biaslab as bl
+from biaslab.core.errors import InputError
 from biaslab.logs.audit.measures import Halo, OneList, _balance
 from biaslab.logs.audit.pair_measures import OneOrder, PairLength, first_position_log_odds
 from biaslab.report.verdicts import classify
@@ -655,3 +656,51 @@ def test_longer_that_always_wins_has_a_share_but_no_test():
     row = found.loc["longer_wins_at_equal_gold"]
     assert row["estimate"] == found.loc["longer_wins", "estimate"] == 1.0
     assert row[["ci_low", "p_value"]].isna().all()
+
+
+def planted_pairs(bias: float) -> pd.DataFrame:
+    """Return verdicts on pairs with a planted better answer, which is mostly the longer one."""
+    rng = np.random.default_rng(4)
+    better = rng.choice([-1.0, 1.0], 400)
+    longer = np.where(rng.random(400) < 0.7, better, -better)
+    won = 1.2 * better + bias * longer + rng.logistic(size=400) > 0
+    words = {"words": 100 + 50 * longer, "opponent_words": 100 - 50 * longer, "human_gap": better}
+    names = {"context_id": np.arange(400), "candidate_id": "x", "opponent_id": "y"}
+    return pd.DataFrame(names | words | {"winner": np.where(won, "first", "second")})
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.6])
+def test_labels_by_construction_are_exact(bias):
+    table = planted_pairs(bias)
+    mapping = {"judge": "=j", "annotators": "=construction"}
+    exact, unknown = (
+        bl.audit(bl.read_judgements(table, mapping=each), only=["pair_length"]).set_index("metric")
+        for each in (mapping, {"judge": "=j"})
+    )
+    metric = "longer_wins_at_equal_gold"
+    terms = table.assign(longer=np.sign(table["words"] - 100))[["longer", "human_gap"]]
+    logit = sm.Logit((table["winner"] == "first") * 1.0, terms).fit(disp=0).params["longer"]
+    expected = 1 / (1 + np.exp(-logit))
+    assert exact.loc[metric, "estimate"] == pytest.approx(expected, abs=1e-6)
+    assert (exact.loc[metric, "ci_low"] > 0.5) == (bias > 0)
+    assert unknown.loc[metric, "ci_low"] < 0.5
+
+
+def test_declared_reliability_replaces_those_that_labels_may_have():
+    rng = np.random.default_rng(5)
+    quality = rng.normal(size=(60, 3))
+    length = 0.5 * quality + 0.87 * rng.normal(size=quality.shape)
+    rating = np.round(5 + 1.5 * (quality + rng.normal(size=quality.shape) / 3)).clip(1, 10)  # reliability .9
+    score = np.round(5 + 1.5 * (quality + 0.4 * length)).clip(1, 10)
+    table = pd.DataFrame({"context_id": np.repeat(np.arange(60), 3), "candidate_id": [f"t{n}" for n in range(180)]})
+    table = table.assign(words=np.round(100 * 2.0 ** length.ravel()), score=score.ravel(), human=rating.ravel())
+    trials = bl.read_judgements(table, mapping={"judge": "=j", "scale": "=1-10", "human_scale": "=1-10"})
+    unknown, declared = (
+        bl.audit(trials, only=["verbosity"], reliability=each).set_index("metric").loc["verbosity_slope"]
+        for each in (None, 0.9)
+    )
+    assert not unknown["ci_low"] > 0
+    assert declared["ci_low"] > 0
+    assert declared["method"].endswith("reliability 0.9 of human scores declared")
+    with pytest.raises(InputError, match="reliability"):
+        bl.audit(trials, reliability=0.1)
