@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -138,10 +139,11 @@ def length_of_pairs(rng: np.random.Generator, pairs: int = 200) -> _Log:
     return both, None
 
 
-def narrow_peak(rng: np.random.Generator, contexts: int = 60) -> _Log:
-    """Draw scores 1–100 around 90 with a standard deviation of 4 points, without round numbers."""
-    middle = 90 + 2.4 * rng.normal(size=(contexts, 1))
-    scores = np.clip(np.round(middle + 3.2 * rng.normal(size=(contexts, 5))), _LEAST, _MOST).ravel()
+def narrow_peak(rng: np.random.Generator, contexts: int = 60, apart: float = 0.0) -> _Log:
+    """Draw scores 1–100 around 90, half of them this far below, with a standard deviation of 4, or of 3 if apart."""
+    middle = 90 + (0.6 if apart else 2.4) * rng.normal(size=(contexts, 1))
+    spread = 3.2 * rng.normal(size=(contexts, 5)) - (apart * rng.integers(0, 2, (contexts, 5)) if apart else 0)
+    scores = np.clip(np.round(middle + spread), _LEAST, _MOST).ravel()
     names = {"context_id": np.repeat(np.arange(contexts), 5), "candidate_id": np.tile(list("vwxyz"), contexts)}
     return pd.DataFrame(names | {"score": scores, "scale": f"{_LEAST}-{_MOST}"}), None
 
@@ -202,6 +204,9 @@ LOGS = {
     ),
     "length_of_pairs": FairLog(
         length_of_pairs, "pair_length", "longer_wins_at_equal_gold", "longer answers are better, people err in a fifth"
+    ),
+    "two_peaks": FairLog(
+        partial(narrow_peak, apart=70.0), "score_distribution", "round_number_excess_10", "scores in two narrow peaks"
     ),
     "narrow_peak": FairLog(
         narrow_peak, "score_distribution", "round_number_excess_10", "scores in a narrow peak at a round number"

@@ -319,6 +319,7 @@ def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArr
 
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
+_FAR_APART, _SEPARATE = 20.0, 4.0  # least distance of two peaks, in points and in their standard deviations
 _SMOOTH_SD = 8.0  # standard deviation from which a smooth peak hardly moves the index
 _FEW_MULTIPLES = because(
     "few_multiples", "fewer than three multiples of {multiple} fit into the scale with their windows"
@@ -421,14 +422,31 @@ class _Scores:
         estimate = ratio.estimate(self.resampling)
         if self.null is None or np.isnan(estimate.ci_low):
             return estimate
-        mean, sd = self._moments(self.table.sum(axis=0, keepdims=True))[0]
+        peaks, sd = self._peaks()
         if not 0 < sd < _SMOOTH_SD:
             return estimate
-        peak = np.exp(-0.5 * ((self.values - mean) / sd) ** 2)
-        up, down = whipple_sums(peak[None], self.values.tolist(), multiple)
+        up, down = whipple_sums(peaks[None], self.values.tolist(), multiple)
         excess = float((up / down)[0]) - self.null
         ends = {"low": estimate.ci_low - max(excess, 0.0), "high": estimate.ci_high - min(excess, 0.0)}
         return estimate.noted(Note("narrow_peak", {**ends, "sd": float(sd), "index": self.null + excess}))
+
+    def _peaks(self) -> tuple[Floats, float]:
+        """Return smooth peaks like those of the scores, one or two far apart, and their standard deviation."""
+        pooled = self.table.sum(axis=0)
+        parts = np.tri(len(pooled)) * pooled  # up to each level, and the rest
+        parts = np.stack([parts, pooled - parts], axis=1)[(np.cumsum(pooled) > 0) & (np.cumsum(pooled) < pooled.sum())]
+        shares = parts.sum(axis=2) / pooled.sum()
+        moments = self._moments(parts.reshape(-1, len(pooled))).reshape(-1, 2, 2)
+        within = np.sqrt((shares * moments[:, :, 1] ** 2).sum(axis=1))
+        best = within.argmin() if len(within) else 0
+        if len(within) and np.diff(moments[best, :, 0]) > max(_FAR_APART, _SEPARATE * within[best]):
+            of_each, sd, weights = moments[best], float(within[best]), shares[best]
+        else:
+            of_each, weights = self._moments(pooled[None]), np.ones(1)
+            sd = float(of_each[0, 1])
+        spreads = np.where(of_each[:, 1:] > 0, of_each[:, 1:], 1.0)
+        smooth = np.exp(-0.5 * ((self.values - of_each[:, :1]) / spreads) ** 2) / spreads
+        return weights @ smooth, sd
 
     def myers(self) -> Estimate:
         """Myers' blended index."""

@@ -19,6 +19,7 @@ from biaslab.stats.distribution import (
     tie_sums,
     whipple_sums,
 )
+from biaslab.stats.estimate import Note
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling, cluster_statistic
 from biaslab.stats.samples import tempered
@@ -165,6 +166,19 @@ def test_a_skewed_distribution_is_nearly_fair(a, b):
 def test_narrow_peak_is_not_fair_as_documented():
     found = [[round(whipple(normal(mean, sd), SCALE), 2) for sd in (4, 3)] for mean in (50, 90)]
     assert found == [[1.08, 1.33], [1.16, 1.4]]
+
+
+@pytest.mark.parametrize(("low", "sd", "noted"), [(20, 3, True), (20, 12, False), (85, 3, True), (20, 0.05, False)])
+def test_peaks_far_apart_are_narrow_each(low, sd, noted):
+    """In .25 of fair judges with peaks of 3 points at 20 and 90 a preference for round numbers was found."""
+    table = np.random.default_rng(0).poisson(200 * (normal(90, sd) + normal(low, sd)), (20, 100))
+    name = "round_number_excess_10"
+    found = describe_distribution(range(20), table, LEVELS, [name], Resampling(n=100), null=1.0)[name]
+    values = {note.code: dict(note.values) for note in found.notes if isinstance(note, Note)}
+    assert ("narrow_peak" in values) == noted
+    if low == 20 and noted:
+        assert values["narrow_peak"]["sd"] == pytest.approx(sd, abs=0.1)
+        assert values["narrow_peak"]["index"] == pytest.approx(whipple(table.sum(axis=0), SCALE), abs=0.05)
 
 
 @pytest.mark.parametrize("multiple", [5, 10])
