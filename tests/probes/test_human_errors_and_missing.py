@@ -12,6 +12,7 @@ from studies import row_of
 import biaslab as bl
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.text_models import Draws, OwnTexts
+from biaslab.probes.base import feature_probe
 
 LOGIT, SHIFT, EXCESS = "self_preference_logit", "self_preference_shift", "own_win_excess"
 OWN = bl.probes.SelfPreference(own="own", resampling=bl.Resampling(n=200))
@@ -75,8 +76,17 @@ def test_a_slope_that_needs_reliable_humans_is_inconclusive():
     assert verdict(estimate(bl.probes.Verbosity(reliability=1.0), trials, "verbosity_slope"))["finding"] == "above"
 
 
+def test_interval_allows_for_better_texts_near_the_top_of_the_scale():
+    row, free = (estimate(OWN, own_texts(better=1.0, ceiling=each, seed=1), SHIFT) for each in (0.8, -0.5))
+    assert row["ci_low"] <= 0 <= row["ci_high"]
+    assert row["method"].endswith("with and without squared human scores")
+    assert "of scores lie at the top of the scale" in row["note"]
+    assert verdict(row)["finding"] not in ("above", "below")
+    assert "squared" not in free["method"]
+
+
 def test_better_texts_at_the_top_of_the_scale_are_not_tested():
-    row = estimate(OWN, own_texts(better=1.0, ceiling=1.0), SHIFT)
+    row = estimate(OWN, own_texts(better=1.0, ceiling=2.0), SHIFT)
     assert math.isfinite(row["estimate"])
     assert np.isnan([row["p_value"], row["ci_low"], row["mde"]]).all()
     assert "of scores lie at the top of the scale" in row["note"]
@@ -86,10 +96,10 @@ def test_better_texts_at_the_top_of_the_scale_are_not_tested():
 
 
 def test_ceiling_is_harmless_if_own_texts_are_as_good():
-    row = estimate(OWN, own_texts(ceiling=1.0), SHIFT)
+    row = estimate(OWN, own_texts(ceiling=2.0), SHIFT)
     assert row["p_value"] > 0
     assert "own is not associated with human scores" in row["note"]
-    assert "top" not in str(estimate(OWN, own_texts(better=1.0), SHIFT)["note"])
+    assert "top" not in str(estimate(OWN, own_texts(better=1.0, ceiling=-0.5), SHIFT)["note"])
 
 
 def some_lost(trials, asked, share=0.1, seed=3):
@@ -168,7 +178,8 @@ def test_the_scheduled_cells_of_own_texts_keep_their_bands(generator, metric, mo
     assert ("found" in set(found["quantity"])) == (generator == "missing_15")
 
 
-def test_cell_with_an_untested_metric_is_refused():
+def test_cell_with_an_untested_metric_is_refused(monkeypatch):
+    monkeypatch.setattr(feature_probe, "_TOO_CROWDED", 0.1)
     options = {"studies": 2, "population": 60, "contexts": [12], "generators": ["own_better_ceiling"]}
     found = bl.validate([bl.probes.SelfPreference], [SHIFT], **options)
     assert set(found["quantity"]) == {"refused"}

@@ -11,7 +11,13 @@ import pandas as pd
 
 from biaslab.core.metrics import Metric
 from biaslab.logs.audit.measures import CellMeasure
-from biaslab.probes.base.feature_probe import bounded_scale, kept_columns, slope_given_quality, without_crowded_test
+from biaslab.probes.base.feature_probe import (
+    CURVE,
+    allowing_for_crowding,
+    bounded_scale,
+    kept_columns,
+    slope_given_quality,
+)
 from biaslab.probes.base.probe import Accepted, Part, rated
 from biaslab.stats.blocks import whole_blocks
 from biaslab.stats.estimate import Estimate, Note, because, undefined
@@ -112,10 +118,13 @@ def _slope(items: pd.DataFrame, name: str, contrast: str, measure: Covariates) -
     if scale is None:
         return undefined(_UNBOUNDED)
     unit = (scale.high - scale.low, 1.0 if contrast else spread)
-    given = items.assign(score=items["score"] / unit[0], covariate=items["covariate"] / unit[1])
+
+    def slope(scores: pd.DataFrame, *terms: str) -> Estimate:
+        given = scores.assign(score=scores["score"] / unit[0], covariate=scores["covariate"] / unit[1])
+        return slope_given_quality(given, "covariate", measure.resampling, False, terms, measure.reliability)
+
     resampling = measure.resampling
-    slope = slope_given_quality(given, "covariate", resampling, False, reliability=measure.reliability)
-    return without_crowded_test(slope, items, "covariate", resampling, within_contexts=False)
+    return allowing_for_crowding(slope(items), lambda bent: slope(bent, CURVE), items, "covariate", resampling, False)
 
 
 def _contrasts(column: pd.Series) -> dict[str, pd.Series] | Note:

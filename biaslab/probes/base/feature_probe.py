@@ -176,8 +176,7 @@ class FeatureProbe(ScoreProbe):
         Returns
         -------
         Estimate
-            Without interval and test if more than a fifth of the scores lie at one end of the scale and human scores
-            are associated with the feature: a linear model then confounds quality with the feature.
+            Where more than a fifth of the scores lie at one end of the scale, as in `allowing_for_crowding`.
         """
         rated = items[items["human"].notna()]
         spread = (float(rated["score"].std()) if len(rated) > 1 else 0.0) or 1.0
@@ -189,7 +188,14 @@ class FeatureProbe(ScoreProbe):
         if planned is not None and len(planned) > len(items):
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
             slope = missing.bound(slope, of, spread)
-        return without_crowded_test(slope, rated, self.feature, self.resampling, within_contexts)
+
+        def curved(scores: pd.DataFrame) -> Estimate:
+            terms = [*covariates, CURVE]
+            return self._slope_given_quality(
+                scores.assign(score=scores["score"] / spread), self.resampling, within_contexts, terms
+            )
+
+        return allowing_for_crowding(slope, curved, rated, self.feature, self.resampling, within_contexts)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -446,18 +452,26 @@ def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_R
         The least reliability.
     """
     each = [estimate, *(at(1 - reliability) for reliability in np.linspace(1, least, 6)[1:])]
-    intervals = [(one.ci_low, one.ci_high) for one in each]
-    if np.isnan(intervals).any():
+    if np.isnan([one.ci_low for one in each]).any():
         why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
         return without_test(estimate).noted(why_not)
+    wide = _holding_for(each, f"valid for reliabilities of human scores from {least:.2g} to 1")
+    return wide.noted(Note("single_ratings", {"se": float(f"{max(one.se for one in each):.6g}")}))
+
+
+def _holding_for(each: Sequence[Estimate], what: str) -> Estimate:
+    """Return the first estimate with the interval, bounds and test that hold for all of them, named in its method."""
+    first, lows, highs = each[0], [one.ci_low for one in each], [one.ci_high for one in each]
     return replace(
-        estimate,
-        ci_low=min(low for low, _ in intervals),
-        ci_high=max(high for _, high in intervals),
+        first,
+        ci_low=min(lows),
+        ci_high=max(highs),
+        bound_low=min(first.bound_low, *lows),  # NaN without bounds
+        bound_high=max(first.bound_high, *highs),
         p_value=max(one.p_value for one in each) if len({one.estimate > 0 for one in each}) == 1 else 1.0,
         mde=max(one.mde for one in each),
-        method=f"{estimate.method}; valid for reliabilities of human scores from {least:.2g} to 1",
-    ).noted(Note("single_ratings", {"se": float(f"{max(one.se for one in each):.6g}")}))
+        method=f"{first.method}; {what}",
+    )
 
 
 def without_test(estimate: Estimate) -> Estimate:
@@ -473,26 +487,44 @@ def without_test(estimate: Estimate) -> Estimate:
     )
 
 
-def without_crowded_test(
-    slope: Estimate, rated: pd.DataFrame, feature: str, resampling: Resampling, within_contexts: bool = True
-) -> Estimate:
-    """Return a slope without interval and test if scores crowd an end of the scale and human scores follow the feature.
+CURVE = "squared human score"  # covariate that bends the relation between quality and scores
 
-    A linear model then confounds quality with the feature, unless scores or human scores have two values.
+
+def allowing_for_crowding(
+    slope: Estimate,
+    curved: Callable[[pd.DataFrame], Estimate],
+    rated: pd.DataFrame,
+    feature: str,
+    resampling: Resampling,
+    within_contexts: bool = True,
+) -> Estimate:
+    """Return a slope with interval and test that hold where scores crowd an end of the scale.
+
+    Scores are then not linear in quality, so that a linear model confounds quality with a feature unless human scores
+    and feature are jointly normal (Brillinger 1983). If more than a fifth of the scores lie at an end, interval and
+    test hold with and without a squared human score. If more than half do, there are none where human scores depend on
+    the feature. Neither applies if scores or human scores have two values.
 
     Parameters
     ----------
     slope : Estimate
         From `slope_given_quality`.
+    curved : callable
+        Returns the slope of items that have a squared human score, given this as a covariate.
     rated : pandas.DataFrame
         The items, with ``score`` in points and, if known, ``scale``.
     feature, resampling, within_contexts
-        As there.
+        As in `slope_given_quality`.
     """
     two_values = min(rated["score"].nunique(), rated["human"].nunique()) <= 2
-    crowded = "" if two_values or math.isnan(slope.estimate) else crowded_end(rated)
-    if not crowded:
+    share, end = (0.0, "") if two_values or math.isnan(slope.ci_low) else crowded_end(rated)
+    if share <= _CROWDED or resampling.values_only:
         return slope
+    crowded = f"{100 * share:.0f} % of scores lie at the {end} of the scale"
+    if share <= _TOO_CROWDED:
+        bent = curved(rated.assign(**{CURVE: (rated["human"] - rated["human"].mean()) ** 2}))
+        if not math.isnan(bent.ci_low):
+            return _holding_for([slope, bent], "with and without squared human scores").noted(crowded)
     options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
     alike = linear_model(rated, f"{feature} ~ human", **options)["human"]  # type: ignore[arg-type]
     if not alike.p_value < _ALIKE:
@@ -501,25 +533,23 @@ def without_crowded_test(
     return without_test(slope).noted(why_not)
 
 
-_CROWDED = 0.2  # share of scores at an end above which linearity in quality is not assumed
+_CROWDED, _TOO_CROWDED = 0.2, 0.5  # shares of scores at an end above which quality acts not linearly, or too little
 
 
-def crowded_end(items: pd.DataFrame) -> str:
-    """Return a message if more than a fifth of the scores lie at one end of their scale, else "".
+def crowded_end(items: pd.DataFrame) -> tuple[float, str]:
+    """Return the share of the scores that lie at one end of their scale, and the end with more of them.
 
     Examples
     --------
     >>> crowded_end(pd.DataFrame({"scale": "1-5", "score": [5.0, 4.6, 3.0, 2.0, 4.4]}))
-    '40 % of scores lie at the top of the scale'
+    (0.4, 'top')
     """
     names = items["scale"].unique().tolist() if "scale" in items else []
     scale = bounded_scale(names[0]) if len(names) == 1 else None
     if scale is None:
-        return ""
+        return 0.0, ""
     worth, score = np.array(scale.values), items["score"].to_numpy(float)
-    shares = {"top": np.mean(score > worth[-2:].mean()), "bottom": np.mean(score < worth[:2].mean())}
-    end = max(shares, key=lambda name: shares[name])
-    return f"{100 * shares[end]:.0f} % of scores lie at the {end} of the scale" if shares[end] > _CROWDED else ""
+    return max((float(np.mean(score > worth[-2:].mean())), "top"), (float(np.mean(score < worth[:2].mean())), "bottom"))
 
 
 def bounded_scale(name: object) -> Scale | None:
