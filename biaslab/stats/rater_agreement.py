@@ -21,7 +21,7 @@ from scipy import stats
 from biaslab.core.arrays import Bools, Floats
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, because, without_interval
-from biaslab.stats.ratio import Ratio
+from biaslab.stats.ratio import Ratio, note_uneven
 from biaslab.stats.regression import coefficient_by_t
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic, over_clusters
 
@@ -329,7 +329,8 @@ def differences(
 ) -> dict[str, Estimate]:
     """Estimate how much better one judge agrees with people than another, on the contexts of both.
 
-    Both are recomputed without each context in turn; tested against 0 by Student's t.
+    Both are recomputed without each context in turn; tested against 0 by Student's t, for the number of contexts of
+    equal size that those of different size count as.
 
     Returns
     -------
@@ -354,10 +355,16 @@ def differences(
     def difference(of: _OfSums, against: _OfSums, weights: Floats) -> Floats:
         return _of_contexts(of, first[at])(weights) - _of_contexts(against, second[other_at])(weights)
 
+    items = one.rows.sums([np.ones(len(one.rows.judged))], resampling)[0][at, 0]
+    sizes = np.bincount(pd.factorize(resampling.cluster_of(names[at]))[0], items)
     return {
         f"{name}_difference": cluster_statistic(
-            *over_clusters(partial(difference, *functions), names[at], resampling), resampling, 0.0, inference="t"
-        )
+            *over_clusters(partial(difference, *functions), names[at], resampling),
+            resampling,
+            0.0,
+            inference="t",
+            sizes=sizes,
+        ).noted(*note_uneven(sizes))
         for name, functions in pairs.items()
     }
 

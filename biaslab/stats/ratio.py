@@ -112,7 +112,7 @@ class Ratio:
         estimate = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
         if resampling.values_only:
             return estimate
-        estimate = self._bounded(estimate, resampling).noted(*_uneven(sums[:, 1]))
+        estimate = self._bounded(estimate, resampling).noted(*note_uneven(sums[:, 1]))
         if not self.margin or self.null is None or estimate.n_contexts < 2:
             return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
@@ -272,12 +272,12 @@ class Ratio:
         return (sums / sums[:, 1:] if resampling.weights == "contexts" else sums), names
 
 
-def _uneven(weights: Floats) -> tuple[Note, ...]:
+def note_uneven(weights: Floats) -> tuple[Note, ...]:
     """Return a note if contexts differ so much in size that they count as fewer than six (Kish 1965, §8.2).
 
     Examples
     --------
-    >>> _uneven(np.array([*[10.0] * 20])), str(_uneven(np.array([900.0, *[10.0] * 20]))[0])
+    >>> note_uneven(np.array([*[10.0] * 20])), str(note_uneven(np.array([900.0, *[10.0] * 20]))[0])
     ((), 'contexts differ in size and count as 1.5 of equal size')
     """
     effective = float(weights.sum() ** 2 / (weights**2).sum())

@@ -377,6 +377,7 @@ def cluster_statistic(
     missing: Remark = _UNDEFINED,
     scale: IntervalScale = "fisher",
     inference: Inference = "resampling",
+    sizes: Floats | None = None,
 ) -> Estimate:
     """Estimate a statistic with an interval and a test over contexts.
 
@@ -406,6 +407,9 @@ def cluster_statistic(
         interval has the matching test, Student's t. With 8 contexts a sign-flip test has the levels 1/128, 2/128, …
         and less power than planned from t: .15 to .19 instead of .22 to .25 for a difference of correlations. In both
         cases interval and test are `settled`.
+    sizes : numpy.ndarray, shape (contexts,), optional
+        Number of items of each context. Of contexts that differ in size, as if they were (Σ s)² / Σ s² of equal size
+        (Kish 1965, *Survey Sampling*, §8.2), Student's t then takes its degrees of freedom.
 
     Returns
     -------
@@ -447,8 +451,9 @@ def cluster_statistic(
     on = _Scale.over(bounds if scale == "fisher" else None)
     pseudo = units * on.put(value) - (units - 1) * on.put(left_out)
     by_t, notes = resampling.method == "studentised", tuple[Remark, ...]()
+    counted = units if sizes is None else min(units, max(2.0, float(sizes.sum() ** 2 / (sizes**2).sum())))
     if by_t:
-        interval = student(float(on.put(value)), float(stats.sem(pseudo)), units, resampling.level)
+        interval = student(float(on.put(value)), float(stats.sem(pseudo)), counted, resampling.level)
         (low, high), method = map(on.back, interval), f"jackknife t over {unit}" + (", z scale" if on.fisher else "")
     else:
         (low, high), notes = _bootstrapped(statistic, value, left_out, contexts, resampling)
@@ -460,11 +465,11 @@ def cluster_statistic(
         return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes)
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
-        p_value, method = p_by_t(distance, float(stats.sem(pseudo)), units), f"{method}; t test"
+        p_value, method = p_by_t(distance, float(stats.sem(pseudo)), units, counted), f"{method}; t test"
     else:
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     low, high, p_value = settled((low, high), null, p_value, resampling.level)
-    effect, why_not = effect_and_notes(error, units)
+    effect, why_not = effect_and_notes(error, units, effective=counted)
     return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not)
 
 

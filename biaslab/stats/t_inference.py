@@ -38,7 +38,7 @@ def student(value: float, error: float, contexts: float, level: float) -> tuple[
     return value - reach, value + reach
 
 
-def p_by_t(distance: float, error: float, contexts: int) -> float:
+def p_by_t(distance: float, error: float, contexts: int, effective: float | None = None) -> float:
     """Return the two-sided p-value of Student's t with G - 1 degrees of freedom: the test of the interval `student`.
 
     Parameters
@@ -47,6 +47,8 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
         Distance of the statistic from its null, and its standard error, above 0.
     contexts : int
         Number of contexts G, at least 2.
+    effective : float, optional
+        Their effective number, above 1, which then gives the degrees of freedom.
 
     Returns
     -------
@@ -59,7 +61,7 @@ def p_by_t(distance: float, error: float, contexts: int) -> float:
     >>> round(p_by_t(0.5, 0.169, 8), 3), p_by_t(9.0, 0.1, 5)
     (0.021, 0.0625)
     """
-    return max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(abs(distance) / error, contexts - 1)))
+    return max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(abs(distance) / error, (effective or contexts) - 1)))
 
 
 def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
@@ -139,12 +141,16 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
     return _detectable(error, contexts, power, alpha) if contexts > 1 else math.nan
 
 
-def _detectable(error: float, contexts: int, power: float = _POWER, alpha: float = ALPHA) -> float:
+def _detectable(error: float, contexts: float, power: float = _POWER, alpha: float = ALPHA) -> float:
     return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
 
 
 def effect_and_notes(
-    error: float, contexts: int, contributions: ArrayLike | None = None, by_signs: bool = False
+    error: float,
+    contexts: int,
+    contributions: ArrayLike | None = None,
+    by_signs: bool = False,
+    effective: float | None = None,
 ) -> tuple[float, tuple[Note, ...]]:
     """Return the minimum detectable effect, or NaN, and notes.
 
@@ -160,10 +166,12 @@ def effect_and_notes(
         from `rare_effect`, a model of rare differences.
     by_signs : bool
         Whether the test is a sign-flip test with mid-p rather than a t test.
+    effective : float, optional
+        As in `p_by_t`.
     """
     if contexts < FEWEST:
         return math.nan, (Note("few_contexts", {"fewest": FEWEST}),)
-    known = _detectable(error, contexts)
+    known = _detectable(error, effective or contexts)
     if contributions is None or math.isnan(known):
         return known, ()
     least, needed = rare_effect(contributions, by_signs)

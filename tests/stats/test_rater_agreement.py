@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
-from scipy.stats import ttest_rel
+from scipy.stats import t, ttest_rel
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from biaslab import Resampling
@@ -212,3 +212,17 @@ def test_intervals_of_verdicts_cover_at_their_level(answers, share):
             hits[name].append(found[name].ci_low <= truth[name].estimate <= found[name].ci_high)
     for name in metrics:
         assert np.mean(hits[name]) == pytest.approx(0.955, abs=0.045), name
+
+
+@pytest.mark.parametrize(("largest", "effective"), [(4, 30.0), (116, 3.9)])
+def test_differences_count_contexts_of_equal_size(largest, effective):
+    """Of 60 contexts of unequal size (Pareto) a difference of equal judges was found in .07 to .10."""
+    sizes = np.array([largest, *[4] * 29])
+    context = np.repeat(np.arange(30), sizes)
+    rng = np.random.default_rng(0)
+    labels, *judged = rng.integers(0, 2, (3, len(context))).astype(float)
+    rows = [Labelled(context, np.arange(len(context)), own, labels, np.ones(len(context))) for own in judged]
+    found = differences(*map(VerdictAgreement, rows), Resampling())["exact_agreement_difference"]
+    assert sizes.sum() ** 2 / (sizes**2).sum() == pytest.approx(effective, abs=0.1)
+    assert found.ci_high - found.ci_low == pytest.approx(2 * t.ppf(0.975, effective - 1) * found.se, rel=0.02)
+    assert ("uneven_contexts" in [getattr(note, "code", "") for note in found.notes]) == (effective < 6)

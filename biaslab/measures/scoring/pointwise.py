@@ -92,7 +92,7 @@ def ratings_by_item(dataset: Dataset) -> dict[tuple[Any, ...], dict[str, Scalar]
     Examples
     --------
     >>> import biaslab as bl
-    >>> ratings_by_item(bl.load_dataset("lengths", limit=1))["l01", "short clean", "consistency"]
+    >>> next(iter(ratings_by_item(bl.load_dataset("lengths", limit=1)).values()))
     {'ratings': '5.0', 'annotators': 'construction'}
     """
     human, key = dataset.human, [*ITEM, "attribute"]
