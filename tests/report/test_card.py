@@ -267,7 +267,9 @@ def test_answer_names_biases_found_excluded_and_open(make_row):
     assert re.search(r"prefers the candidate shown second \(P\(A\) 0\.\d+ \[", found)
     assert [excluded.split(": ")[0], unsettled.split(": ")[0]] == ["No bias that matters", "Inconclusive"]
     assert "ask about more contexts" in to_do
-    several = report.answer(pd.DataFrame([*rows, make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52)]))
+    several = report.answer(
+        pd.DataFrame([*rows, make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)])
+    )
     assert "P(A): found in 1, no bias that matters in 1" in several
     quality = make_row(metric="comparative_accuracy", estimate=0.7)
     assert "0.70" in report.answer(pd.DataFrame([quality]))
