@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import biaslab as bl
 from biaslab.atlas import pair_panels, score_panels
 from biaslab.atlas.estimates_table import PEOPLE, estimates, reference
 from biaslab.atlas.panel import WRITTEN, AtlasFigure, choose, joined, labelled, largest
