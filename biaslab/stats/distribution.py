@@ -438,12 +438,10 @@ class _Scores:
         shares = parts.sum(axis=2) / pooled.sum()
         moments = self._moments(parts.reshape(-1, len(pooled))).reshape(-1, 2, 2)
         within = np.sqrt((shares * moments[:, :, 1] ** 2).sum(axis=1))
-        best = within.argmin() if len(within) else 0
+        of_each, weights, sd = self._moments(pooled[None]), np.ones(1), float(self._moments(pooled[None])[0, 1])
+        best = int(within.argmin()) if len(within) else 0
         if len(within) and np.diff(moments[best, :, 0]) > max(_FAR_APART, _SEPARATE * within[best]):
-            of_each, sd, weights = moments[best], float(within[best]), shares[best]
-        else:
-            of_each, weights = self._moments(pooled[None]), np.ones(1)
-            sd = float(of_each[0, 1])
+            of_each, weights, sd = moments[best], shares[best], float(within[best])
         spreads = np.where(of_each[:, 1:] > 0, of_each[:, 1:], 1.0)
         smooth = np.exp(-0.5 * ((self.values - of_each[:, :1]) / spreads) ** 2) / spreads
         return weights @ smooth, sd

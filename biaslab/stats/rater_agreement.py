@@ -356,7 +356,7 @@ def differences(
         return _of_contexts(of, first[at])(weights) - _of_contexts(against, second[other_at])(weights)
 
     items = one.rows.sums([np.ones(len(one.rows.judged))], resampling)[0][at, 0]
-    sizes = np.bincount(pd.factorize(resampling.cluster_of(names[at]))[0], items)
+    sizes = np.asarray(np.bincount(pd.factorize(resampling.cluster_of(names[at]))[0], items), float)
     return {
         f"{name}_difference": cluster_statistic(
             *over_clusters(partial(difference, *functions), names[at], resampling),

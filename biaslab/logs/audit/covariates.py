@@ -12,7 +12,6 @@ import pandas as pd
 from biaslab.core.metrics import Metric
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.probes.base.feature_probe import (
-    CURVE,
     allowing_for_crowding,
     bounded_scale,
     kept_columns,
@@ -118,13 +117,19 @@ def _slope(items: pd.DataFrame, name: str, contrast: str, measure: Covariates) -
     if scale is None:
         return undefined(_UNBOUNDED)
     unit = (scale.high - scale.low, 1.0 if contrast else spread)
+    given = items.assign(score=items["score"] / unit[0], covariate=items["covariate"] / unit[1])
 
-    def slope(scores: pd.DataFrame, *terms: str) -> Estimate:
-        given = scores.assign(score=scores["score"] / unit[0], covariate=scores["covariate"] / unit[1])
+    def slope(given: pd.DataFrame, *terms: str) -> Estimate:
         return slope_given_quality(given, "covariate", measure.resampling, False, terms, measure.reliability)
 
-    resampling = measure.resampling
-    return allowing_for_crowding(slope(items), lambda bent: slope(bent, CURVE), items, "covariate", resampling, False)
+    return allowing_for_crowding(
+        slope(given),
+        lambda square: slope(given.assign(squared_human=square), "squared_human"),
+        items,
+        "covariate",
+        measure.resampling,
+        False,
+    )
 
 
 def _contrasts(column: pd.Series) -> dict[str, pd.Series] | Note:

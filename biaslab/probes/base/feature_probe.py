@@ -181,21 +181,23 @@ class FeatureProbe(ScoreProbe):
         rated = items[items["human"].notna()]
         spread = (float(rated["score"].std()) if len(rated) > 1 else 0.0) or 1.0
 
-        def of(scores: pd.DataFrame) -> Estimate:
-            return self._slope_given_quality(scores, self.resampling, within_contexts, covariates)
+        scaled = rated.assign(score=rated["score"] / spread)
 
-        slope = of(rated.assign(score=rated["score"] / spread))
+        def of(scores: pd.DataFrame, *terms: str) -> Estimate:
+            return self._slope_given_quality(scores, self.resampling, within_contexts, [*covariates, *terms])
+
+        slope = of(scaled)
         if planned is not None and len(planned) > len(items):
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
             slope = missing.bound(slope, of, spread)
-
-        def curved(scores: pd.DataFrame) -> Estimate:
-            terms = [*covariates, CURVE]
-            return self._slope_given_quality(
-                scores.assign(score=scores["score"] / spread), self.resampling, within_contexts, terms
-            )
-
-        return allowing_for_crowding(slope, curved, rated, self.feature, self.resampling, within_contexts)
+        return allowing_for_crowding(
+            slope,
+            lambda square: of(scaled.assign(squared_human=square), "squared_human"),
+            rated,
+            self.feature,
+            self.resampling,
+            within_contexts,
+        )
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -487,12 +489,9 @@ def without_test(estimate: Estimate) -> Estimate:
     )
 
 
-CURVE = "squared human score"  # covariate that bends the relation between quality and scores
-
-
 def allowing_for_crowding(
     slope: Estimate,
-    curved: Callable[[pd.DataFrame], Estimate],
+    curved: Callable[[pd.Series], Estimate],
     rated: pd.DataFrame,
     feature: str,
     resampling: Resampling,
@@ -510,7 +509,7 @@ def allowing_for_crowding(
     slope : Estimate
         From `slope_given_quality`.
     curved : callable
-        Returns the slope of items that have a squared human score, given this as a covariate.
+        Returns the slope given squared human scores too.
     rated : pandas.DataFrame
         The items, with ``score`` in points and, if known, ``scale``.
     feature, resampling, within_contexts
@@ -522,7 +521,7 @@ def allowing_for_crowding(
         return slope
     crowded = f"{100 * share:.0f} % of scores lie at the {end} of the scale"
     if share <= _TOO_CROWDED:
-        bent = curved(rated.assign(**{CURVE: (rated["human"] - rated["human"].mean()) ** 2}))
+        bent = curved((rated["human"] - rated["human"].mean()) ** 2)
         if not math.isnan(bent.ci_low):
             return _holding_for([slope, bent], "with and without squared human scores").noted(crowded)
     options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
