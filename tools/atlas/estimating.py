@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab.atlas import estimates_table, judgements
 from biaslab.atlas.contribution import TEXT, estimate_source, tidy
-from biaslab.atlas.estimates_table import write_estimates
+from biaslab.atlas.estimates_table import read_table, write_estimates
 from biaslab.atlas.sources import SOURCES, find_source
 
 #: The table.
@@ -48,7 +48,7 @@ def build(folder: Path, names: Sequence[str] | None = None, target: Path = FILE)
     read = carried_perplexities()
     made = {source.name: estimate_source(source.read(folder), source, read) for source in wanted}
     if len(made) < len(SOURCES) and target.is_file():
-        there = pd.read_csv(target, low_memory=False)
+        there = read_table(target)
         made = {str(name): part for name, part in there.groupby("source", sort=False)} | made
     parts = [made[source.name] for source in SOURCES if source.name in made]
     write_estimates(tidy(pd.concat(parts, ignore_index=True)), target)
