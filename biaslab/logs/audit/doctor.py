@@ -20,16 +20,16 @@ from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.card import ReadingCard
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
-from biaslab.logs.readers.expressions import map_line
-from biaslab.logs.readers.summary import (
+from biaslab.logs.readers.card import (
     HALF,
+    ReadingCard,
     describe_unread,
     explain_unread,
     shortened,
     unread_share,
 )
+from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.expressions import map_line
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.resample import Resampling
 

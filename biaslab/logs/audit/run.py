@@ -18,20 +18,19 @@ from biaslab.logs.audit import (
     pair_measures,
 )
 from biaslab.logs.audit.agreement import HumanAgreement
-from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import addition_for, holdings
-from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
+from biaslab.logs.audit.measures import AuditMeasure, Covariates, Halo, OneList
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.card import is_by_people
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
-from biaslab.logs.readers.human_scores import with_humans
-from biaslab.logs.readers.rows import COLUMNS, trials_of
-from biaslab.logs.readers.summary import (
+from biaslab.logs.readers.card import (
     HALF,
     describe_unread,
+    is_by_people,
     require_readable,
     unread_share,
 )
+from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.human_scores import with_humans
+from biaslab.logs.readers.rows import COLUMNS, trials_of
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM, joined, linked_contexts
 from biaslab.stats.frame import (
@@ -94,7 +93,7 @@ def audit(
         them for independent rejected a true null in .24 of simulated studies.
     covariates : sequence of str
         Columns whose effect on scores at the same human label to estimate, in addition: columns of the trials, or of a
-        file that is read; see `biaslab.logs.audit.covariates.Covariates`.
+        file that is read; see `biaslab.logs.audit.measures.Covariates`.
 
     Returns
     -------

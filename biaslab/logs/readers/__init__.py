@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.card import RecordedTrials
-from biaslab.logs.readers.detection import available, find_format
 from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, is_pattern, iter_documents, to_pandas
-from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
+from biaslab.logs.readers.formats import available, find_format
+from biaslab.logs.readers.mapping import LogMapping, make_mapping
 from biaslab.logs.readers.proposal import Proposal
 from biaslab.logs.readers.reading import LogReading, explain
 
@@ -42,7 +42,7 @@ def read_judgements(
         ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values), as in `biaslab.logs.readers.mapping`. It completes
         what the columns of a table leave open, and overrides what a format's reader finds; `propose` writes one.
         ``explode`` turns a list into rows too, ``join`` adds the fields of a second file, ``ignore`` names columns
-        without a role (`biaslab.logs.readers.mapping_files`), and ``score_pattern`` is a regular expression that
+        without a role (`biaslab.logs.readers.mapping`), and ``score_pattern`` is a regular expression that
         extracts scores from texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this. A
         function takes the table of a file (`pandas.json_normalize`: nested objects become columns such as
         ``"meta.judge"``) and returns a table with the column names of trials or of a known format; it should keep the

@@ -8,7 +8,7 @@ from typing import Any
 
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.draft import RoleDraft, listed, shares
+from biaslab.logs.readers.proposal import RoleDraft, listed, shares
 
 _PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
 

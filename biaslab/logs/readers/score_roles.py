@@ -9,10 +9,9 @@ from typing import Any
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, is_judged, is_label, listed
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
-from biaslab.logs.readers.proposal import columns_in
+from biaslab.logs.readers.proposal import alias_and_plain, columns_in, is_judged, is_label, listed
 from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))

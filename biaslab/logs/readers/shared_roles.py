@@ -8,10 +8,9 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, is_label, listed, without
 from biaslab.logs.readers.expressions import OPEN, require_fields
 from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
-from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
+from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, columns_in, is_label, listed, without
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 

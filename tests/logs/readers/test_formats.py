@@ -15,7 +15,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
 from biaslab.logs.readers import available
-from biaslab.logs.readers.detection import ORDER, find_format
+from biaslab.logs.readers.formats import ORDER, find_format
 from biaslab.logs.readers.readings import bracketed
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "Final verdict: [[A]]"}

@@ -11,7 +11,7 @@ import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.expressions import parse_expression
-from biaslab.logs.readers.mapping_files import Shape
+from biaslab.logs.readers.mapping import Shape
 from biaslab.logs.readers.rows import Log, Rows
 
 GAMES = """

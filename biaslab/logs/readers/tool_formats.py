@@ -1,4 +1,4 @@
-"""Formats of no single study: saved trials, exports of a store, OpenAI's batches, and rankings of lists.
+r"""Formats of no single study: saved trials, exports of a store, OpenAI's batches, and rankings of lists.
 
 Saved trials from `biaslab.collect` or `biaslab.read_judgements`, as CSV, JSON Lines or Parquet.
 
@@ -21,15 +21,41 @@ Lists of candidates ranked in one prompt: ``candidates, ranking`` and the questi
 a list was shown equally often in each position, its trials are those of `biaslab.probes.ListPosition`. Other lists,
 such as those in a single order, are informative about position only if their order was random
 (`biaslab.logs.audit.measures`).
+
+Read the results of promptfoo, as JSON and as CSV.
+
+promptfoo (``promptfoo eval --output results.json`` or ``.jsonl``): assertions that a model graded.
+
+The results are in ``results.results``, or one per line: ``provider`` (id, label), ``vars``, ``promptIdx``, ``response``
+(output) and ``gradingResult.componentResults``, each with ``score`` (0 to 1), ``reason`` and ``assertion`` (type,
+metric, provider). Assertions by code (``contains``, ``equals`` …) are left out.
+
+promptfoo's CSV (``promptfoo eval --output results.csv``, or a download): a column of outputs for each provider.
+
+Columns of variables are the context, and each output is headed ``[PROVIDER] prompt``. The next columns are ``Status,
+Score, Named Scores, Grader Reason, Comment``; earlier versions pack these into its cell: ``[PASS] (0.80, clarity:
+0.90)``, then the answer and ``Pass Reason: …``, each after an empty line. Named scores are each an attribute; an output
+without them has its score, the mean over assertions. The file does not say whether a model or code gave a score.
+
+Read AlpacaEval's ``annotations.json``: ``instruction, output_1, output_2, generator_1, generator_2, preference``.
+
+``preference`` is 1 if output_1 won, 2 if output_2 won, 0 or 1.5 for a tie, null without a verdict; for a weighted judge
+it is 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not record which. If a weighted
+preference comes with the log-probabilities of the two labels ("m" is the output shown first), the order is the one
+consistent with the preference; preferences have ten digits, so this works however close to ½ they are. Ranking
+annotators reveal the order: ``referenced_models`` names the output shown as "m", or else the preference identifies the
+output at rank 1. Otherwise the order is unknown, and no order effect can be estimated. The probability of the label
+shown first, ``p_first_label``, needs no order. Outputs may be missing, as in files shared without texts.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,7 +66,7 @@ from biaslab.core.trials import AT_LIMIT, STATUSES, UNUSABLE, Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import UNREAD, read_answer, scored
+from biaslab.logs.readers.readings import BY_CODE, UNREAD, JudgedScore, number_of, read_answer, score_trials, scored
 from biaslab.logs.readers.rows import (
     CALL_FAILED,
     NUMERAL,
@@ -53,6 +79,7 @@ from biaslab.logs.readers.rows import (
     strings,
     trials_of,
     trials_of_several,
+    word_counts,
 )
 from biaslab.prompts.protocols import list_protocol
 
@@ -360,3 +387,281 @@ def _rankings_name(value: Any, names: tuple[str, ...]) -> str:
         return str(name)
     place = int(name) if name.isascii() and name.isdigit() and len(name) < 3 else 0
     return names[place - 1] if 0 < place <= len(names) else name
+
+
+_BY_MODEL = (
+    "llm-rubric", "g-eval", "model-graded-closedqa", "model-graded-factuality", "factuality", "closed-qa",
+    "answer-relevance", "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance", "pi",
+    "search-rubric", "agent-rubric",
+)  # fmt: skip
+_CHOICES = ("select-best", "max-score")
+
+
+def is_promptfoo(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether any record contains promptfoo results."""
+    return any(
+        "gradingResult" in result
+        for record in records
+        for result in _promptfoo_results(record)
+        if isinstance(result, dict)
+    )
+
+
+def read_promptfoo(rows: Rows, source: LogSource) -> pd.DataFrame:
+    """Return one score trial per model-graded assertion."""
+    return score_trials(rows, source, _promptfoo_scores, "promptfoo")
+
+
+def _promptfoo_results(record: Mapping[str, Any]) -> Sequence[Any]:
+    if "gradingResult" in record:
+        return [record]
+    results = record.get("results")
+    inner = results.get("results") if isinstance(results, dict) else results
+    return inner if isinstance(inner, list) else []
+
+
+def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
+    for result in _promptfoo_results(record):
+        grading, provider = result["gradingResult"], result["provider"]
+        if grading is None:
+            yield CALL_FAILED
+            continue
+        name = provider.get("label") or provider["id"] if isinstance(provider, dict) else provider
+        prompt = result.get("promptIdx") or 0
+        candidate = f"{name} (prompt {prompt})" if prompt else name
+        output = (result.get("response") or {}).get("output")
+        counts: Counter[str] = Counter()
+        for component in grading.get("componentResults") or [grading]:
+            assertion = component.get("assertion") or {}
+            kind = str(assertion.get("type", "")).removeprefix("not-")
+            if kind in _CHOICES:
+                yield "a choice among outputs, which is no score"
+                continue
+            if kind not in _BY_MODEL:
+                yield BY_CODE
+                continue
+            attribute = assertion.get("metric") or kind
+            counts[attribute] += 1
+            attribute = attribute if counts[attribute] == 1 else f"{attribute} {counts[attribute]}"
+            grader = assertion.get("provider")
+            judge = grader.get("id") if isinstance(grader, dict) else grader
+            yield JudgedScore(
+                _question(result["vars"]),
+                candidate,
+                attribute,
+                component["score"],
+                judge,
+                reply=component.get("reason"),
+                text=output,
+            )
+
+
+def _question(variables: Any) -> Any:
+    """Return the variables of a prompt; of a single one its value, so that labels of questions match."""
+    return next(iter(variables.values())) if isinstance(variables, dict) and len(variables) == 1 else variables
+
+
+_BESIDE = ("Status", "Score", "Named Scores", "Grader Reason")
+_PACKED = re.compile(
+    r"\[(?P<status>PASS|FAIL|ERROR)\] \((?P<score>-?\d+\.\d+)(?:, (?P<named>.*?))?\)(?:\n\n(?P<rest>.*))?", re.DOTALL
+)
+_ONE_NAMED = re.compile(r"(.+?): (-?\d+\.\d+)(?:, |$)")
+_BECAUSE = re.compile(r"(?:\A|\n\n)\s*(?:Pass|Fail) Reason: ")
+_PROVIDER = re.compile(r"\[([^\]]+)\]\s")
+
+
+class _PromptfooTableOutput(NamedTuple):
+    """One output in a row: its text, status, score, named scores, and their reason."""
+
+    text: str
+    status: str
+    score: float
+    named: dict[str, Any]
+    reason: str | None
+
+
+def is_promptfoo_table(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether records contain outputs of promptfoo, with their status in the next column or in the same cell."""
+    return any(_promptfoo_table_outputs(list(record), record) for record in records)
+
+
+def read_promptfoo_table(rows: Rows, source: LogSource) -> pd.DataFrame:
+    """Return one score trial per output and named score."""
+    return score_trials(rows, source, _promptfoo_table_scores, "promptfoo")
+
+
+def _promptfoo_table_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
+    names = list(record)
+    outputs = _promptfoo_table_outputs(names, record)
+    if not outputs:
+        raise ValueError("no output")
+    variables = {name: record[name] for name in names[: outputs[0]] if name != "Description"}
+    systems = _promptfoo_table_systems([names[at] for at in outputs])
+    for position, system in zip(outputs, systems, strict=True):
+        output = _promptfoo_table_output(names, position, record)
+        if output is None or output.status == "ERROR":
+            yield CALL_FAILED
+            continue
+        scores = output.named or {"score": output.score}
+        for attribute, score in scores.items():
+            yield JudgedScore(variables, system, attribute, score, reply=output.reason, text=output.text)
+
+
+def _is_block(names: Sequence[str], at: int) -> bool:
+    """Return whether a column of outputs is followed by those of its status, score and reason."""
+    return tuple(name.partition(" #")[0] for name in names[at + 1 : at + 1 + len(_BESIDE)]) == _BESIDE
+
+
+def _promptfoo_table_outputs(names: Sequence[str], record: Mapping[str, Any]) -> list[int]:
+    """Return the places of columns of outputs."""
+    blocks = [at for at in range(len(names)) if _is_block(names, at)]
+    if blocks:
+        return blocks
+    cells = ((at, record[name]) for at, name in enumerate(names))
+    return [at for at, cell in cells if isinstance(cell, str) and _PACKED.fullmatch(cell)]
+
+
+def _promptfoo_table_output(names: Sequence[str], at: int, record: Mapping[str, Any]) -> _PromptfooTableOutput | None:
+    """Return the output in a column of a row, with its status and scores; None if the provider gave none."""
+    cell = record[names[at]]
+    if not _is_block(names, at):
+        return _unpacked(str(cell).replace("\r\n", "\n"))
+    status, score, scores, reason = (record[name] for name in names[at + 1 : at + 1 + len(_BESIDE)])
+    if not status:
+        return None
+    by_name = json.loads(scores) if scores else {}
+    return _PromptfooTableOutput(str(cell or ""), str(status), number_of(score), dict(by_name), reason or None)
+
+
+def _unpacked(cell: str) -> _PromptfooTableOutput | None:
+    r"""Return the parts of a cell that has all.
+
+    >>> _unpacked("[PASS] (0.80, clarity: 0.90)\n\nSo it is.\n\nPass Reason: clear")
+    _PromptfooTableOutput(text='So it is.', status='PASS', score=0.8, named={'clarity': 0.9}, reason='clear')
+    """
+    match = _PACKED.fullmatch(cell)
+    if match is None:
+        return None
+    named = {name: float(score) for name, score in _ONE_NAMED.findall(match["named"] or "")}
+    rest = match["rest"] or ""
+    because = next(reversed([*_BECAUSE.finditer(rest)]), None)
+    text, reason = (rest, None) if because is None else (rest[: because.start()], rest[because.end() :])
+    return _PromptfooTableOutput(text.strip(), match["status"], float(match["score"]), named, reason)
+
+
+def _promptfoo_table_systems(headings: Sequence[str]) -> list[str]:
+    """Return the providers of the outputs, from their headings, numbered if one has several prompts."""
+    names = [_provider(heading) or f"output {at}" for at, heading in enumerate(headings, start=1)]
+    seen: Counter[str] = Counter()
+    systems = []
+    for name in names:
+        seen[name] += 1
+        systems.append(name if names.count(name) == 1 else f"{name} (prompt {seen[name] - 1})")
+    return systems
+
+
+def _provider(heading: str) -> str | None:
+    match = _PROVIDER.match(heading)
+    if match is not None:
+        return match[1]
+    try:  # of early versions, the prompt as an object
+        prompt = json.loads(heading)
+    except ValueError:
+        return None
+    return str(prompt["provider"]) if isinstance(prompt, dict) and prompt.get("provider") else None
+
+
+_ANSWERS = ("m", "M")  # shown first, shown second
+_OUTPUTS = {"output_1": 1, "output_2": 2}
+_CLOSE = 1e-3  # tolerance for preferences rounded to three digits
+_CLEARLY = 20  # minimum ratio of the distances from the two orders
+
+
+def read_alpaca_eval(rows: Rows, _source: LogSource) -> pd.DataFrame:
+    """Return one pair trial per record."""
+    outputs = [name for name in ("output_1", "output_2") if rows.has(name)]
+    texts = rows.take_texts("instruction", *outputs)
+    instruction = texts["instruction"]
+    unknown = pd.Series(math.nan, index=instruction.index)
+    lengths = [word_counts(texts[name]) if name in texts else unknown for name in ("output_1", "output_2")]
+    generators = [rows.take(f"generator_{i}", "id") for i in (1, 2)]
+    preference, judge = rows.take("preference", "number"), rows.take("annotator", "id", "unknown")
+    completions = rows.take("raw_completion", "any")
+    read_ = [_second_wins(value) for value in preference]
+    second, status = pd.Series([p for p, _ in read_], dtype=float), strings([s for _, s in read_])
+    named = rows.take("referenced_models", "any")
+    seen = [_shown_order(*about) for about in zip(completions, second, named, strict=True)]
+    first_is_two = pd.Series([order != 1 for order, _, _ in seen])  # unknown orders keep output_2, the candidate, first
+    return trials_of(
+        {
+            "judge": judge,
+            "dataset": "alpaca_eval",
+            "context_id": strings([text_key(text) if isinstance(text, str) else "" for text in instruction]),
+            "candidate_id": generators[1].where(first_is_two, generators[0]),
+            "opponent_id": generators[0].where(first_is_two, generators[1]),
+            "words": lengths[1].where(first_is_two, lengths[0]),
+            "opponent_words": lengths[0].where(first_is_two, lengths[1]),
+            "order_known": pd.Series([order > 0 for order, _, _ in seen]),
+            "value": second.where(first_is_two, 1 - second),
+            "status": status,
+            "p_first_label": pd.Series([share for _, share, _ in seen], dtype=float),
+            "label_mass": pd.Series([mass for _, _, mass in seen], dtype=float),
+            "reply": strings([_alpaca_eval_text(completion) for completion in completions]),
+        },
+        instruction.index,
+    )
+
+
+def _second_wins(preference: float) -> tuple[float, Status]:
+    """Return P(output_2 wins) and the status."""
+    if math.isnan(preference):
+        return math.nan, "unparsable"
+    if preference in (0.0, 1.5):
+        return 0.5, "tie"
+    return (preference - 1.0, "ok") if 1.0 <= preference <= 2.0 else (math.nan, "out_of_range")
+
+
+def _shown_order(completion: Any, second: float, named: Any) -> tuple[int, float, float]:
+    """Return the output shown first (1 or 2; 0 if unknown), the share of its label, and the mass of both labels."""
+    if isinstance(named, dict) and (order := _named_first(named)):
+        return order, math.nan, math.nan
+    if isinstance(completion, dict) and "ordered_models" in completion:
+        return _ranked(completion["ordered_models"], second), math.nan, math.nan
+    try:
+        top = completion["logprobs"]["content"][0]["top_logprobs"]
+        probabilities = {entry["token"]: math.exp(min(float(entry["logprob"]), 0.0)) for entry in top}
+    except (KeyError, IndexError, TypeError, ValueError):
+        return 0, math.nan, math.nan
+    masses = [probabilities.get(answer, 0.0) for answer in _ANSWERS]
+    total = sum(masses)
+    if not total > 0:
+        return 0, math.nan, math.nan
+    share = masses[0] / total
+    if math.isnan(second):
+        return 0, share, total
+    apart = sorted((abs(chance - share), order) for order, chance in ((1, 1 - second), (2, second)))
+    (near, order), (far, _) = apart
+    return (order if near < _CLOSE and far > _CLEARLY * near else 0), share, total
+
+
+def _named_first(named: dict[Any, Any]) -> int:
+    """Return the output shown first, from the outputs labelled "m" and "M"; 0 if unknown."""
+    first, second = (named.get(answer) for answer in _ANSWERS)
+    if first in _OUTPUTS:
+        return _OUTPUTS[first]
+    return 3 - _OUTPUTS[second] if first is None and second in _OUTPUTS else 0
+
+
+def _ranked(models: Any, second: float) -> int:
+    """Return the output shown first, from the label at rank 1 and the output that won; 0 if unknown."""
+    rows = [one for one in models if isinstance(one, dict)] if isinstance(models, list) else []
+    best = [one.get("model") for one in rows if one.get("rank") in (1, "1")]
+    if best not in ([_ANSWERS[0]], [_ANSWERS[1]]) or second not in (0.0, 1.0):
+        return 0
+    winner = 2 if second else 1
+    return winner if best == [_ANSWERS[0]] else 3 - winner
+
+
+def _alpaca_eval_text(completion: Any) -> str | None:
+    text = completion.get("text") if isinstance(completion, dict) else completion
+    return text if isinstance(text, str) else None
