@@ -44,7 +44,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import chain
 from typing import Any, NamedTuple
@@ -59,11 +59,12 @@ from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
 from biaslab.logs.readers.readings import (
     MALFORMED,
-    NOTHING_IN,
-    JudgedScore,
+    Judged,
+    RefusedRecordError,
     bracketed,
     each,
     first_group,
+    judged_records,
     number_of,
     of_pairs,
     score_trials,
@@ -88,7 +89,6 @@ _VERDICTS: dict[str | None, Callable[[pd.Series], pd.DataFrame] | None] = {
     "brackets": lambda texts: each(texts, bracketed),
     "brackets where asked for": of_pairs,
 }
-_FIELDS = {"context_id": "context", "candidate_id": "candidate"}  # of `JudgedScore`, where columns differ
 
 
 @cache
@@ -121,6 +121,8 @@ class FormatSpec:
             for part in ("leave_out", "refuse")
         )
         self._people, self._others = entries.get("people"), entries.get("others")
+        if self._people is not None:
+            self._left_out.append((str(self._people["reason"]), _condition(self._people)))
         self._verdicts, self._pattern = _VERDICTS[entries.get("verdicts")], entries.get("score_pattern")
         self._refusals, self._one = entries.get("refusals", False), entries.get("one")
         columns = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
@@ -163,32 +165,26 @@ class FormatSpec:
 
     def read(self, rows: Rows, source: LogSource) -> pd.DataFrame:
         """Return the trials of records."""
-        return self._scores(rows, source) if "score" in self.columns else self._mapped(rows, source)
+        if "score" not in self.columns:
+            return self._mapped(rows, source)
+        human, columns = self._human_scores(rows.records), self.columns.items()
 
-    def _scores(self, rows: Rows, source: LogSource) -> pd.DataFrame:
-        human, is_by_people = self._human_scores(rows.records), _condition(self._people)
-        because = str((self._people or {}).get("reason"))
-        columns = [(_FIELDS.get(name, name), get) for name, get in self.columns.items() if name != "dataset"]
+        def score(row: Row) -> Judged:
+            found = {name: value for name, get in columns if (value := get(row)) is not WRONG}
+            return {**found, "human": human(row)}
 
-        def scores(record: Row) -> Iterator[JudgedScore | str]:
-            """Yield the scores of a record, or the reasons for leaving them out."""
-            made = self.rows(record, source.file)
-            if any(applies(row) for row in made for _, applies in self._refused):
-                raise ValueError("refused")
-            for row in made:
-                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
-                if reason is None and is_by_people(row):
-                    reason = because
-                if reason is None:
-                    values = {name: found for name, get in columns if (found := get(row)) is not WRONG}
-                    yield JudgedScore(**values, human=human(row))
-                elif reason:
-                    yield reason
-            yield from self._unknown_numbers(record, made)
+        return score_trials(rows, source, partial(self._judgements, source.file, score), self.tool)
 
-        trials = score_trials(rows, source, scores, self.tool)
-        dataset = self.columns.get("dataset")
-        return trials if dataset is None else trials.assign(dataset=dataset({"@file": source.file}))
+    def _judgements(self, file: str, judgement: Callable[[Row], Judged], record: Row) -> Iterator[Judged | str]:
+        """Yield the judgements of a record, or the reasons for leaving them out."""
+        made = self.rows(record, file)
+        for why, applies in self._refused:
+            if any(map(applies, made or [record])):
+                raise RefusedRecordError(why)
+        for row in made:
+            reason = next((reason for reason, applies in self._left_out if applies(row)), None)
+            yield judgement(row) if reason is None else reason
+        yield from self._unknown_numbers(record, made)
 
     def _human_scores(self, records: Sequence[Row]) -> Callable[[Row], float]:
         """Return a function that gives the mean score by people of the same item; NaN if there is none."""
@@ -215,28 +211,11 @@ class FormatSpec:
                 yield self._others["reason"].format(field=field)
 
     def _mapped(self, rows: Rows, source: LogSource) -> pd.DataFrame:
-        flat: list[dict[str, Any]] = []
-        places: list[int] = []
-        for place, record in rows.each(rows.records):
-            try:
-                made = self.rows(record, source.file)
-                why = next((why for row in made or [record] for why, applies in self._refused if applies(row)), None)
-            except MALFORMED:
-                why = f"not a record of {self.tool}"
-            if why is not None:
-                rows.log.refuse(rows.lines[place], why)
-                rows.good[place] = False
-                continue
-            if not made:
-                rows.log.left_out[NOTHING_IN] += 1
-            for row in made:
-                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
-                if reason is not None:
-                    rows.log.left_out[reason] += 1
-                    continue
-                found = ((field, get(row)) for field, get in self._fields)
-                flat.append({field: None if value is WRONG else value for field, value in found})
-                places.append(place)
+        def fields(row: Row) -> Judged:
+            found = ((field, get(row)) for field, get in self._fields)
+            return {field: None if value is WRONG else value for field, value in found}
+
+        places, flat = judged_records(rows, partial(self._judgements, source.file, fields), self.tool)
         if not flat:
             return pd.DataFrame()
         inner = Rows(flat, [rows.lines[place] for place in places], rows.log, rows.textual)
@@ -360,13 +339,11 @@ def _named(row: Row, name: re.Pattern[str], several: bool) -> Any:
     return values if several else next(iter(values), WRONG)
 
 
-def _condition(entry: Mapping[str, Any] | None) -> Callable[[Row], bool]:
+def _condition(entry: Mapping[str, Any]) -> Callable[[Row], bool]:
     """Return whether a row's value has a text like a pattern, or unlike it, or is absent; null is an empty text.
 
     An absent value is like an empty text, but makes a record malformed where it has to be unlike a pattern.
     """
-    if entry is None:
-        return lambda _: False
     get = value(entry["absent"] if "absent" in entry else entry["field"])
     if "absent" in entry:
         return lambda row: get(row) is WRONG

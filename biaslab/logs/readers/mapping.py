@@ -338,7 +338,7 @@ def _by_scale(rows: Rows, mapping: Mapping[str, Any]) -> Iterator[tuple[Rows, st
 
 def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
     """Set the user's scale on scores that were read on another one, and check that they lie on it."""
-    if scale is None:
+    if scale is None or trials.empty:
         return trials
     other = (trials["opponent_id"].isna() & (trials["scale"] != scale)).to_numpy()
     if other.any():

@@ -66,7 +66,7 @@ from biaslab.core.trials import AT_LIMIT, STATUSES, UNUSABLE, Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import BY_CODE, UNREAD, JudgedScore, number_of, read_answer, score_trials, scored
+from biaslab.logs.readers.readings import BY_CODE, UNREAD, Judged, number_of, read_answer, score_trials, scored
 from biaslab.logs.readers.rows import (
     CALL_FAILED,
     NUMERAL,
@@ -420,7 +420,7 @@ def _promptfoo_results(record: Mapping[str, Any]) -> Sequence[Any]:
     return inner if isinstance(inner, list) else []
 
 
-def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
+def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
     for result in _promptfoo_results(record):
         grading, provider = result["gradingResult"], result["provider"]
         if grading is None:
@@ -445,15 +445,9 @@ def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
             attribute = attribute if counts[attribute] == 1 else f"{attribute} {counts[attribute]}"
             grader = assertion.get("provider")
             judge = grader.get("id") if isinstance(grader, dict) else grader
-            yield JudgedScore(
-                _question(result["vars"]),
-                candidate,
-                attribute,
-                component["score"],
-                judge,
-                reply=component.get("reason"),
-                text=output,
-            )
+            yield {"context_id": _question(result["vars"]), "candidate_id": candidate, "attribute": attribute,
+                   "score": component["score"], "judge": judge, "reply": component.get("reason"),
+                   "text": output}  # fmt: skip
 
 
 def _question(variables: Any) -> Any:
@@ -490,7 +484,7 @@ def read_promptfoo_table(rows: Rows, source: LogSource) -> pd.DataFrame:
     return score_trials(rows, source, _promptfoo_table_scores, "promptfoo")
 
 
-def _promptfoo_table_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore | str]:
+def _promptfoo_table_scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
     names = list(record)
     outputs = _promptfoo_table_outputs(names, record)
     if not outputs:
@@ -504,7 +498,8 @@ def _promptfoo_table_scores(record: Mapping[str, Any]) -> Iterator[JudgedScore |
             continue
         scores = output.named or {"score": output.score}
         for attribute, score in scores.items():
-            yield JudgedScore(variables, system, attribute, score, reply=output.reason, text=output.text)
+            yield {"context_id": variables, "candidate_id": system, "attribute": attribute, "score": score,
+                   "reply": output.reason, "text": output.text}  # fmt: skip
 
 
 def _is_block(names: Sequence[str], at: int) -> bool:
