@@ -58,19 +58,25 @@ from biaslab.logs.readers import study_formats, tool_formats
 from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
 from biaslab.logs.readers.readings import (
-    MALFORMED,
-    Judged,
-    RefusedRecordError,
     bracketed,
     each,
     first_group,
-    judged_records,
     number_of,
     of_pairs,
     score_trials,
     text_of,
 )
-from biaslab.logs.readers.rows import WRONG, LogSource, Rows, items_in, value_at
+from biaslab.logs.readers.rows import (
+    MALFORMED,
+    WRONG,
+    Judged,
+    LogSource,
+    RefusedRecordError,
+    Rows,
+    items_in,
+    judged_records,
+    value_at,
+)
 from biaslab.prompts.parsing.replies import is_refusal
 
 Row = Mapping[str, Any]
@@ -419,10 +425,10 @@ _SEEN = 50  # records used for detection; several, so that a damaged one does no
 ORDER = (
     "collected", "store_export", "reife", "alpaca_eval", "arena_hard", "llmbar", "bracket_pairs", "mt_bench",
     "mt_bench_winners", "mt_bench_single", "all_responses", "socreval", "prometheus", "summeval_pairs",
-    "summeval_scores", "rankings", "judgebench", "self_recognition", "self_recognition_scores", "cobbler",
+    "summeval_scores", "rankings", "judgebench", "self_recognition", "self_recognition_scores",
     "openai_batch", "pandalm", "openai_evals", "promptfoo", "promptfoo_lines", "promptfoo_table", "galileo", "trulens",
     "langfuse", "phoenix", "phoenix_spans", "opik", "langsmith", "langsmith_table", "lm_eval_samples", "helm",
-    "helm_state", "deepeval", "ragas", "mlflow", "mapping", "cobbler_wins",
+    "helm_state", "deepeval", "ragas", "mlflow", "mapping",
 )  # fmt: skip
 #: Formats that need code, for what a spec cannot say.
 _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
@@ -436,8 +442,6 @@ _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "rankings": tool_formats.read_rankings,
     "self_recognition": study_formats.read_self_recognition,
     "self_recognition_scores": study_formats.read_self_recognition_scores,
-    "cobbler": study_formats.read_cobbler,
-    "cobbler_wins": study_formats.read_cobbler_wins,
     "promptfoo": tool_formats.read_promptfoo,
     "promptfoo_lines": tool_formats.read_promptfoo,
     "promptfoo_table": tool_formats.read_promptfoo_table,
@@ -448,7 +452,6 @@ _TELLS: dict[str, Callable[[Sequence[Mapping[str, Any]]], bool]] = {
     "promptfoo": tool_formats.is_promptfoo,
     "promptfoo_lines": tool_formats.is_promptfoo,
     "promptfoo_table": tool_formats.is_promptfoo_table,
-    "cobbler_wins": study_formats.are_cobbler_wins,
 }
 
 

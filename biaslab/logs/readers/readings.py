@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,18 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers.rows import NUMERAL, LogSource, Rows, counted, plain, read_value, strings, trials_of_several
+from biaslab.logs.readers.rows import (
+    NUMERAL,
+    Judged,
+    Judgements,
+    LogSource,
+    Rows,
+    counted,
+    plain,
+    read_value,
+    record_trials,
+    strings,
+)
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
 from biaslab.prompts.parsing.choice import concluded_better, formatted_at_the_end, in_brackets
 from biaslab.prompts.parsing.phrases import UNKNOWN, names_of
@@ -342,51 +353,10 @@ def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
 BY_CODE = "scored by code, not by a model"
 """Reason for leaving out a score that was not given by a model."""
 
-NOTHING_IN = "contains no score"
-"""Reason for leaving out a record without a single judgement."""
 _WORDS = {"pass": 1.0, "passed": 1.0, "true": 1.0, "yes": 1.0, "fail": 0.0, "failed": 0.0, "false": 0.0, "no": 0.0}
-MALFORMED = (KeyError, TypeError, IndexError, AttributeError, ValueError)
-"""Errors at a record that is not of its format."""
 
 _SOME, _FEW = 0.1, 2  # tolerated share and number of scores out of range; beyond both, the scale is another one
 _IN_NUMBERS = ("ok", "out_of_range")  # statuses of scores that are numbers
-
-
-class RefusedRecordError(ValueError):
-    """A record that is malformed, with the reason."""
-
-
-Judged = Mapping[str, Any]
-Judgements = Callable[[Mapping[str, Any]], Iterable[Judged | str]]
-
-
-def judged_records(rows: Rows, judgements: Judgements, tool: str) -> tuple[list[int], list[Judged]]:
-    """Return the judgements of all records, with the position of each one's record.
-
-    Parameters
-    ----------
-    rows : Rows
-        Records of a tool. Those that lack a required field are refused.
-    judgements : callable
-        Yields the judgements of a record, or a text with the reason for leaving one out; an empty one is not counted.
-    tool : str
-        Name of the tool.
-    """
-    places: list[int] = []
-    judged: list[Judged] = []
-    for place, record in rows.each(rows.records):
-        try:
-            own = [each for each in judgements(record) if each != ""]
-        except MALFORMED as error:
-            why = str(error) if isinstance(error, RefusedRecordError) else f"not a record of {tool}"
-            rows.log.refuse(rows.lines[place], why)
-            rows.good[place] = False
-            continue
-        rows.log.left_out.update([each for each in own if isinstance(each, str)] if own else [NOTHING_IN])
-        made = [each for each in own if not isinstance(each, str)]
-        places += [place] * len(made)
-        judged += made
-    return places, judged
 
 
 def score_trials(rows: Rows, source: LogSource, scores: Judgements, tool: str) -> pd.DataFrame:
@@ -411,14 +381,10 @@ def score_trials(rows: Rows, source: LogSource, scores: Judgements, tool: str) -
     pandas.DataFrame
         Repeated scores of one candidate by one judge are numbered as replicates.
     """
-    places, judged = judged_records(
-        rows, lambda record: (_scored(each, source, tool) for each in scores(record)), tool
-    )  # fmt: skip
-    if not judged:
-        return pd.DataFrame()
-    names = list(judged[0])
-    values = [(place, *each.values()) for place, each in zip(places, judged, strict=True)]
-    trials = counted(trials_of_several(values, names))
+    trials = record_trials(rows, lambda record: (_scored(each, source, tool) for each in scores(record)), tool)
+    if trials.empty:
+        return trials
+    trials = counted(trials)
     return trials if source.scale else _on_one_scale(trials)
 
 

@@ -1,20 +1,20 @@
-r"""Formats of no single study: saved trials, exports of a store, OpenAI's batches, and rankings of lists.
+r"""Formats of tools that a spec cannot declare: biaslab's own, OpenAI's batches, rankings, promptfoo and AlpacaEval.
 
-Saved trials from `biaslab.collect` or `biaslab.read_judgements`, as CSV, JSON Lines or Parquet.
+**Saved trials** from `biaslab.collect` or `biaslab.read_judgements`, as CSV, JSON Lines or Parquet.
 
-Exports of a `biaslab.Store`: ``key, judge, kind, request, reply``, as JSON Lines, CSV or Parquet.
+**Exports** of a `biaslab.Store`: ``key, judge, kind, request, reply``, as JSON Lines, CSV or Parquet.
 
 A store keeps requests and replies but not their subject, so the prompt identifies the context of a judgement.
 Probabilities of two labels, or of two and "Tie", are a pair, named "first" and "second" as shown; the labels of a known
 scale are a score. Texts are parsed as scores if the prompt states a scale; other texts are left out. To run a probe on
 an export, with contexts and candidates, use it as a judge: `biaslab.logs.recorded.ExportedJudge`.
 
-Output files of OpenAI's batch API: ``custom_id, response, error``, one reply per line.
+**Output files of OpenAI's batch API**: ``custom_id, response, error``, one reply per line.
 
 Only ``custom_id`` identifies what was judged, so a mapping is required, such as ``context_id="custom_id~^(.+?)/"``.
 Each choice is a replicate. Lines with an error, or a status other than 200, are left out.
 
-Lists of candidates ranked in one prompt: ``candidates, ranking`` and the question.
+**Lists of candidates** ranked in one prompt: ``candidates, ranking`` and the question.
 
 ``candidates`` names them in the order shown. ``ranking`` orders them from best to worst: a list of names or positions
 (from 1), AlpacaEval's objects ``{"model": …, "rank": 1}``, or a text such as ``[2] > [1] > [3]``. If each candidate of
@@ -22,22 +22,20 @@ a list was shown equally often in each position, its trials are those of `biasla
 such as those in a single order, are informative about position only if their order was random
 (`biaslab.logs.audit.measures`).
 
-Read the results of promptfoo, as JSON and as CSV.
-
-promptfoo (``promptfoo eval --output results.json`` or ``.jsonl``): assertions that a model graded.
+**promptfoo** (``promptfoo eval --output results.json`` or ``.jsonl``): assertions that a model graded.
 
 The results are in ``results.results``, or one per line: ``provider`` (id, label), ``vars``, ``promptIdx``, ``response``
 (output) and ``gradingResult.componentResults``, each with ``score`` (0 to 1), ``reason`` and ``assertion`` (type,
 metric, provider). Assertions by code (``contains``, ``equals`` …) are left out.
 
-promptfoo's CSV (``promptfoo eval --output results.csv``, or a download): a column of outputs for each provider.
+**promptfoo's CSV** (``promptfoo eval --output results.csv``, or a download): a column of outputs for each provider.
 
 Columns of variables are the context, and each output is headed ``[PROVIDER] prompt``. The next columns are ``Status,
 Score, Named Scores, Grader Reason, Comment``; earlier versions pack these into its cell: ``[PASS] (0.80, clarity:
 0.90)``, then the answer and ``Pass Reason: …``, each after an empty line. Named scores are each an attribute; an output
 without them has its score, the mean over assertions. The file does not say whether a model or code gave a score.
 
-Read AlpacaEval's ``annotations.json``: ``instruction, output_1, output_2, generator_1, generator_2, preference``.
+**AlpacaEval**, ``annotations.json``: ``instruction, output_1, output_2, generator_1, generator_2, preference``.
 
 ``preference`` is 1 if output_1 won, 2 if output_2 won, 0 or 1.5 for a tie, null without a verdict; for a weighted judge
 it is 1 + P(output_2 wins). AlpacaEval shows the outputs in random order and does not record which. If a weighted
@@ -54,7 +52,8 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,25 +61,30 @@ import pandas as pd
 
 from biaslab.core.files import unguarded
 from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
+from biaslab.core.schema import count_words
 from biaslab.core.trials import AT_LIMIT, STATUSES, UNUSABLE, Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import BY_CODE, UNREAD, Judged, number_of, read_answer, score_trials, scored
+from biaslab.logs.readers.readings import BY_CODE, UNREAD, number_of, read_answer, score_trials, scored
 from biaslab.logs.readers.rows import (
     CALL_FAILED,
+    MALFORMED,
     NUMERAL,
     SCHEMA,
+    Judged,
     LogSource,
+    RefusedRecordError,
     Rows,
     at,
+    judged_records,
     plain,
     read_value,
+    record_trials,
     strings,
     trials_of,
-    trials_of_several,
-    word_counts,
 )
+from biaslab.prompts.parsing.replies import ParsedScore
 from biaslab.prompts.protocols import list_protocol
 
 COLLECTED_FIELDS = frozenset(
@@ -134,21 +138,17 @@ _LABELS = {scale.labels: scale for scale in SCALES.values()}
 
 def read_store_export(rows: Rows, source: LogSource) -> pd.DataFrame:
     """Return one trial per reply that gives a score or compares two candidates."""
-    judge, kind = [unguarded(name) for name in rows.take("judge", "id")], rows.take("kind", "id")
-    requests, replies = ([_document(v) for v in rows.take(name, "any")] for name in ("request", "reply"))
-    rows.refuse(np.array([not isinstance(r, dict) for r in requests]), "request is not a JSON object")
-    rows.refuse(np.array([not isinstance(r, dict) for r in replies]), "reply is not a JSON object")
-    trials = []
-    for place, (request, reply) in enumerate(zip(requests, replies, strict=True)):
-        if rows.good[place]:
-            judgement = _judgement(str(kind[place]), request, reply, source)
-            if judgement is None:
-                rows.log.left_out["neither a pair nor a score"] += 1
-            else:
-                trials.append((place, judge[place], *judgement))
-    identity = ("judge", "context_id", "opponent_id", "scale", "answer", "replicate")
-    reading = ("value", "status", "label_mass", "reply")
-    return trials_of_several(trials, (*identity, *reading), dataset="store", candidate_id="first")
+
+    def judgements(record: Judged) -> Iterator[Judged | str]:
+        judge, kind = unguarded(rows.field(record, "judge", "id")), rows.field(record, "kind", "id")
+        request, reply = (_document(record.get(name)) for name in ("request", "reply"))
+        for name, document in (("request", request), ("reply", reply)):
+            if not isinstance(document, dict):
+                raise RefusedRecordError(f"{name} is not a JSON object")
+        found = _judgement(kind, request, reply, source)
+        yield "neither a pair nor a score" if found is None else {"judge": judge, **found}
+
+    return record_trials(rows, judgements, "biaslab", dataset="store", candidate_id="first")
 
 
 def _document(value: Any) -> Any:
@@ -160,7 +160,10 @@ def _document(value: Any) -> Any:
         return None
 
 
-def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source: LogSource) -> tuple[Any, ...] | None:
+_STORED = ("context_id", "opponent_id", "scale", "answer", "replicate", "value", "status", "label_mass", "reply")
+
+
+def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source: LogSource) -> Judged | None:
     try:
         prompt = "\n\n".join(str(message[1]) for message in request["messages"])
         if kind == "choice":
@@ -178,7 +181,8 @@ def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source
     if reading[1] == "unparsable" and reply.get("finish_reason") == AT_LIMIT:
         reading = math.nan, "cut_off"
     shown = plain(text) if isinstance(text, str) else None
-    return text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, shown
+    values = (text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, shown)
+    return dict(zip(_STORED, values, strict=True))
 
 
 def _level(level: Any) -> float:
@@ -189,20 +193,17 @@ def _level(level: Any) -> float:
     return min(number, _LARGE) if number > _MOST_MASS - 1 else min(number, 0.0)
 
 
-def _of_labels(context: str, labels: tuple[str, ...], logprobs: list[float], usable: bool) -> tuple[Any, ...] | None:
-    if len(labels) != len(logprobs):
+def _of_labels(context: str, labels: tuple[str, ...], logprobs: list[float], usable: bool) -> Judged | None:
+    scale, chances = _LABELS.get(labels), np.exp(logprobs)
+    of_pair = len(labels) == 2 or labels[2:] == ("Tie",)
+    if len(labels) != len(logprobs) or not (scale or of_pair):
         return None
-    chances = np.exp(logprobs)
     mass = float(chances.sum())
-    is_usable = usable and mass <= _MOST_MASS
-    scale = _LABELS.get(labels)
-    if scale is not None:
-        reading = _expected(scale, chances) if is_usable else (math.nan, UNUSABLE)
-        return context, None, scale.name, "distribution", 0, *reading, mass, None
-    if len(labels) not in (2, 3) or (len(labels) == 3 and labels[2] != "Tie"):
-        return None
-    value, status = _store_export_first(chances) if is_usable else (math.nan, UNUSABLE)
-    return context, "second", None, "distribution", 0, value, status, mass, None
+    reading: ParsedScore = math.nan, UNUSABLE
+    if usable and mass <= _MOST_MASS:
+        reading = _store_export_first(chances) if scale is None else _expected(scale, chances)
+    about = (None, scale.name) if scale else ("second", None)
+    return dict(zip(_STORED, (context, *about, "distribution", 0, *reading, mass, None), strict=True))
 
 
 def _expected(scale: Scale, chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
@@ -219,21 +220,10 @@ def _store_export_first(chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
 
 def read_openai_batch(rows: Rows, source: LogSource, mapping: Mapping[str, str]) -> pd.DataFrame:
     """Return one trial per choice."""
-    error = rows.take("error", "any")
-    response = rows.take("response", "any")
-    status = [at(each, "status_code") for each in response]
-    went_wrong = pd.Series([e is not None or s not in (None, 200) for e, s in zip(error, status, strict=True)])
-    rows.leave_out(went_wrong, CALL_FAILED)
-    replies = [_openai_batch_choices(each) for each in response]
-    rows.refuse(np.array([choices is None for choices in replies], bool), "the response contains no chat completion")
-    flat, places = [], []
-    for place, choices in enumerate(replies):
-        for choice in choices or [] if rows.good[place] else []:
-            flat.append({"custom_id": rows.records[place].get("custom_id"), **choice})
-            places.append(place)
-    inner = Rows(flat, [rows.lines[place] for place in places], rows.log, textual=False)
+    places, flat = judged_records(rows, _openai_choices, "OpenAI's batch API")
     if not flat:
         return pd.DataFrame()
+    inner = Rows([dict(each) for each in flat], [rows.lines[place] for place in places], rows.log, textual=False)
     own = {name: name for name in ("judge", "replicate", "reply", "tokens")}
     trials = read_mapped(inner, source, own | dict(mapping))
     declined = np.array([entry["declined"] for entry in flat], bool)
@@ -243,111 +233,83 @@ def read_openai_batch(rows: Rows, source: LogSource, mapping: Mapping[str, str])
     return trials[inner.good].set_axis(np.array(places)[inner.good])
 
 
-def _openai_batch_choices(response: Any) -> list[dict[str, Any]] | None:
-    """Return the choices of a chat completion; None if there is none."""
+def _openai_choices(record: Judged) -> Iterator[Judged | str]:
+    """Yield the choices of a chat completion."""
+    response = record.get("response")
+    if record.get("error") is not None or at(response, "status_code") not in (None, 200):
+        yield CALL_FAILED
+        return
     choices = at(response, "body.choices")
-    if not isinstance(choices, list) or not choices:
-        return None
-    judge, total = at(response, "body.model"), at(response, "body.usage.total_tokens")
-    replies = []
-    for replicate, choice in enumerate(choices):
-        message = at(choice, "message")
-        if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
-            return None
-        refusal = message.get("refusal")
-        declined = isinstance(refusal, str) or choice.get("finish_reason") == "content_filter"
-        replies.append({
-            "judge": judge,
+    messages = [at(choice, "message") for choice in choices] if isinstance(choices, list) else []
+    if not messages or not all(isinstance(at(each, "content"), str | None) for each in messages):
+        raise RefusedRecordError("the response contains no chat completion")
+    for replicate, (choice, message) in enumerate(zip(choices, messages, strict=True)):
+        refusal, reason = message.get("refusal"), choice.get("finish_reason")
+        yield {
+            "custom_id": record.get("custom_id"),
+            "judge": at(response, "body.model"),
             "reply": refusal if isinstance(refusal, str) else message.get("content"),
             "replicate": replicate,
-            "tokens": total,
-            "declined": declined,
-            "cut": choice.get("finish_reason") == AT_LIMIT,
-        })  # fmt: skip
-    return replies
+            "tokens": at(response, "body.usage.total_tokens"),
+            "declined": isinstance(refusal, str) or reason == "content_filter",
+            "cut": reason == AT_LIMIT,
+        }
 
 
 _BALANCED, _OTHERS = "list_position", "one_list"  # the probe and the measure that read these trials
 _LEAST, _MOST = 2, 20
-_RANKINGS_COLUMNS = (
-    "probe",
-    "context_id",
-    "candidate_id",
-    "judge",
-    "attribute",
-    "replicate",
-    "value",
-    "status",
-    "reply",
-)
-_OF_LISTS = ("k", "list_order", "place")  # columns that only trials of lists have
 _RANKINGS_NAMES = ("model", "name", "candidate", "id")  # fields that name the candidate in an object with a rank
 _RankedList = tuple[tuple[float, ...], Status]
 
 
 def read_rankings(rows: Rows, _source: LogSource) -> pd.DataFrame:
     """Return one trial per position in each list, with the rank as value."""
-    context = _rankings_context(rows)
-    judge, attribute = rows.take("judge", "id", "unknown"), rows.take("attribute", "id", "overall")
-    replicate = rows.take("replicate", "number", 0)
-    shown = [_rankings_names(value) for value in rows.values("candidates")]
-    rows.refuse(
-        pd.Series([names is None for names in shown], dtype=bool), "candidates is not a list of different names"
-    )
-    lists = [
-        (context[at], judge[at], attribute[at], replicate[at], frozenset(names or ())) for at, names in enumerate(shown)
-    ]
-    unbalanced = _unbalanced(lists, shown)
-    orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
-    values: list[tuple[Any, ...]] = []
-    places: list[tuple[int, ...]] = []
-    for index, (names, ranking) in enumerate(zip(shown, rows.values("ranking"), strict=True)):
-        if names is None or not rows.good[index]:
-            continue
-        known = orders.setdefault(lists[index], {})
-        number = known.setdefault(names, len(known))
-        ranks, status = _rankings_ranks(ranking, names)
-        read_ = (status, ranking if isinstance(ranking, str) else None)
-        about = (judge[index], attribute[index], int(replicate[index]))
-        for place, (name, rank) in enumerate(zip(names, ranks, strict=True), start=1):
-            values.append(
-                (index, _OTHERS if unbalanced[index] else _BALANCED, context[index], name, *about, rank, *read_)
-            )
-            places.append((len(names), number, place))
-    trials = trials_of_several(values, _RANKINGS_COLUMNS)
-    columns = {name: [row[at] for row in places] for at, name in enumerate(_OF_LISTS)}
-    return trials.assign(**columns, ranked=1)
-
-
-def _rankings_context(rows: Rows) -> pd.Series:
-    """Return the question, from the first field with a common name for it."""
-    fields = list(dict.fromkeys(str(name) for record in rows.records for name in record))
+    fields = {str(name) for record in rows.records for name in record}
     usual = aliases()["role"]["question"]["first"]
-    return rows.take(next((name for name in usual if name in fields), usual[0]), "id")
+    question = next((name for name in usual if name in fields), usual[0])  # the first usual name for it
+
+    def about(record: Judged) -> Judged:
+        texts = {"judge": "unknown", "attribute": "overall"}
+        own = {"context_id": rows.field(record, question, "id")}
+        own |= {name: rows.field(record, name, "id", default) for name, default in texts.items()}
+        return own | {"replicate": int(rows.field(record, "replicate", "number", 0))}
+
+    def list_of(record: Judged) -> tuple[Any, ...]:
+        names = _rankings_names(record.get("candidates"))
+        return (*about(record).values(), frozenset(names))
+
+    orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
+    for _, record in rows.each(rows.records):
+        with suppress(*MALFORMED):
+            known = orders.setdefault(list_of(record), {})
+            known.setdefault(_rankings_names(record.get("candidates")), len(known))
+
+    def ranks(record: Judged) -> Iterator[Judged]:
+        names, ranking = _rankings_names(record.get("candidates")), record.get("ranking")
+        known = orders[list_of(record)]
+        ranked, status = _rankings_ranks(ranking, names)
+        probe = _BALANCED if _is_balanced(known) else _OTHERS
+        reply = ranking if isinstance(ranking, str) else None
+        fixed = {"probe": probe, **about(record), "status": status, "reply": reply, "k": len(names), "ranked": 1}
+        for place, (name, rank) in enumerate(zip(names, ranked, strict=True), start=1):
+            yield {**fixed, "candidate_id": name, "value": rank, "list_order": known[names], "place": place}
+
+    return record_trials(rows, ranks, "rankings")
 
 
-def _rankings_names(value: Any) -> tuple[str, ...] | None:
-    """Return the names of the candidates; None if they are not a list of 2 to 20 different names."""
-    if not isinstance(value, list):
-        return None
-    names = [read_value(each, "id") for each in value]
-    good = None not in names and len(set(names)) == len(names) and _LEAST <= len(names) <= _MOST
-    return tuple(map(str, names)) if good else None
+def _rankings_names(value: Any) -> tuple[str, ...]:
+    """Return the names of the candidates; refuse a record if they are not a list of 2 to 20 different names."""
+    names = [read_value(each, "id") for each in value] if isinstance(value, list) else []
+    if None in names or len(set(names)) < len(names) or not _LEAST <= len(names) <= _MOST:
+        raise RefusedRecordError("candidates is not a list of different names")
+    return tuple(map(str, names))
 
 
-def _unbalanced(lists: Sequence[tuple[Any, ...]], shown: Sequence[tuple[str, ...] | None]) -> list[bool]:
-    """Return, for each record, whether the positions of its candidates are unbalanced."""
-    seen: dict[tuple[Any, ...], dict[tuple[str, ...], None]] = {}
-    for key, names in zip(lists, shown, strict=True):
-        if names is not None:
-            seen.setdefault(key, {})[names] = None
-    uneven = set()
-    for key, orders in seen.items():
-        counts = Counter((place, name) for names in orders for place, name in enumerate(names))
-        k = len(next(iter(orders)))
-        if len(orders) % k or set(counts.values()) != {len(orders) // k} or len(counts) != k * k:
-            uneven.add(key)
-    return [key in uneven for key in lists]
+def _is_balanced(orders: Collection[tuple[str, ...]]) -> bool:
+    """Return whether each candidate of a list was shown equally often in each position."""
+    k = len(next(iter(orders)))
+    counts = Counter((place, name) for names in orders for place, name in enumerate(names))
+    return len(orders) % k == 0 and set(counts.values()) == {len(orders) // k} and len(counts) == k * k
 
 
 def _rankings_ranks(ranking: Any, names: tuple[str, ...]) -> _RankedList:
@@ -574,37 +536,34 @@ _CLEARLY = 20  # minimum ratio of the distances from the two orders
 
 def read_alpaca_eval(rows: Rows, _source: LogSource) -> pd.DataFrame:
     """Return one pair trial per record."""
-    outputs = [name for name in ("output_1", "output_2") if rows.has(name)]
-    texts = rows.take_texts("instruction", *outputs)
-    instruction = texts["instruction"]
-    unknown = pd.Series(math.nan, index=instruction.index)
-    lengths = [word_counts(texts[name]) if name in texts else unknown for name in ("output_1", "output_2")]
-    generators = [rows.take(f"generator_{i}", "id") for i in (1, 2)]
-    preference, judge = rows.take("preference", "number"), rows.take("annotator", "id", "unknown")
-    completions = rows.take("raw_completion", "any")
-    read_ = [_second_wins(value) for value in preference]
-    second, status = pd.Series([p for p, _ in read_], dtype=float), strings([s for _, s in read_])
-    named = rows.take("referenced_models", "any")
-    seen = [_shown_order(*about) for about in zip(completions, second, named, strict=True)]
-    first_is_two = pd.Series([order != 1 for order, _, _ in seen])  # unknown orders keep output_2, the candidate, first
-    return trials_of(
-        {
+    has_outputs = [rows.has(name) for name in _OUTPUTS]
+
+    def pairs(record: Judged) -> Iterator[Judged]:
+        instruction = rows.text(record, "instruction")
+        texts = [rows.text(record, name) if has else None for name, has in zip(_OUTPUTS, has_outputs, strict=True)]
+        words = [math.nan if text is None else float(count_words(text)) for text in texts]
+        systems = [rows.field(record, f"generator_{i}", "id") for i in (1, 2)]
+        second, status = _second_wins(rows.field(record, "preference", "number"))
+        judge, completion = rows.field(record, "annotator", "id", "unknown"), record.get("raw_completion")
+        order, share, mass = _shown_order(completion, second, record.get("referenced_models"))
+        one, two = (0, 1) if order == 1 else (1, 0)  # unknown orders keep output_2, the candidate, first
+        text = completion.get("text") if isinstance(completion, dict) else completion
+        yield {
             "judge": judge,
-            "dataset": "alpaca_eval",
-            "context_id": strings([text_key(text) if isinstance(text, str) else "" for text in instruction]),
-            "candidate_id": generators[1].where(first_is_two, generators[0]),
-            "opponent_id": generators[0].where(first_is_two, generators[1]),
-            "words": lengths[1].where(first_is_two, lengths[0]),
-            "opponent_words": lengths[0].where(first_is_two, lengths[1]),
-            "order_known": pd.Series([order > 0 for order, _, _ in seen]),
-            "value": second.where(first_is_two, 1 - second),
+            "context_id": text_key(instruction),
+            "candidate_id": systems[one],
+            "opponent_id": systems[two],
+            "words": words[one],
+            "opponent_words": words[two],
+            "order_known": order > 0,
+            "value": 1 - second if order == 1 else second,
             "status": status,
-            "p_first_label": pd.Series([share for _, share, _ in seen], dtype=float),
-            "label_mass": pd.Series([mass for _, _, mass in seen], dtype=float),
-            "reply": strings([_alpaca_eval_text(completion) for completion in completions]),
-        },
-        instruction.index,
-    )
+            "p_first_label": share,
+            "label_mass": mass,
+            "reply": text if isinstance(text, str) else None,
+        }
+
+    return record_trials(rows, pairs, "AlpacaEval", dataset="alpaca_eval")
 
 
 def _second_wins(preference: float) -> tuple[float, Status]:
@@ -655,8 +614,3 @@ def _ranked(models: Any, second: float) -> int:
         return 0
     winner = 2 if second else 1
     return winner if best == [_ANSWERS[0]] else 3 - winner
-
-
-def _alpaca_eval_text(completion: Any) -> str | None:
-    text = completion.get("text") if isinstance(completion, dict) else completion
-    return text if isinstance(text, str) else None

@@ -149,11 +149,6 @@ def a_decision(trial, sources):
     return re.search(f'"decision": "\\s*(?:{decision})', sources) is not None
 
 
-def a_winner(trial, sources):
-    """CoBBLEr's winner stands there, and of the second order a mark or none."""
-    return trial.value in (0.0, 1.0) and trial.candidate_id in sources and trial.opponent_id in sources
-
-
 def a_result(trial, sources):
     said = {1.0: "1", 0.0: "2", 0.5: "0|[Tt][Ii][Ee]"}[trial.value]
     return re.search(rf'_result": "?\s*(?:{said})\b', sources) is not None
@@ -214,8 +209,6 @@ SHOWN = dict.fromkeys(TOOLS, a_number) | {
     "table": lambda trial, sources: a_number(trial, sources) or a_numbered_winner(trial, sources),
     "store_export": a_share,
     "judgebench": a_decision,
-    "cobbler": a_winner,
-    "cobbler_wins": lambda trial, sources: trial.value in numbers_in(sources),
     "pandalm": a_result,
     "self_recognition": a_chance,
     "self_recognition_scores": lambda trial, sources: 1 <= trial.value <= 5 and '"scores"' in sources,

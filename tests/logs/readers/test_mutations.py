@@ -17,9 +17,7 @@ FORMATS = runpy.run_path(str(Path(__file__).with_name("test_formats.py")))
 swapped = FUZZ["swapped"]
 COUNT = 8  # records of a log
 #: Whose verdicts are made of probabilities or shares, so that a changed one may be any number of the scale.
-SHARES = {"store_export", "self_recognition", "self_recognition_scores", "cobbler_wins"}
-#: Whose contexts are told by the records around.
-RUNS = {"cobbler", "cobbler_wins"}
+SHARES = {"store_export", "self_recognition", "self_recognition_scores"}
 READ = ["judge", "context_id", "candidate_id", "opponent_id", "attribute", "value", "status"]
 AB = ("A", "B", "C")
 BATCH_MAPPING = {"context_id": "custom_id~^(.+)/", "candidate_id": "custom_id~/(.+)$", "scale": "=1-5"}
@@ -97,8 +95,6 @@ MADE = {
     "self_recognition_scores": lambda n: {"key": f"{n:08d}", "model": "me", "target_model": "other",
                                           "scores": {"1": 0.1, "2": 0.1, "3": 0.2, "4": 0.5 - n / 40,
                                                      "5": 0.1 + n / 40}},
-    "cobbler": lambda n: {"model": f"s{n}" if n % 2 else "x",
-                          "combination": ["x", f"s{n}", *["fo bias" if n % 2 == 0 else "lo bias"] * (n % 3 > 0)]},
     "openai_batch": batch,
     "pandalm": lambda n: {"idx": n, "gpt_result": str(n % 3), "gpt_reason": "r"},
     "promptfoo": lambda n: {"results": {"results": [promptfoo(n)]}},
@@ -133,15 +129,13 @@ MADE = {
     "mlflow": lambda n: {"columns": ["inputs", "outputs", "m/v1/score", "m/v1/justification"],
                          "data": [[f"q{n}", "o", 1 + n % 5, "r"]]},
     "mapping": lambda n: {"context_id": f"c{n}", "candidate_id": "x", "opponent_id": "y", "winner": "xy"[n % 2]},
-    "cobbler_wins": lambda n: {"x": 2 - n % 2, "y": 1, "z": n % 2},
     "table": lambda n: {"question": f"q{n}", "answer_a": "one", "answer_b": "two", "winner": AB[n % 2]},
 }  # fmt: skip
 
 
 def written(folder, kind, records):
     name = {"self_recognition": "pairs_xsum_gpt4.jsonl", "self_recognition_scores": "scores_xsum_gpt4.jsonl",
-            "socreval": "r1_drop.jsonl", "all_responses": "gpt9_coh_any.jsonl", "cobbler": "true_order_j.jsonl",
-            "cobbler_wins": "preferences_j.jsonl"}.get(kind, "log.jsonl")  # fmt: skip
+            "socreval": "r1_drop.jsonl", "all_responses": "gpt9_coh_any.jsonl"}.get(kind, "log.jsonl")  # fmt: skip
     file = folder / kind / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(FUZZ["written"](records, False))
@@ -180,7 +174,7 @@ def mutate(folder, number, seed, originals):
         after = read(folder, kind, changed)
     except BiaslabError:
         return False
-    columns = [name for name in READ if not (kind in RUNS and name == "context_id")]
+    columns = READ
     scales = set(before["scale"].dropna()) == set(after["scale"].dropna())  # a table's is told by all its scores
     columns = columns if scales else [name for name in columns if name not in ("value", "status")]
     old, new = rows_of(before, columns), rows_of(after, columns)
