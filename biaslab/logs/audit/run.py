@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
@@ -28,7 +27,7 @@ from biaslab.logs.readers.card import (
     require_readable,
     unread_share,
 )
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
 from biaslab.logs.readers.rows import COLUMNS, trials_of
 from biaslab.probes.base.probe import Probe
@@ -59,7 +58,7 @@ _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attri
 
 
 def audit(
-    trials: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
+    trials: LogInput,
     human: Dataset | None = None,
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
@@ -255,9 +254,7 @@ def _additions(
     return {name: next(filter(None, additions), "") for name, additions in each.items()}
 
 
-def recorded_trials(
-    log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable, keep: Sequence[str] = ()
-) -> pd.DataFrame:
+def recorded_trials(log: LogInput, keep: Sequence[str] = ()) -> pd.DataFrame:
     """Return a frame of trials unchanged; read anything else as a file or a plain table, keeping some columns."""
     if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
         require_columns(log, _READ, "trials")

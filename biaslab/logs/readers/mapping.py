@@ -302,38 +302,21 @@ def overridden(read: Callable[[Rows, LogSource], pd.DataFrame]) -> LogReader:
     """
 
     def reader(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd.DataFrame:
-        frames = []
-        for selected, scale in _by_scale(rows, mapping):
-            part = _rescaled(read(selected, replace(source, scale=scale)), scale)
-            frames.append(part if selected is rows else part[selected.good[part.index.to_numpy()]])
-        trials = frames[0] if len(frames) == 1 else pd.concat(frames)
+        scale = constant_scale(mapping)
+        trials = _rescaled(read(rows, replace(source, scale=scale)), scale)
         named = {name: expression for name, expression in mapping.items() if name != "scale"}
         return _replaced(trials, rows, source, named) if named and len(trials) else trials
 
     return reader
 
 
-def _by_scale(rows: Rows, mapping: Mapping[str, Any]) -> Iterator[tuple[Rows, str | None]]:
-    """Yield the rows once per mapped scale, accepting only the records with that scale."""
+def constant_scale(mapping: Mapping[str, Any]) -> str | None:
+    """Return the scale that a mapping gives for a log of a known format; raise `InputError` if it is no constant."""
     if "scale" not in mapping:
-        yield rows, None
-        return
-    scales = columns_of(rows, {"scale": mapping["scale"]}).columns["scale"]
-    rows.refuse(scales.isna(), "scale is missing")
-    names = scales[rows.good].unique().tolist()
-    if len(names) == 1:
-        scale_named(names[0])
-        yield rows, names[0]
-        return
-    good = rows.good.copy()
-    after = np.zeros(len(good), bool)
-    for name in names:
-        scale_named(name)
-        selected = Rows(rows.records, rows.lines, rows.log, rows.textual)
-        selected.good = good & (scales == name).to_numpy()
-        yield selected, name
-        after |= selected.good
-    rows.good = after
+        return None
+    if (scale := parse_expression("scale", mapping["scale"]).constant) is None:
+        raise InputError("mapping['scale']", mapping["scale"], "a constant for a known format, such as '=1-5'")
+    return scale_named(scale).name
 
 
 def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
@@ -644,34 +627,24 @@ def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
 
 
 def _exploded(rows: Rows, field: str) -> Rows:
-    """Return one row per item of a list, or per key of an object; refuse records without either."""
-    if _TOGETHER in field and not rows.has(field):
-        return _exploded_together(rows, [name.strip() for name in field.split(_TOGETHER)])
-    items = pd.Series([items_in(value, rows.textual) for value in rows.values(field)], dtype=object)
-    rows.refuse(items.isna(), f"{field} is neither a list nor an object")
-    exploded = items.explode().dropna()  # (key, item); empty lists give no row
-    places = exploded.index.tolist()
-    records = [
-        {**_with_item(rows.records[place], field, item), f"{field}{_NUMBER}": key}
-        for place, (key, item) in zip(places, exploded, strict=True)
-    ]
-    return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
-
-
-def _exploded_together(rows: Rows, fields: Sequence[str]) -> Rows:
-    """Return one row per position in parallel lists; refuse records whose lists differ in length."""
-    lists = [[items_in(value, rows.textual) for value in rows.values(field)] for field in fields]
-    made: list[tuple[int, dict[str, Any]]] = []
+    """Return one row per item of a list, or of parallel lists, or per key of an object; refuse records without."""
+    several = _TOGETHER in field and not rows.has(field)
+    fields = [name.strip() for name in field.split(_TOGETHER)] if several else [field]
+    lists = [[items_in(value, rows.textual) for value in rows.values(name)] for name in fields]
+    records: list[dict[str, Any]] = []
+    lines: list[int] = []
     alike = np.zeros(len(rows.records), bool)
-    for place, several in enumerate(zip(*lists, strict=True)):
-        alike[place] = None not in several and len({len(items or ()) for items in several}) == 1
-        for at, items in enumerate(zip(*(items or () for items in several), strict=True)) if alike[place] else ():
+    for place, own in enumerate(zip(*lists, strict=True)):
+        alike[place] = None not in own and len({len(items or ()) for items in own}) == 1
+        for items in zip(*(items or () for items in own), strict=True) if alike[place] else ():
             record = rows.records[place]
-            for name, (_, item) in zip(fields, items, strict=True):
-                record = {**_with_item(record, name, item), f"{name}{_NUMBER}": at}
-            made.append((place, record))
-    rows.refuse(~alike, f"{' and '.join(fields)} are not lists of the same length")
-    return Rows([row for _, row in made], [rows.lines[place] for place, _ in made], rows.log, rows.textual)
+            for name, (key, item) in zip(fields, items, strict=True):
+                record = {**_with_item(record, name, item), f"{name}{_NUMBER}": key}
+            records.append(record)
+            lines.append(rows.lines[place])
+    why = "are not lists of the same length" if several else "is neither a list nor an object"
+    rows.refuse(~alike, f"{' and '.join(fields)} {why}")
+    return Rows(records, lines, rows.log, rows.textual)
 
 
 def _with_item(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.logs.readers import inspect_logs
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
-from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_frame, read_rows, why_empty
+from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, map_line, written
 from biaslab.logs.readers.flatten import (
     ANNOTATED,
@@ -37,7 +37,7 @@ from biaslab.logs.readers.flatten import (
     unnesting,
 )
 from biaslab.logs.readers.formats import detect, find_format
-from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, read_entries, shaped
+from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
 from biaslab.logs.readers.roles import FileLayout, ReadingNotes
 from biaslab.logs.readers.rows import (
@@ -53,8 +53,8 @@ from biaslab.logs.readers.rows import (
 )
 from biaslab.logs.readers.shared_roles import propose_rows
 
-TABLE, FRAME = "table", "a table"
-"""Names of a data frame in keys and in messages."""
+FRAME = "a table"
+"""Name of a data frame in messages."""
 
 _KEPT = "kept: "  # marks columns of the log among those of trials
 _SMALL = 10_000  # rows of a file below which texts of all files are put together
@@ -84,22 +84,12 @@ class LogReading:
         """Yield the trials of a file in chunks."""
         log = Log(document.name)
         if self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document)):
-            scale = self.mapping.columns.get("scale")
+            scale = constant_scale(self.mapping.columns)
             yield from self.of_rows(_inspected(document, log, scale), log, inspect=True)
         else:
             yield from self.of_rows(read_rows(document, log), log)
         if log.file not in self.files and not self.fields:
             self.empty[log.file] = first_problem(log) or why_empty(document)
-
-    def of_frame(self, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-        """Yield the trials of a table in chunks."""
-        if frame.empty:
-            self.empty[TABLE] = f"it has {len(frame)} rows and {len(frame.columns)} columns"
-            return
-        log = Log(TABLE)
-        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
-        frame = frame.reset_index(level=named) if named else frame
-        yield from self.of_rows(read_frame(frame, log), log)
 
     def of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:
         """Yield the trials of records in chunks."""
@@ -161,23 +151,10 @@ class LogReading:
     def proposal_of(self, document: LogDocument) -> Proposal | None:
         """Return the proposed reading of a file; None if it has no record."""
         log = Log(document.name)
-        proposal = self._proposal(read_rows(document, log), log)
-        if proposal is None:
-            self.empty[log.file] = first_problem(log) or why_empty(document)
-        return proposal
-
-    def proposal_of_frame(self, frame: pd.DataFrame) -> Proposal:
-        """Return the proposed reading of a table."""
-        log = Log(TABLE)
-        proposal = self._proposal(read_frame(frame, log), log)
-        if proposal is None:
-            raise InputError.plain(f"the table has {len(frame)} rows and {len(frame.columns)} columns")
-        return proposal
-
-    def _proposal(self, chunks: Iterator[Rows], log: Log) -> Proposal | None:
-        name, chunks = self._restructured(chunks, self.mapping.columns)
+        name, chunks = self._restructured(read_rows(document, log), self.mapping.columns)
         first = next(chunks, None)
         if first is None:
+            self.empty[log.file] = first_problem(log) or why_empty(document)
             return None
         if name not in (None, "mapping", "table"):
             raise InputError.plain(f"{log.file} is in the format {name}, which is read without a mapping")
@@ -428,12 +405,10 @@ def first_problem(log: Log) -> str | None:
 
 def _inspected(document: LogDocument, log: Log, scale: str | None) -> Iterator[Rows]:
     """Yield the scores, then the pairs of an Inspect log; the user's scale applies to numbers, not to grades."""
-    if scale is not None and not scale.startswith("="):
-        raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
     judgements = []
     for line, record in inspect_logs.read_records(document):
         is_pair = "opponent_id" in record
-        record = ({"scale": scale[1:]} | record) if scale and not is_pair else record
+        record = ({"scale": scale} | record) if scale and not is_pair else record
         if is_pair or "scale" in record:
             judgements.append((line, record))
         else:

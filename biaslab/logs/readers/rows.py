@@ -573,10 +573,10 @@ def record_trials(rows: Rows, judgements: Judgements, tool: str, **fixed: Any) -
     places, judged = judged_records(rows, judgements, tool)
     if not judged:
         return pd.DataFrame()
-    names = list(judged[0])
+    names = [name for name in judged[0] if name in SCHEMA]
     values = [(place, *(each[name] for name in names)) for place, each in zip(places, judged, strict=True)]
     trials = trials_of_several(values, names, **fixed)
-    return trials.assign(**{name: [each[name] for each in judged] for name in names if name not in SCHEMA})
+    return trials.assign(**{name: [each[name] for each in judged] for name in judged[0] if name not in SCHEMA})
 
 
 def counted(trials: pd.DataFrame) -> pd.DataFrame:

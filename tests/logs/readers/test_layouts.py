@@ -230,7 +230,6 @@ def test_scores_are_found_by_the_shape_of_the_records(name, tmp_path):
     assert set(trials["status"]) == {"ok"}
 
 
-@pytest.mark.xfail(strict=True, reason="the judge two lists deep is not found")
 def test_judges_attributes_reasons_and_lines_are_kept(tmp_path):
     trials = read_judgements(written(tmp_path, rows(bedrock), "jsonl"))
     assert set(trials["judge"]) == {"claude-x"}
