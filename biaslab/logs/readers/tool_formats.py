@@ -31,9 +31,8 @@ metric, provider). Assertions by code (``contains``, ``equals`` …) are left ou
 **promptfoo's CSV** (``promptfoo eval --output results.csv``, or a download): a column of outputs for each provider.
 
 Columns of variables are the context, and each output is headed ``[PROVIDER] prompt``. The next columns are ``Status,
-Score, Named Scores, Grader Reason, Comment``; earlier versions pack these into its cell: ``[PASS] (0.80, clarity:
-0.90)``, then the answer and ``Pass Reason: …``, each after an empty line. Named scores are each an attribute; an output
-without them has its score, the mean over assertions. The file does not say whether a model or code gave a score.
+Score, Named Scores, Grader Reason, Comment``. Named scores are each an attribute; an output without them has its score,
+the mean over assertions. The file does not say whether a model or code gave a score.
 
 **AlpacaEval**, ``annotations.json``: ``instruction, output_1, output_2, generator_1, generator_2, preference``.
 
@@ -54,7 +53,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -66,7 +65,7 @@ from biaslab.core.trials import AT_LIMIT, STATUSES, UNUSABLE, Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import BY_CODE, UNREAD, number_of, read_answer, score_trials, scored
+from biaslab.logs.readers.readings import BY_CODE, UNREAD, read_answer, score_trials, scored
 from biaslab.logs.readers.rows import (
     CALL_FAILED,
     MALFORMED,
@@ -418,27 +417,12 @@ def _question(variables: Any) -> Any:
 
 
 _BESIDE = ("Status", "Score", "Named Scores", "Grader Reason")
-_PACKED = re.compile(
-    r"\[(?P<status>PASS|FAIL|ERROR)\] \((?P<score>-?\d+\.\d+)(?:, (?P<named>.*?))?\)(?:\n\n(?P<rest>.*))?", re.DOTALL
-)
-_ONE_NAMED = re.compile(r"(.+?): (-?\d+\.\d+)(?:, |$)")
-_BECAUSE = re.compile(r"(?:\A|\n\n)\s*(?:Pass|Fail) Reason: ")
 _PROVIDER = re.compile(r"\[([^\]]+)\]\s")
 
 
-class _PromptfooTableOutput(NamedTuple):
-    """One output in a row: its text, status, score, named scores, and their reason."""
-
-    text: str
-    status: str
-    score: float
-    named: dict[str, Any]
-    reason: str | None
-
-
 def is_promptfoo_table(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records contain outputs of promptfoo, with their status in the next column or in the same cell."""
-    return any(_promptfoo_table_outputs(list(record), record) for record in records)
+    """Return whether records contain outputs of promptfoo, with their status in the next column."""
+    return any(_promptfoo_outputs(list(record)) for record in records)
 
 
 def read_promptfoo_table(rows: Rows, source: LogSource) -> pd.DataFrame:
@@ -446,86 +430,35 @@ def read_promptfoo_table(rows: Rows, source: LogSource) -> pd.DataFrame:
     return score_trials(rows, source, _promptfoo_table_scores, "promptfoo")
 
 
-def _promptfoo_table_scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+def _promptfoo_table_scores(record: Judged) -> Iterator[Judged | str]:
     names = list(record)
-    outputs = _promptfoo_table_outputs(names, record)
-    if not outputs:
+    if not (outputs := _promptfoo_outputs(names)):
         raise ValueError("no output")
     variables = {name: record[name] for name in names[: outputs[0]] if name != "Description"}
-    systems = _promptfoo_table_systems([names[at] for at in outputs])
-    for position, system in zip(outputs, systems, strict=True):
-        output = _promptfoo_table_output(names, position, record)
-        if output is None or output.status == "ERROR":
+    systems = _promptfoo_systems([names[at] for at in outputs])
+    for at_, system in zip(outputs, systems, strict=True):
+        status, score, by_name, reason = (record[name] for name in names[at_ + 1 : at_ + 1 + len(_BESIDE)])
+        if not status or status == "ERROR":
             yield CALL_FAILED
             continue
-        scores = output.named or {"score": output.score}
-        for attribute, score in scores.items():
-            yield {"context_id": variables, "candidate_id": system, "attribute": attribute, "score": score,
-                   "reply": output.reason, "text": output.text}  # fmt: skip
+        named = dict(json.loads(by_name)) if by_name else {}
+        for attribute, each in (named or {"score": score}).items():
+            yield {"context_id": variables, "candidate_id": system, "attribute": attribute, "score": each,
+                   "reply": reason or None, "text": str(record[names[at_]] or "")}  # fmt: skip
 
 
-def _is_block(names: Sequence[str], at: int) -> bool:
-    """Return whether a column of outputs is followed by those of its status, score and reason."""
-    return tuple(name.partition(" #")[0] for name in names[at + 1 : at + 1 + len(_BESIDE)]) == _BESIDE
+def _promptfoo_outputs(names: Sequence[str]) -> list[int]:
+    """Return the places of columns of outputs, which those of their status, score and reason follow."""
+    plain_names = [name.partition(" #")[0] for name in names]
+    return [at for at in range(len(names)) if tuple(plain_names[at + 1 : at + 1 + len(_BESIDE)]) == _BESIDE]
 
 
-def _promptfoo_table_outputs(names: Sequence[str], record: Mapping[str, Any]) -> list[int]:
-    """Return the places of columns of outputs."""
-    blocks = [at for at in range(len(names)) if _is_block(names, at)]
-    if blocks:
-        return blocks
-    cells = ((at, record[name]) for at, name in enumerate(names))
-    return [at for at, cell in cells if isinstance(cell, str) and _PACKED.fullmatch(cell)]
-
-
-def _promptfoo_table_output(names: Sequence[str], at: int, record: Mapping[str, Any]) -> _PromptfooTableOutput | None:
-    """Return the output in a column of a row, with its status and scores; None if the provider gave none."""
-    cell = record[names[at]]
-    if not _is_block(names, at):
-        return _unpacked(str(cell).replace("\r\n", "\n"))
-    status, score, scores, reason = (record[name] for name in names[at + 1 : at + 1 + len(_BESIDE)])
-    if not status:
-        return None
-    by_name = json.loads(scores) if scores else {}
-    return _PromptfooTableOutput(str(cell or ""), str(status), number_of(score), dict(by_name), reason or None)
-
-
-def _unpacked(cell: str) -> _PromptfooTableOutput | None:
-    r"""Return the parts of a cell that has all.
-
-    >>> _unpacked("[PASS] (0.80, clarity: 0.90)\n\nSo it is.\n\nPass Reason: clear")
-    _PromptfooTableOutput(text='So it is.', status='PASS', score=0.8, named={'clarity': 0.9}, reason='clear')
-    """
-    match = _PACKED.fullmatch(cell)
-    if match is None:
-        return None
-    named = {name: float(score) for name, score in _ONE_NAMED.findall(match["named"] or "")}
-    rest = match["rest"] or ""
-    because = next(reversed([*_BECAUSE.finditer(rest)]), None)
-    text, reason = (rest, None) if because is None else (rest[: because.start()], rest[because.end() :])
-    return _PromptfooTableOutput(text.strip(), match["status"], float(match["score"]), named, reason)
-
-
-def _promptfoo_table_systems(headings: Sequence[str]) -> list[str]:
+def _promptfoo_systems(headings: Sequence[str]) -> list[str]:
     """Return the providers of the outputs, from their headings, numbered if one has several prompts."""
-    names = [_provider(heading) or f"output {at}" for at, heading in enumerate(headings, start=1)]
-    seen: Counter[str] = Counter()
-    systems = []
-    for name in names:
-        seen[name] += 1
-        systems.append(name if names.count(name) == 1 else f"{name} (prompt {seen[name] - 1})")
-    return systems
-
-
-def _provider(heading: str) -> str | None:
-    match = _PROVIDER.match(heading)
-    if match is not None:
-        return match[1]
-    try:  # of early versions, the prompt as an object
-        prompt = json.loads(heading)
-    except ValueError:
-        return None
-    return str(prompt["provider"]) if isinstance(prompt, dict) and prompt.get("provider") else None
+    matches = [_PROVIDER.match(heading) for heading in headings]
+    names = [f"output {at}" if match is None else match[1] for at, match in enumerate(matches, start=1)]
+    numbers = [names[:at].count(name) for at, name in enumerate(names)]
+    return [name if names.count(name) == 1 else f"{name} (prompt {n})" for name, n in zip(names, numbers, strict=True)]
 
 
 _ANSWERS = ("m", "M")  # shown first, shown second
