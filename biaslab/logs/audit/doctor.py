@@ -20,13 +20,7 @@ from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.card import (
-    HALF,
-    ReadingCard,
-    describe_unread,
-    explain_unread,
-    unread_share,
-)
+from biaslab.logs.readers.card import HALF, ReadingCard, describe_unread, explain_unread, unread_share
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.expressions import map_line
 from biaslab.probes.base.probe import Probe

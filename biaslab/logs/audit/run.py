@@ -13,20 +13,12 @@ from biaslab import probes
 from biaslab.core.checks import require_some_of, unknown
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import (
-    pair_measures,
-)
+from biaslab.logs.audit import pair_measures
 from biaslab.logs.audit.agreement import HumanAgreement
 from biaslab.logs.audit.holdings import addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure, Covariates, Halo, OneList
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.card import (
-    HALF,
-    describe_unread,
-    is_by_people,
-    require_readable,
-    unread_share,
-)
+from biaslab.logs.readers.card import HALF, describe_unread, is_by_people, require_readable, unread_share
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
 from biaslab.logs.readers.rows import COLUMNS, trials_of

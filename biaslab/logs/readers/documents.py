@@ -258,10 +258,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
 #: Decimal commas by separator; with tabs, 1,234 may be 1234 as well as 1.234, so it is no number.
-_DECIMAL = {
-    ";": re.compile(r"^([-+]?\d+),(\d+)$"),
-    "\t": re.compile(r"^(?![-+]?[1-9]\d{0,2},\d{3}$)([-+]?\d+),(\d+)$"),
-}
+_DECIMAL = {";": re.compile(r"^([-+]?\d+),(\d+)$"), "\t": re.compile(r"^(?![-+]?[1-9]\d{0,2},\d{3}$)([-+]?\d+),(\d+)$")}
 _NOT_JSON = (ValueError, RecursionError)
 #: Names that promptfoo repeats, next to the outputs of each provider.
 _REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])

@@ -57,15 +57,7 @@ from biaslab.datasets._files import text_key
 from biaslab.logs.readers import study_formats, tool_formats
 from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
-from biaslab.logs.readers.readings import (
-    bracketed,
-    each,
-    first_group,
-    number_of,
-    of_pairs,
-    score_trials,
-    text_of,
-)
+from biaslab.logs.readers.readings import bracketed, each, first_group, number_of, of_pairs, score_trials, text_of
 from biaslab.logs.readers.rows import (
     MALFORMED,
     WRONG,

@@ -162,10 +162,10 @@ def read_entries(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> p
         whole = {name: entry for name, entry in whole.items() if name != "person"} | {"judge": mapping["person"]}
     parts = by_column(whole)
     if len(parts) > 1:
-        return pd.concat([_read_once(rows, source, own, own) for own in parts])
+        return pd.concat([_read_once(rows, source, own) for own in parts])
     if "winner_swapped" in whole:
         return _in_both_orders(rows, source, whole)
-    return _read_once(rows, source, whole, whole)
+    return _read_once(rows, source, whole)
 
 
 def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -228,18 +228,15 @@ def _in_both_orders(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -
         raise InputError("mapping['winner_swapped']", mapping["winner_swapped"], allowed)
     as_stands = {name: expression for name, expression in mapping.items() if name != "winner_swapped"}
     other = as_stands | {"winner": mapping["winner_swapped"], "swapped": "=true"}
-    return pd.concat([_read_once(rows, source, each, each, both=True) for each in (as_stands, other)])
+    return pd.concat([_read_once(rows, source, each, both=True) for each in (as_stands, other)])
 
 
-def _read_once(
-    rows: Rows, source: LogSource, mapping: Mapping[str, Any], whole: Mapping[str, Any], both: bool = False
-) -> pd.DataFrame:
+def _read_once(rows: Rows, source: LogSource, mapping: Mapping[str, Any], both: bool = False) -> pd.DataFrame:
     """Return one trial per record; with ``both``, human preferences refer to the record's first candidate."""
-    is_pair = "opponent_id" in whole
-    possible = OF_PAIRS if is_pair else OF_SCORES
-    outcome = next((name for entries in (mapping, whole) for name in (*possible, *OUTCOMES) if name in entries), None)
-    _require_entries(rows, source, mapping, whole, outcome)
-    columns, unmatched = columns_of(rows, whole)
+    is_pair = "opponent_id" in mapping
+    outcome = next((name for name in (*(OF_PAIRS if is_pair else OF_SCORES), *OUTCOMES) if name in mapping), None)
+    _require_entries(rows, source, mapping, outcome)
+    columns, unmatched = columns_of(rows, mapping)
     if is_pair:
         if both:
             columns = as_shown(with_preference(columns))
@@ -268,17 +265,15 @@ def _note_unknown(rows: Rows, words: pd.Series) -> None:
         rows.log.unmatched[f"winner names neither candidate; give the meaning of its values ({shown})"] += known.total()
 
 
-def _require_entries(
-    rows: Rows, source: LogSource, mapping: Mapping[str, Any], whole: Mapping[str, Any], outcome: str | None
-) -> None:
+def _require_entries(rows: Rows, source: LogSource, mapping: Mapping[str, Any], outcome: str | None) -> None:
     """Raise `InputError` unless all required columns are mapped; human ratings alone need no judge's score."""
-    missing = [name for name in ("context_id", "candidate_id") if name not in whole]
-    alone = outcome is None and not ("ratings" in whole and "opponent_id" not in whole)
+    missing = [name for name in ("context_id", "candidate_id") if name not in mapping]
+    alone = outcome is None and not ("ratings" in mapping and "opponent_id" not in mapping)
     if missing or alone:
         wanted = [*missing, *([f"one of {', '.join(OUTCOMES)}"] if alone else [])]
         remedy = f"the file has {field_names(rows.records)}; write for example context_id=question"
         raise InputError(f"mapping of {source.file}", dict(mapping), f"entries for {' and '.join(wanted)}", remedy)
-    if outcome is not None and "opponent_id" not in whole and "scale" not in whole:
+    if outcome is not None and "opponent_id" not in mapping and "scale" not in mapping:
         raise InputError("mapping", dict(mapping), "an entry for scale", "such as scale='=1-5'")
 
 
