@@ -57,14 +57,13 @@ class PairRoles(RoleDraft):
                 continue
             if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
                 continue
-            role = (pair.roles[:1] or ("",))[0]
             alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
             unnamed = (
                 not pair.stem and one.kind in ("word", "name", "id", "text") and not named.verdict_meanings(one, None)
             )
-            if role in ("system", "text") or unnamed or alike or set(pair.stem) & _SPEAKS:
+            if pair.role in ("system", "text") or unnamed or alike or set(pair.stem) & _SPEAKS:
                 pairs.append(pair)
-        return sorted(pairs, key=lambda pair: (self._is_text(pair), (pair.roles[:1] or ("system",))[0] != "system"))
+        return sorted(pairs, key=lambda pair: (self._is_text(pair), pair.role not in ("", "system")))
 
     def _winning_flags(self) -> SidePair | None:
         """Return the pair of columns that flag which of two candidates won: 1 for one, 0 for the other or both."""
@@ -76,18 +75,18 @@ class PairRoles(RoleDraft):
         return None
 
     def _is_text(self, pair: SidePair) -> bool:
-        return pair.roles[:1] == ("text",) or self.columns[pair.first].kind in ("text", "object")
+        return pair.role == "text" or self.columns[pair.first].kind in ("text", "object")
 
     def _names_sides(self, column: LogColumn) -> bool:
         """Return whether the words of a column name both sides, so that it is a verdict even without candidates."""
         meanings = named.verdict_meanings(column, None) or {}
-        named_so = column.roles[:1] == ("verdict",) or named.is_model(column.name)
+        named_so = column.role == "verdict" or named.is_model(column.name)
         return {"first", "second"} <= set(meanings.values()) and column.kind != "number" and named_so
 
     def _side_scores(self) -> SidePair | None:
         """Return the pair of columns of scores of two candidates."""
         for pair in named.side_pairs(self.columns):
-            compares = pair.roles[:1] == ("score",) or "rank" in pair.stem
+            compares = pair.role == "score" or "rank" in pair.stem
             if compares and self.columns[pair.first].kind == "number" and pair.first not in self.used:
                 return pair
         return None
@@ -120,7 +119,7 @@ class PairRoles(RoleDraft):
             self._fill_order(pair)
             self._ask_places()
         self._ask_about_third(pair)
-        systems = [c for c in self.free("system") if not c.is_constant and c.kind in ("word", "name")]
+        systems = self.free("system", kinds=("word", "name"), varied=True)
         if systems and self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
             self.ask("judge", f"is {systems[0].name} the judge?", systems[0].name, required=False)
         self._fill_preference(pair, several=len(verdicts) > 1)
@@ -244,7 +243,7 @@ class PairRoles(RoleDraft):
         else:
             options = [self._meaning(column, pair) for column in self._unnamed_verdicts(self.unused)]
             why = "which column holds the judge's verdict?"
-            self.ask("winner", why, *options, *(column.name for column in replies))
+            self.ask("winner", why, *options, *replies)
 
     def _fill_verdicts(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         """Fill the verdict from one column, or several that differ by judge, criterion or order; ask otherwise."""

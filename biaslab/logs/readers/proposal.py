@@ -9,11 +9,11 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
-from biaslab.logs.readers.columns import LogColumn, SidePair
+from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
 from biaslab.logs.readers.expressions import OPEN
 from biaslab.logs.readers.rows import NUMERAL
 
@@ -210,7 +210,7 @@ _FEW = 6
 _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
 _READ_FROM_REPLIES = {"parsed", "extracted", "final"}
 _WINNERS = {"winner", "chosen", "preferred", "preference", "wins", "beats", "best"}  # of a comparison, never a grade
-_NO_VERDICT = (("covariate",), ("ignore",), ("shown",), ("explanation",), ("derived",))
+_NO_VERDICT = ("covariate", "ignore", "shown", "explanation", "derived")
 
 
 @dataclass
@@ -250,18 +250,25 @@ class RoleDraft:
         options = [option for question in self.questions for option in question.options]
         return set(columns_in(options, self.columns))
 
-    def free(self, *roles: str, first: bool = True) -> list[LogColumn]:
-        """Return the unused columns whose name suggests one of some roles, as its first role or as any."""
-        return [c for c in self.unused if set(c.roles[:1] if first else c.roles) & set(roles)]
+    def free(
+        self, *roles: str, first: bool = True, kinds: Sequence[str] = get_args(ColumnType), varied: bool = False
+    ) -> list[LogColumn]:
+        """Return the unused columns of some kinds whose name suggests one of some roles, as its first role or as any.
+
+        The role of a name that suggests none is empty. With ``varied``, columns of a single value are left out.
+        """
+        named_so = [c for c in self.unused if set(roles) & ({c.role} if first else {*c.roles})]
+        return [c for c in named_so if c.kind in kinds and not (varied and c.is_constant)]
 
     def settle(self, entry: str, expression: Any) -> None:
         """Fill an entry, unless the user has."""
         self.entries.setdefault(entry, expression)
 
     def ask(self, entry: str, why: str, *options: Any, required: bool = True) -> None:
-        """Ask about an entry, unless the user has filled it."""
-        if entry not in self.entries and all(question.entry != entry for question in self.questions):
-            self.questions.append(OpenQuestion(entry, why, tuple(options[:_FEW]), required))
+        """Ask about an entry, unless the user has filled it; an option is an expression, or a column."""
+        if self.is_open(entry):
+            shown = tuple(each.name if isinstance(each, LogColumn) else each for each in options[:_FEW])
+            self.questions.append(OpenQuestion(entry, why, shown, required))
 
     def is_open(self, entry: str) -> bool:
         """Return whether an entry is neither filled nor asked about."""
@@ -285,13 +292,13 @@ class RoleDraft:
                 other.name != column.name and other.name.startswith(column.name) and "explanation" in other.roles
                 for other in self.columns.values()
             )
-            of_judge = column.roles[:1] == ("judge",) and any(
+            of_judge = column.role == "judge" and any(
                 column.has_values_of(other) and (is_label(other) or {"people", "score", "verdict"} & set(other.roles))
                 for other in self.columns.values()
                 if other is not column
             )
             return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
-        of_model = column.roles[:1] == ("judge",) or named.is_model(column.name)
+        of_model = column.role == "judge" or named.is_model(column.name)
         whose = role == "" and (column.has("people") or of_model)
         return (role in ("score", "verdict", "reply") or whose) and self._is_graded(column)
 
@@ -305,13 +312,13 @@ class RoleDraft:
     def _is_verdict(self, column: LogColumn, pairs: Sequence[SidePair]) -> bool:
         if column.kind in ("text", "object", "empty"):
             return False
-        if column.roles[:1] in _NO_VERDICT and not ("verdict" in column.roles and column.roles[0] == "shown"):
+        if column.role in _NO_VERDICT and not ("verdict" in column.roles and column.role == "shown"):
             return False
         named_so = "verdict" in column.roles or (not column.roles and column.kind != "number")
         if named_so and any(self._names_candidates(column, pair) for pair in pairs):
             return True
         by_name = "verdict" in column.roles or (
-            (named.is_model(column.name) or column.roles[:1] == ("judge",)) and column.kind == "word"
+            (named.is_model(column.name) or column.role == "judge") and column.kind == "word"
         )
         by_name = by_name or (bool(column.words) and set(column.words) <= _READ_FROM_REPLIES and column.kind == "word")
         if not by_name:
@@ -346,18 +353,13 @@ class RoleDraft:
 
     def _replies(self) -> list[LogColumn]:
         """Return the columns with texts of the judge."""
+        whose = {"judge", "evaluator", "grader", "raw", "verdict"}
         return [
             column
             for column in self._prose()
-            if column.roles[:1] != ("explanation",)
-            and (
-                column.roles[:1] in (("reply",), ("verdict",))
-                or (
-                    set(column.words) & {"judge", "evaluator", "grader", "raw", "verdict"}
-                    and {"text", "reply"} & set(column.roles)
-                )
-                or ("judge" in column.words and "raw" in column.words)
-            )
+            if column.role in ("reply", "verdict")
+            or (column.role != "explanation" and whose & set(column.words) and {"text", "reply"} & set(column.roles))
+            or (column.role != "explanation" and {"judge", "raw"} <= set(column.words))
         ]
 
     def _without_repeats(self, found: Sequence[LogColumn]) -> list[LogColumn]:
@@ -376,40 +378,29 @@ class RoleDraft:
         """Return whether columns have the same words but for the name of a model, or for a criterion."""
         shared = set.intersection(*(set(column.words) for column in several))
         rest = [set(column.words) - shared for column in several]
-        criteria = set(named.aliases()["criteria"]["words"])
         by_model = all(named.is_model(column.name) for column in several)
-        return all(rest) and (by_model or (bool(shared) and all(words & criteria for words in rest)))
+        return all(rest) and (by_model or (bool(shared) and all(column.criteria - shared for column in several)))
 
     def _settle_several(self, entry: str, several: Sequence[LogColumn], options: Sequence[Any]) -> None:
         """Fill an outcome with several columns, each of a judge or a criterion."""
         self.settle(entry, {"fields": [column.name for column in several]})
-        if any(isinstance(option, Mapping) for option in options):
-            merged = {
-                value: side
-                for option in options
-                if isinstance(option, Mapping)
-                for value, side in option["values"].items()
-            }
+        tables = [option["values"] for option in options if isinstance(option, Mapping)]
+        if tables:
+            merged = {value: side for table in tables for value, side in table.items()}
             self.entries[entry] = {"fields": [column.name for column in several], "values": merged}
-        models = [column for column in several if named.is_model(column.name)]
+        by_model = all(named.is_model(column.name) for column in several)
         shared = set.intersection(*(set(column.words) for column in several))
-        criteria = [set(column.words) & set(named.aliases()["criteria"]["words"]) for column in several]
-        if len(models) == len(several) and all(criteria) and len({*map(frozenset, criteria)}) > 1:
-            self.settle(
-                "attribute", {c.name: f"={'_'.join(sorted(own))}" for c, own in zip(several, criteria, strict=True)}
-            )
-            self.settle(
-                "judge", {c.name: f"={without(c, shared | own)}" for c, own in zip(several, criteria, strict=True)}
-            )
-            return
-        if len(models) == len(several) and self.is_open("judge"):
+        criteria = {frozenset(column.criteria) for column in several}
+        if by_model and all(criteria) and len(criteria) > 1:
+            self.settle("attribute", {c.name: f"={'_'.join(sorted(c.criteria))}" for c in several})
+            self.settle("judge", {c.name: f"={without(c, shared | c.criteria)}" for c in several})
+        elif by_model and self.is_open("judge"):
             judges = {column.name: f"={_model_of(column, shared)}" for column in several}
             if self.free("system", "text") or entry == "winner":
                 self.settle("judge", judges)
             else:
-                self.ask(
-                    "judge", f"are {listed(several)} of several judges, not one judge's of several systems?", judges
-                )
+                why = f"are {listed(several)} of several judges, not one judge's of several systems?"
+                self.ask("judge", why, judges)
         elif self.is_open("attribute"):
             self.settle("attribute", {column.name: f"={without(column, shared)}" for column in several})
 
@@ -421,7 +412,7 @@ class RoleDraft:
         """Return whether a column says who judged: a name, under a word for judges."""
         if "judge" not in column.roles or column.has("people") or column.kind not in ("word", "name", "id", "number"):
             return False
-        return column.roles[0] in ("judge", "system", "verdict") and not self._is_score(column)
+        return column.role in ("judge", "system", "verdict") and not self._is_score(column)
 
 
 def is_judged(column: LogColumn) -> bool:

@@ -169,28 +169,15 @@ class ScoreRoles(PairRoles):
     def _like_scores(self, scores: Sequence[LogColumn]) -> list[LogColumn]:
         """Return unnamed columns of numbers with the range of a score."""
         ranges = {self._observed(column)[0] for column in scores if column.kind == "number"}
-        return [
-            column
-            for column in self.unused
-            if not column.roles
-            and column.kind == "number"
-            and 2 < len(column.counts) <= _MOST_STEPS
-            and self._observed(column)[0] in ranges
-            and not set(column.words) <= set(named.aliases()["plain"]["words"])
-        ]
+        unnamed = [c for c in self.free("", kinds=("number",)) if not c.is_plain and 2 < len(c.counts) <= _MOST_STEPS]
+        return [column for column in unnamed if self._observed(column)[0] in ranges]
 
     def _ask_for_score(self, people: Sequence[LogColumn]) -> list[LogColumn]:
         """Ask for the judge's score, or take the reply; return a column of the scores that replies state."""
         replies = self._replies()
-        numbers = [
-            column
-            for column in self.unused
-            if column.kind in ("number", "flag")
-            and not column.has("people")
-            and column.roles[:1] not in (("covariate",), ("ignore",), ("question",), ("replicate",), ("system",))
-            and not set(column.words) <= set(named.aliases()["plain"]["words"])
-        ]
-        texts = [c for c in self.free("score", "verdict", "reply") if c.kind in ("word", "name", "id", "text")]
+        numbers = [c for c in self.unused if c.kind in ("number", "flag") and not c.has("people") and not c.is_plain]
+        numbers = [c for c in numbers if c.role not in ("covariate", "ignore", "question", "replicate", "system")]
+        texts = self.free("score", "verdict", "reply", kinds=("word", "name", "id", "text"))
         shares = [c for c in texts if all(_OUT_OF.fullmatch(value) for value in c.known)]
         if len(shares) == 1:
             tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
@@ -207,11 +194,11 @@ class ScoreRoles(PairRoles):
             why = f"{listed(unclear)} may be the judge's; delete this line if only people judged"
             self.ask("score", why, *(self._graded(column) for column in unclear), required=False)
             self.settle("ratings", self._labels(people))
-        elif people and not numbers and len({frozenset(_criteria_of(column)) for column in people}) > 1:
+        elif people and not numbers and len({frozenset(column.criteria) for column in people}) > 1:
             why = f"{listed(people)} are people's scores of different criteria; which are of one?"
-            self.ask("ratings", why, *(column.name for column in people))
+            self.ask("ratings", why, *people)
         elif people and not numbers and (judged := [c for c in self._prose() if {"judge", "reply"} & set(c.roles)]):
-            self.ask("reply", f"is {listed(judged)} the judge's reply?", *(column.name for column in judged))
+            self.ask("reply", f"is {listed(judged)} the judge's reply?", *judged)
             return judged
         elif people and not numbers:
             self.settle("ratings", self._labels(people))
@@ -223,13 +210,13 @@ class ScoreRoles(PairRoles):
             return texts[:1]
         else:
             why = "which column holds the judge's score or verdict?"
-            self.ask("score", why, *(column.name for column in [*numbers, *texts]))
+            self.ask("score", why, *numbers, *texts)
             return numbers[:1] if len(numbers) == 1 else []
         return []
 
     def _fill_reply(self, replies: Sequence[LogColumn]) -> list[LogColumn]:
         """Fill the reply, or ask for it, and return the scores that it states; none if no texts state any."""
-        texts = [column for column in self._prose() if column.roles[:1] != ("question",)]
+        texts = [column for column in self._prose() if column.role != "question"]
         texts = list(replies) or (texts if len(texts) > 1 else [])
         stating = [column for text in texts for column in self._stated(text.name)]
         last = [column for column in texts if self._last_words(column) is not None]
@@ -250,15 +237,14 @@ class ScoreRoles(PairRoles):
 
     def _graded_columns(self) -> list[LogColumn]:
         """Return the unused columns of grades in words that no name gives to people."""
-        others = (("covariate",), ("ignore",), ("derived",))
-        words = [c for c in self.unused if c.kind in ("word", "flag", "name") and c.roles[:1] not in others]
+        others = ("covariate", "ignore", "derived")
+        words = [c for c in self.unused if c.kind in ("word", "flag", "name") and c.role not in others]
         return [column for column in words if not column.has("people") and named.grade_values(column) is not None]
 
     def _name_judges_or_criteria(self, scores: Sequence[LogColumn]) -> bool:
         """Return whether all columns of scores are named after judges, or after criteria."""
-        criteria = set(named.aliases()["criteria"]["words"]) | {"overall"}
         shared = set.intersection(*(set(column.words) for column in scores))
-        by_criterion = [bool(set(column.words) & criteria) for column in scores]
+        by_criterion = [bool(column.criteria or "overall" in column.words) for column in scores]
         by_model = [named.is_model(column.name) for column in scores]
         rest = [tuple(word for word in column.words if word not in shared) for column in scores]
         scored = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"}))
@@ -301,7 +287,7 @@ class ScoreRoles(PairRoles):
             self.settle("person", persons[0].name)
         else:
             why = f"{listed(persons)} may say which person gave a score"
-            self.ask("person", why, *(c.name for c in persons), required=False)
+            self.ask("person", why, *persons, required=False)
 
     def _fill_scale(self, entry: str, scores: Sequence[LogColumn]) -> None:
         """Fill the scale if the observed range is a usual one; ask otherwise."""
@@ -353,7 +339,7 @@ class ScoreRoles(PairRoles):
             self.ask("scale", "the scale of that score", *found)
 
     def _criterion(self) -> str | None:
-        found = [c for c in self.free("criterion") if c.kind in ("word", "name") and not c.is_constant]
+        found = self.free("criterion", kinds=("word", "name"), varied=True)
         return found[0].name if len(found) == 1 else None
 
     def _ranges_by_criterion(self, score: LogColumn) -> dict[str, tuple[str, bool]]:
@@ -371,7 +357,7 @@ class ScoreRoles(PairRoles):
 
     def _fill_ratings(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Fill people's scores: of the same criterion, if there are several."""
-        of = {one.name: [c for c in people if _criteria_of(one) & _criteria_of(c)] for one in scores}
+        of = {one.name: [c for c in people if one.criteria & c.criteria] for one in scores}
         if len(scores) == 1 or (all(named.is_model(one.name) for one in scores) and not any(of.values())):
             self.settle("ratings", self._labels(people))
         elif {column.name for own in of.values() for column in own} == {column.name for column in people}:
@@ -412,11 +398,6 @@ def _is_one_grade(column: LogColumn, scores: Sequence[LogColumn]) -> bool:
     """Return whether all values are one of the judge's grades."""
     constant = bool(column.known) and column.is_constant
     return constant and any(s.kind != "number" and named.grade_values(s, column) is not None for s in scores)
-
-
-def _criteria_of(column: LogColumn) -> set[str]:
-    """Return the words of a name that are criteria."""
-    return set(column.words) & set(named.aliases()["criteria"]["words"])
 
 
 def _observed(column: LogColumn) -> tuple[str, bool]:

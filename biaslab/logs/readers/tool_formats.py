@@ -289,9 +289,10 @@ def read_rankings(rows: Rows, _source: LogSource) -> pd.DataFrame:
         ranked, status = _rankings_ranks(ranking, names)
         probe = _BALANCED if _is_balanced(known) else _OTHERS
         reply = ranking if isinstance(ranking, str) else None
-        fixed = {"probe": probe, **about(record), "status": status, "reply": reply, "k": len(names), "ranked": 1}
+        fixed = {"probe": probe, **about(record), "status": status, "reply": reply, "k": len(names)}
         for place, (name, rank) in enumerate(zip(names, ranked, strict=True), start=1):
-            yield {**fixed, "candidate_id": name, "value": rank, "list_order": known[names], "place": place}
+            yield {**fixed, "candidate_id": name, "value": rank, "list_order": known[names], "place": place,
+                   "ranked": 1}  # fmt: skip
 
     return record_trials(rows, ranks, "rankings")
 
