@@ -9,7 +9,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -57,7 +57,9 @@ def iter_documents(path: LogInput) -> Iterator[LogDocument]:
         If the path does not exist, or a compressed file is damaged or too large when unpacked.
     """
     if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
-        yield LogDocument(TABLE, frame=path if isinstance(path, pd.DataFrame) else to_pandas(path))
+        frame = path if isinstance(path, pd.DataFrame) else to_pandas(path)
+        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        yield LogDocument(TABLE, frame=frame.reset_index(level=named) if named else frame)
         return
     if not isinstance(path, str | Path) or not str(path):
         raise InputError("path", path, "a file, a folder or a pandas.DataFrame", _remedy(path))
@@ -68,10 +70,7 @@ def iter_documents(path: LogInput) -> Iterator[LogDocument]:
     if not is_there(place):
         raise InputError("path", str(path), "an existing file or folder")
     if place.is_dir():
-        for file in sorted(file for file in place.rglob("*") if file.is_file()):
-            for document in _of_file(file, alone=False):
-                inner = "" if document.name == file.name else f"/{document.name}"
-                yield document._replace(name=f"{file.relative_to(place).as_posix()}{inner}")
+        yield from _of_files(sorted(file for file in place.rglob("*") if file.is_file()), place, alone=False)
         return
     if not place.is_file():
         raise InputError("path", str(path), "an existing file or folder")
@@ -96,11 +95,15 @@ def _of_pattern(pattern: str) -> Iterator[LogDocument]:
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
         raise InputError("path", pattern, "a pattern that matches at least one file")
-    shared = Path(os.path.commonpath([file.parent for file in files]))
+    yield from _of_files(files, Path(os.path.commonpath([file.parent for file in files])), alone=len(files) == 1)
+
+
+def _of_files(files: Sequence[Path], folder: Path, *, alone: bool) -> Iterator[LogDocument]:
+    """Yield files, named by their place in a folder."""
     for file in files:
-        for document in _of_file(file, alone=len(files) == 1):
+        for document in _of_file(file, alone):
             inner = "" if document.name == file.name else f"/{document.name}"
-            yield document._replace(name=f"{file.relative_to(shared).as_posix()}{inner}")
+            yield document._replace(name=f"{file.relative_to(folder).as_posix()}{inner}")
 
 
 def _of_file(file: Path, alone: bool) -> Iterator[LogDocument]:
@@ -166,8 +169,6 @@ def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
     """
     if frame.empty:
         return
-    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
-    frame = frame.reset_index(level=named) if named else frame
     names = list(map(str, frame.columns))
     if frame.columns.nlevels > 1 or len(set(names)) < len(names):
         allowed = "a table with unique column names on one level"

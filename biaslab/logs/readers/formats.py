@@ -363,7 +363,7 @@ class _Lists:
 
     def __init__(self, paths: str | list[str]) -> None:
         several = [paths] if isinstance(paths, str) else paths
-        self._lists = [_list_at(path) for path in several if path != "."]
+        self._lists = [_list_at(path, strict=len(several) == 1) for path in several if path != "."]
         self._or_itself = "." in several
 
     def of(self, row: Row, needed: bool) -> list[tuple[Any, Any]]:
@@ -374,8 +374,11 @@ class _Lists:
         return [pair for items in lists for pair in items] if lists or not self._or_itself else [(None, row)]
 
 
-def _list_at(path: str) -> Callable[[Row], list[tuple[Any, Any]] | None]:
-    """Return the function that gives the keys and items of one list; None if there is none."""
+def _list_at(path: str, *, strict: bool) -> Callable[[Row], list[tuple[Any, Any]] | None]:
+    """Return the function that gives the keys and items of one list; None if there is none.
+
+    Another value is an error if `strict`, and no list otherwise.
+    """
     if (table := _TABLE.fullmatch(path)) is not None:
         return lambda row: _of_table(row.get(table["names"]), row.get(table["rows"]))
     within, star, pattern = path.partition("*~")
@@ -388,9 +391,9 @@ def _list_at(path: str) -> Callable[[Row], list[tuple[Any, Any]] | None]:
         found = get(row)
         if found is WRONG or found is None:
             return None if found is WRONG else []
-        if not isinstance(found, kind):
+        if strict and not isinstance(found, kind):
             raise TypeError(path)
-        return items_in(found)
+        return items_in(found) if isinstance(found, kind) else None
 
     return items
 
@@ -418,14 +421,13 @@ ORDER = (
     "collected", "store_export", "reife", "alpaca_eval", "arena_hard", "llmbar", "bracket_pairs", "mt_bench",
     "mt_bench_winners", "mt_bench_single", "all_responses", "socreval", "prometheus", "summeval_pairs",
     "summeval_scores", "rankings", "judgebench", "self_recognition", "self_recognition_scores",
-    "openai_batch", "pandalm", "openai_evals", "promptfoo", "promptfoo_lines", "promptfoo_table", "galileo", "trulens",
+    "openai_batch", "pandalm", "openai_evals", "promptfoo", "promptfoo_table", "galileo", "trulens",
     "langfuse", "phoenix", "phoenix_spans", "opik", "langsmith", "langsmith_table", "lm_eval_samples", "helm",
     "helm_state", "deepeval", "ragas", "mlflow", "mapping",
 )  # fmt: skip
 #: Formats that need code, for what a spec cannot say.
 _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "collected": tool_formats.read_collected,
-    "store_export": tool_formats.read_store_export,
     "alpaca_eval": tool_formats.read_alpaca_eval,
     "llmbar": study_formats.read_llmbar,
     "all_responses": study_formats.read_all_responses,
@@ -435,31 +437,24 @@ _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "self_recognition": study_formats.read_self_recognition,
     "self_recognition_scores": study_formats.read_self_recognition_scores,
     "promptfoo": tool_formats.read_promptfoo,
-    "promptfoo_lines": tool_formats.read_promptfoo,
     "promptfoo_table": tool_formats.read_promptfoo_table,
 }
 #: Readers that take the mapping themselves.
 _MAPPED: dict[str, LogReader] = {"openai_batch": tool_formats.read_openai_batch, "mapping": read_mapped}
-_TELLS: dict[str, Callable[[Sequence[Mapping[str, Any]]], bool]] = {
-    "promptfoo": tool_formats.is_promptfoo,
-    "promptfoo_lines": tool_formats.is_promptfoo,
-    "promptfoo_table": tool_formats.is_promptfoo_table,
-}
 
 
 class Format(NamedTuple):
-    """A log format: its spec, its reader, and whether records that have its fields are of the format."""
+    """A log format: its spec and its reader."""
 
     spec: FormatSpec
     read: LogReader
-    tells: Callable[[Sequence[Mapping[str, Any]]], bool]
 
 
 @cache
 def _format(name: str) -> Format:
     spec = load_spec(name)
     read = _MAPPED.get(name) or overridden(_READERS.get(name, spec.read))
-    return Format(spec, read, _TELLS.get(name, spec.tells))
+    return Format(spec, read)
 
 
 def available() -> dict[str, str]:
@@ -493,6 +488,6 @@ def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
     common = {name for name, count in seen.items() if 2 * count >= len(first)}
     for name in ORDER if first else ():
         known = _format(name)
-        if any(fields <= common for fields in known.spec.fields) and known.tells(first):
+        if any(fields <= common for fields in known.spec.fields) and known.spec.tells(first):
             return name
     return "mapping" if mapped and common else None

@@ -2,13 +2,6 @@ r"""Formats of tools that a spec cannot declare: biaslab's own, OpenAI's batches
 
 **Saved trials** from `biaslab.collect` or `biaslab.read_judgements`, as CSV, JSON Lines or Parquet.
 
-**Exports** of a `biaslab.Store`: ``key, judge, kind, request, reply``, as JSON Lines, CSV or Parquet.
-
-A store keeps requests and replies but not their subject, so the prompt identifies the context of a judgement.
-Probabilities of two labels, or of two and "Tie", are a pair, named "first" and "second" as shown; the labels of a known
-scale are a score. Texts are parsed as scores if the prompt states a scale; other texts are left out. To run a probe on
-an export, with contexts and candidates, use it as a judge: `biaslab.logs.recorded.ExportedJudge`.
-
 **Output files of OpenAI's batch API**: ``custom_id, response, error``, one reply per line.
 
 Only ``custom_id`` identifies what was judged, so a mapping is required, such as ``context_id="custom_id~^(.+?)/"``.
@@ -58,14 +51,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.core.files import unguarded
-from biaslab.core.scales import SCALES, Scale, scale_named, stated_scale
 from biaslab.core.schema import count_words
-from biaslab.core.trials import AT_LIMIT, STATUSES, UNUSABLE, Status
+from biaslab.core.trials import AT_LIMIT, STATUSES, Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import BY_CODE, UNREAD, read_answer, score_trials, scored
+from biaslab.logs.readers.readings import BY_CODE, score_trials
 from biaslab.logs.readers.rows import (
     CALL_FAILED,
     MALFORMED,
@@ -77,13 +68,11 @@ from biaslab.logs.readers.rows import (
     Rows,
     at,
     judged_records,
-    plain,
     read_value,
     record_trials,
     strings,
     trials_of,
 )
-from biaslab.prompts.parsing.replies import ParsedScore
 from biaslab.prompts.protocols import list_protocol
 
 COLLECTED_FIELDS = frozenset(
@@ -128,93 +117,6 @@ def _saved_column(rows: Rows, name: str, textual: bool) -> pd.Series:
     if textual or any(words):
         return strings([None if v is None else str(v) for v in kept])
     return pd.Series(kept, dtype=float)
-
-
-_MOST_MASS = 1 + 1e-3  # tolerance for rounding
-_LARGE = 700.0  # values above about 709 overflow exp
-_LABELS = {scale.labels: scale for scale in SCALES.values()}
-
-
-def read_store_export(rows: Rows, source: LogSource) -> pd.DataFrame:
-    """Return one trial per reply that gives a score or compares two candidates."""
-
-    def judgements(record: Judged) -> Iterator[Judged | str]:
-        judge, kind = unguarded(rows.field(record, "judge", "id")), rows.field(record, "kind", "id")
-        request, reply = (_document(record.get(name)) for name in ("request", "reply"))
-        for name, document in (("request", request), ("reply", reply)):
-            if not isinstance(document, dict):
-                raise RefusedRecordError(f"{name} is not a JSON object")
-        found = _judgement(kind, request, reply, source)
-        yield "neither a pair nor a score" if found is None else {"judge": judge, **found}
-
-    return record_trials(rows, judgements, "biaslab", dataset="store", candidate_id="first")
-
-
-def _document(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return None
-
-
-_STORED = ("context_id", "opponent_id", "scale", "answer", "replicate", "value", "status", "label_mass", "reply")
-
-
-def _judgement(kind: str, request: dict[str, Any], reply: dict[str, Any], source: LogSource) -> Judged | None:
-    try:
-        prompt = "\n\n".join(str(message[1]) for message in request["messages"])
-        if kind == "choice":
-            labels = tuple(str(label).strip() for label in request["labels"])
-            logprobs = [_level(level) for level in reply["logprobs"]]
-            usable = reply.get("finish_reason") != UNUSABLE
-            return _of_labels(text_key(prompt), labels, logprobs, usable)
-        scale = stated_scale(prompt) if source.scale is None else scale_named(source.scale)
-        if kind != "completion" or scale is None:
-            return None
-        text, replicate = reply.get("text"), int(request.get("replicate", 0))
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
-        return None
-    reading = read_answer(text, scored(scale, None, source.score_pattern)) if isinstance(text, str) else UNREAD
-    if reading[1] == "unparsable" and reply.get("finish_reason") == AT_LIMIT:
-        reading = math.nan, "cut_off"
-    shown = plain(text) if isinstance(text, str) else None
-    values = (text_key(prompt), None, scale.name, "text", replicate, *reading, math.nan, shown)
-    return dict(zip(_STORED, values, strict=True))
-
-
-def _level(level: Any) -> float:
-    """Return a log-probability; values well above 0 are kept, so that the total probability shows the error."""
-    if level is None:
-        return -math.inf
-    number = math.nan if isinstance(level, bool) else float(level)
-    return min(number, _LARGE) if number > _MOST_MASS - 1 else min(number, 0.0)
-
-
-def _of_labels(context: str, labels: tuple[str, ...], logprobs: list[float], usable: bool) -> Judged | None:
-    scale, chances = _LABELS.get(labels), np.exp(logprobs)
-    of_pair = len(labels) == 2 or labels[2:] == ("Tie",)
-    if len(labels) != len(logprobs) or not (scale or of_pair):
-        return None
-    mass = float(chances.sum())
-    reading: ParsedScore = math.nan, UNUSABLE
-    if usable and mass <= _MOST_MASS:
-        reading = _store_export_first(chances) if scale is None else _expected(scale, chances)
-    about = (None, scale.name) if scale else ("second", None)
-    return dict(zip(_STORED, (context, *about, "distribution", 0, *reading, mass, None), strict=True))
-
-
-def _expected(scale: Scale, chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
-    total = chances.sum()
-    return (float(chances @ np.array(scale.values) / total), "ok") if total > 0 else (math.nan, "refused")
-
-
-def _store_export_first(chances: np.ndarray[Any, Any]) -> tuple[float, Status]:
-    both = chances[0] + chances[1]
-    if not both > 0:
-        return (0.5, "tie") if len(chances) > 2 and chances[2] > 0 else (math.nan, "refused")
-    return float(chances[0] / both), "tie" if len(chances) > 2 and chances[2] > max(chances[:2]) else "ok"
 
 
 def read_openai_batch(rows: Rows, source: LogSource, mapping: Mapping[str, str]) -> pd.DataFrame:
@@ -359,16 +261,6 @@ _BY_MODEL = (
 _CHOICES = ("select-best", "max-score")
 
 
-def is_promptfoo(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether any record contains promptfoo results."""
-    return any(
-        "gradingResult" in result
-        for record in records
-        for result in _promptfoo_results(record)
-        if isinstance(result, dict)
-    )
-
-
 def read_promptfoo(rows: Rows, source: LogSource) -> pd.DataFrame:
     """Return one score trial per model-graded assertion."""
     return score_trials(rows, source, _promptfoo_scores, "promptfoo")
@@ -419,11 +311,6 @@ def _question(variables: Any) -> Any:
 
 _BESIDE = ("Status", "Score", "Named Scores", "Grader Reason")
 _PROVIDER = re.compile(r"\[([^\]]+)\]\s")
-
-
-def is_promptfoo_table(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records contain outputs of promptfoo, with their status in the next column."""
-    return any(_promptfoo_outputs(list(record)) for record in records)
 
 
 def read_promptfoo_table(rows: Rows, source: LogSource) -> pd.DataFrame:

@@ -3,10 +3,8 @@
 Of formats whose logs are not beside the data, a few records are made up here.
 """
 
-import contextlib
 import gzip
 import json
-import math
 import random
 import re
 import runpy
@@ -186,28 +184,15 @@ def a_numbered_winner(trial, sources):
     return trial.value == 0.5 or re.search(rf'"winner": "?{number}\b', sources) is not None
 
 
-TOOLS = ("promptfoo_lines", "promptfoo", "promptfoo_table", "galileo", "trulens", "deepeval", "langfuse", "phoenix",
+TOOLS = ("promptfoo", "promptfoo_table", "galileo", "trulens", "deepeval", "langfuse", "phoenix",
          "phoenix_spans", "opik", "ragas", "langsmith", "langsmith_table", "mlflow", "lm_eval_samples", "helm",
          "helm_state")  # fmt: skip
-
-
-def a_share(trial, sources):
-    """The share of the first label in a distribution that stands in a line and is one."""
-    shares = []
-    for line in sources.splitlines():
-        with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            levels = json.loads(line)["reply"]["logprobs"]
-            chances = [0.0 if level is None else math.exp(level) for level in levels if not isinstance(level, bool)]
-            if math.fsum(chances) <= 1.001 and sum(chances[:2]) > 0:
-                shares.append(chances[0] / sum(chances[:2]))
-    return any(abs(share - trial.value) < 1e-9 for share in shares)
 
 
 SHOWN = dict.fromkeys(TOOLS, a_number) | {
     "arena_hard": a_game,
     "reife": a_numbered_winner,
     "table": lambda trial, sources: a_number(trial, sources) or a_numbered_winner(trial, sources),
-    "store_export": a_share,
     "judgebench": a_decision,
     "pandalm": a_result,
     "self_recognition": a_chance,

@@ -17,7 +17,7 @@ FORMATS = runpy.run_path(str(Path(__file__).with_name("test_formats.py")))
 swapped = FUZZ["swapped"]
 COUNT = 8  # records of a log
 #: Whose verdicts are made of probabilities or shares, so that a changed one may be any number of the scale.
-SHARES = {"store_export", "self_recognition", "self_recognition_scores"}
+SHARES = {"self_recognition", "self_recognition_scores"}
 READ = ["judge", "context_id", "candidate_id", "opponent_id", "attribute", "value", "status"]
 AB = ("A", "B", "C")
 BATCH_MAPPING = {"context_id": "custom_id~^(.+)/", "candidate_id": "custom_id~/(.+)$", "scale": "=1-5"}
@@ -28,12 +28,6 @@ def collected(n):
     about = {"context_id": f"c{n}", "candidate_id": "x", "opponent_id": "y", "attribute": "fluency", "template": 1}
     read = {"value": n % 2, "status": "ok", "replicate": 0, "key": f"{n:064x}", "order_known": True}
     return {"probe": "position", "judge": "j", "dataset": "d", **about, **read}
-
-
-def stored(n):
-    request = {"messages": [["user", f"Which, {n}?"]], "labels": ["A", "B"]}
-    return {"key": f"k{n}", "judge": "j", "kind": "choice", "created": "2026-11-25T17:00:00.000Z", "version": "0.1.0",
-            "request": request, "reply": {"logprobs": [-0.2 - n, -1.9]}}  # fmt: skip
 
 
 def batch(n):
@@ -61,7 +55,6 @@ def game(n):
 
 MADE = {
     "collected": collected,
-    "store_export": stored,
     "reife": lambda n: {"instruction": f"i{n}", "output_1": "a", "output_2": "b", "response": [{"text": "t"}],
                         "winner": 1 + n % 2, "result": {"fail": False, "tie": 0}},
     "alpaca_eval": lambda n: {**FORMATS["ALPACA"], "instruction": f"q{n}", "preference": 1 + n % 2},
@@ -98,7 +91,6 @@ MADE = {
     "openai_batch": batch,
     "pandalm": lambda n: {"idx": n, "gpt_result": str(n % 3), "gpt_reason": "r"},
     "promptfoo": lambda n: {"results": {"results": [promptfoo(n)]}},
-    "promptfoo_lines": promptfoo,
     "promptfoo_table": lambda n: {"question": f"q{n}", "[m] {{question}}": "o", "Status": "PASS",
                                   "Score": f"{0.25 * (n % 5):.2f}", "Named Scores": "", "Grader Reason": "r"},
     "galileo": lambda n: {"id": f"t{n}", "input": f"q{n}", "output": "o", "metric_info": {
@@ -202,7 +194,7 @@ def originals(tmp_path_factory):
 
 
 def test_every_format_has_a_constructed_log():
-    assert set(MADE) == set(available()) - {"inspect"}  # which needs its own package
+    assert set(MADE) == set(available()) - {"inspect", "store_export"}  # which needs its own package, and no log
 
 
 @pytest.mark.parametrize("kind", MADE)
