@@ -34,7 +34,6 @@ from biaslab.prompts.parsing.replies import ParsedScore, is_refusal, place_on
 from biaslab.prompts.parsing.thoughts import split_thought
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
-_FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
 _NUMBER = r"(\d+(?:\.\d+)?)(?:\s*/\s*\d+)?"
 _WHOSE = r"(?:scores? (?:of|for) )?(?:the )?(?:assistant|response|answer|model)"
 _NAMED_SCORES = re.compile(
@@ -238,11 +237,6 @@ def probability(value: float) -> ParsedScore:
     if not 0 <= value <= 1:
         return math.nan, "unparsable" if math.isnan(value) else "out_of_range"
     return (0.5, "tie") if value == 0.5 else (value, "ok")
-
-
-def failed(texts: pd.Series) -> pd.Series:
-    """Flag texts that report a failed call instead of a reply."""
-    return texts.str.match(_FAILED).fillna(value=False).astype(bool)
 
 
 def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> ParsedScore:
