@@ -17,11 +17,8 @@ from biaslab.logs.readers.rows import CALL_FAILED
 
 _SHORT = 25  # characters of a name in a list
 _FEW = 6  # meanings of values and columns set aside that are listed
-_UNREADABLE = {
-    "refused": "refused",
-    "cut_off": "gave a reply that was cut off",
-    "out_of_range": "gave a score out of range",
-}
+_UNREADABLE = {"cut_off": "gave a reply that was cut off", "out_of_range": "gave a score out of range"}
+_UNREADABLE |= {"refused": "refused"}
 
 
 @dataclass(frozen=True)
@@ -113,12 +110,9 @@ class ReadingCard:
 def _roles(reading: Mapping[str, Any], several: bool) -> Iterator[tuple[str, str]]:
     """Yield each role with its source, then the columns set aside."""
     if several or reading["format"] not in ("table", "mapping"):
-        files = (
-            f" ({count(reading['files'], 'file')}, such as {reading['file']})"
-            if several or reading["files"] > 1
-            else ""
-        )
-        yield "format", f"{reading['format']}: {reading['help']}{files}"
+        files = f" ({count(reading['files'], 'file')}, such as {reading['file']})"
+        shown = files if several or reading["files"] > 1 else ""
+        yield "format", f"{reading['format']}: {reading['help']}{shown}"
     for role in reading["roles"]:
         yield role["role"], _source(role)
     reasons: dict[str, list[str]] = {}
@@ -216,11 +210,8 @@ def _row(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"people gave {row['human']:g}"
     if row["human_gap"] is not None:
         gap = row["human_gap"]
-        yield (
-            "people tied"
-            if gap == 0
-            else f"people chose the {sides[gap < 0]}{'' if abs(gap) == 1 else f' (gap {gap:+.2g})'}"
-        )
+        chose = f"chose the {sides[gap < 0]}{'' if abs(gap) == 1 else f' (gap {gap:+.2g})'}"
+        yield f"people {chose if gap else 'tied'}"
 
 
 def _verdict(row: Mapping[str, Any], sides: Sequence[str]) -> str:

@@ -116,11 +116,8 @@ def _side_by_side(value: Mapping[str, Any], is_outcome: IsOutcome) -> list[str]:
     for name, each in lists.items():
         by_length.setdefault(len(each), []).append(name)
     alike = (sorted(names) for names in by_length.values() if len(names) >= _FEWEST)
-    return [
-        "+".join(f"{name}{ITEM}" for name in names)
-        for names in alike
-        if any(is_outcome(name, value[name][0]) for name in names)
-    ]
+    with_outcome = (names for names in alike if any(is_outcome(name, value[name][0]) for name in names))
+    return ["+".join(f"{name}{ITEM}" for name in names) for names in with_outcome]
 
 
 def steps_of_paths(paths: Iterable[str]) -> tuple[str, ...]:
@@ -219,11 +216,8 @@ def _rows_side_by_side(value: Mapping[str, Any], prefix: str, names: Sequence[st
         return
     own = _flat({name: each for name, each in value.items() if name not in names}, prefix)
     for place, items in enumerate(zip(*(each or () for each in lists), strict=True)):
-        yield (
-            own
-            | {f"{prefix}{name}{ITEM}": item for name, item in zip(names, items, strict=True)}
-            | {f"{prefix}{ITEM}#": place}
-        )
+        own_items = {f"{prefix}{name}{ITEM}": item for name, item in zip(names, items, strict=True)}
+        yield own | own_items | {f"{prefix}{ITEM}#": place}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "", without: str = "") -> dict[str, Any]:

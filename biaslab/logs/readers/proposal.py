@@ -292,11 +292,9 @@ class RoleDraft:
                 other.name != column.name and other.name.startswith(column.name) and "explanation" in other.roles
                 for other in self.columns.values()
             )
-            of_judge = column.role == "judge" and any(
-                column.has_values_of(other) and (is_label(other) or {"people", "score", "verdict"} & set(other.roles))
-                for other in self.columns.values()
-                if other is not column
-            )
+            alike = [other for other in self.columns.values() if other is not column and column.has_values_of(other)]
+            labels = [c for c in alike if is_label(c) or {"people", "score", "verdict"} & set(c.roles)]
+            of_judge = column.role == "judge" and bool(labels)
             return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
         of_model = column.role == "judge" or named.is_model(column.name)
         whose = role == "" and (column.has("people") or of_model)
@@ -328,16 +326,9 @@ class RoleDraft:
 
     def _verdicts(self, pairs: Sequence[SidePair]) -> list[LogColumn]:
         """Return the judge's columns of verdicts on two candidates."""
-        taken = {name for pair in pairs for name in pair[:2]} | self.used
-        return [
-            column
-            for name, column in self.columns.items()
-            if name not in taken
-            and not column.has("people")
-            and "derived" not in column.roles
-            and "explanation" not in column.roles
-            and self._is_verdict(column, pairs)
-        ]
+        taken = {name for pair in pairs for name in pair[:2]}
+        free = [c for c in self.unused if not (c.has("people") or {"derived", "explanation"} & set(c.roles))]
+        return [column for column in free if column.name not in taken and self._is_verdict(column, pairs)]
 
     def _names_candidates(self, column: LogColumn, pair: SidePair, *, constant: bool = False) -> bool:
         """Return whether the values of a column are names of the row's candidates, or words for a tie."""

@@ -441,14 +441,9 @@ def explain(reading: LogReading, path: object) -> NoReturn:
     if reading.is_unclear:
         unclear = next((each for each in reading.proposals.values() if not each.is_complete), None)
         if unclear is None:
-            ranges = {
-                f"{name}: {each.entries['scale']}"
-                for name, each in reading.proposals.items()
-                if "scale" in each.entries
-            }
-            raise InputError.plain(
-                f"the files of {source} have different ranges ({', '.join(sorted(ranges))}): map scale"
-            )
+            scales = {name: each.entries.get("scale") for name, each in reading.proposals.items()}
+            ranges = ", ".join(sorted(f"{name}: {scale}" for name, scale in scales.items() if scale is not None))
+            raise InputError.plain(f"the files of {source} have different ranges ({ranges}): map scale")
         where = source if len(reading.proposals) == 1 else f"{source} ({unclear.source})"
         raise InputError.plain(open_questions(where, unclear))
     if reading.files:

@@ -109,18 +109,10 @@ class SharedRoles(ScoreRoles):
         if (both := self._instruction_and_input()) is not None and best.name in both:
             self.settle("context_id", ", ".join(both))
             return
-        unclear = [
-            column
-            for column in columns
-            if column is not best
-            and column in repeated
-            and column.kind != "word"
-            and not named.functional(best, column)
-            and not named.functional(column, best)
-        ]
+        rivals = [column for column in repeated if column is not best and column.kind != "word"]
+        unclear = [c for c in rivals if not (named.functional(best, c) or named.functional(c, best))]
         if unclear:
-            names = [column.name for column in (best, *unclear)]
-            self.ask("context_id", f"{listed([best, *unclear])} could all identify the question", *names)
+            self.ask("context_id", f"{listed([best, *unclear])} could all identify the question", best, *unclear)
             return
         self.settle("context_id", ", ".join([best.name, *(column.name for column in self._turns())]))
         others = [column for column in columns if column is not best]
