@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from biaslab.core.scales import scale_named
@@ -12,6 +12,7 @@ from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
 from biaslab.logs.readers.proposal import alias_and_plain, columns_in, is_judged, is_label, listed
+from biaslab.logs.readers.rows import NUMERAL
 from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
@@ -45,7 +46,7 @@ class ScoreRoles(PairRoles):
         else:
             scores = self._ask_for_score(people)
         self._fill_person(scores, people)
-        self._fill_scale("scale", scores)
+        self._fill_scale(scores)
         if people and scores and self.is_open("ratings") and "human" not in self.given:
             self._fill_ratings(scores, people)
         if labels and self.is_open("ratings"):
@@ -148,10 +149,9 @@ class ScoreRoles(PairRoles):
     def _observed(self, column: LogColumn) -> tuple[str, bool]:
         """Return the observed range as a scale, and whether it is a usual one."""
         if column.kind == "number":
-            return _observed(column)
+            return _observed(column.numbers)
         shared = named.grade_values(column, *self.peers) if column in self.peers else None
-        numbers = [float(number) for number in (shared or self._grades(column) or {}).values()]
-        return f"={min(numbers, default=0):g}-{max(numbers, default=1):g}", set(numbers) == {0.0, 1.0}
+        return _of_grades((shared or self._grades(column) or {}).values())
 
     def _stated(self, reply: Any) -> list[LogColumn]:
         """Return a column with the scores that a judge's replies state, if most of them state one on a usual scale."""
@@ -289,50 +289,48 @@ class ScoreRoles(PairRoles):
             why = f"{listed(persons)} may say which person gave a score"
             self.ask("person", why, *persons, required=False)
 
-    def _fill_scale(self, entry: str, scores: Sequence[LogColumn]) -> None:
+    def _fill_scale(self, scores: Sequence[LogColumn]) -> None:
         """Fill the scale if the observed range is a usual one; ask otherwise."""
-        known = {"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)
-        if entry in self.entries or not known:
-            if "reply" in self.entries and entry == "scale":
+        if "scale" in self.entries:
+            return
+        if not ({"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)):
+            if "reply" in self.entries:
                 usual = (f"={low}-{high}" for low, high in _SCALES[:3])
-                self.ask(entry, "on which scale does the judge score?", *usual)
-            elif entry == "scale":
+                self.ask("scale", "on which scale does the judge score?", *usual)
+            else:
                 self._fill_scale_of_options()
             return
         if "score" in self.given and (meanings := parse_expression("score", self.given["score"]).values):
             scores = [LogColumn("score", tuple(meanings.values()))]
         scores = [column for column in scores if column.numbers or self._grades(column) is not None]
-        if not scores and entry == "scale" and "score" in self.entries:
-            self.ask(entry, "on which scale are the scores?")
-        found = {column.name: self._observed(column) for column in scores}
-        if len(scores) == 1 and entry == "scale" and (by_value := self._ranges_by_criterion(scores[0])):
-            found = by_value
-        ends = {name: scale for name, (scale, _) in found.items()}
-        if not ends:
-            return
-        sure = all(is_usual for _, is_usual in found.values())
-        one = len(set(ends.values())) == 1
-        option: Any = next(iter(ends.values())) if one else ends
-        if not one and len(scores) == 1:
+        if not scores and "score" in self.entries:
+            self.ask("scale", "on which scale are the scores?")
+        if ranges := self._ranges(scores):
+            self._fill_scale_of_ranges(ranges, by_value=len(scores) == 1)
+
+    def _fill_scale_of_ranges(self, ranges: Mapping[str, tuple[str, bool]], *, by_value: bool) -> None:
+        """Fill the scale, or ask for it, from the range of each column, or of each criterion of one column."""
+        ends = {name: scale for name, (scale, _) in ranges.items()}
+        option: Any = ends
+        if len(set(ends.values())) == 1:
+            option = next(iter(ends.values()))
+        elif by_value:
             scales = {value: scale.removeprefix("=") for value, scale in ends.items()}
             option = {"field": self._criterion(), "values": scales}
-        if sure or (entry == "scale" and "person" in self.entries):
-            self.settle(entry, option)
+        if "person" in self.entries or all(is_usual for _, is_usual in ranges.values()):
+            self.settle("scale", option)
         else:
-            self.ask(entry, "the values have this range; what is the scale?", option)
+            self.ask("scale", "the values have this range; what is the scale?", option)
 
     def _fill_scale_of_options(self) -> None:
         """Fill or ask for the scale of a score that is asked about, in the same round."""
         asked = next((question for question in self.questions if question.entry == "score"), None)
         found: dict[str, bool] = {}
         for option in asked.options if asked is not None else ():
-            grades = option.get("values") if isinstance(option, Mapping) else None
-            if grades is not None:
-                numbers = [float(number) for number in grades.values()]
-                found[f"={min(numbers):g}-{max(numbers):g}"] = set(numbers) == {0.0, 1.0}
-                continue
             columns = [self.columns[name] for name in columns_in(option, self.columns)]
-            found |= dict(self._observed(column) for column in columns if column.numbers)
+            grades = option.get("values") if isinstance(option, Mapping) else None
+            ranges = [self._observed(column) for column in columns if column.numbers]
+            found |= dict([_of_grades(grades.values())] if grades else ranges)
         if len(found) == 1 and all(found.values()):
             self.settle("scale", next(iter(found)))
         elif found:
@@ -342,18 +340,17 @@ class ScoreRoles(PairRoles):
         found = self.free("criterion", kinds=("word", "name"), varied=True)
         return found[0].name if len(found) == 1 else None
 
-    def _ranges_by_criterion(self, score: LogColumn) -> dict[str, tuple[str, bool]]:
-        """Return the range of the scores of each criterion of a long table."""
-        name = self._criterion()
-        if name is None or score.kind != "number":
-            return {}
-        values: dict[str, list[str | None]] = {}
+    def _ranges(self, scores: Sequence[LogColumn]) -> dict[str, tuple[str, bool]]:
+        """Return the range of each column of scores, or of each criterion of a long table."""
+        name, score = self._criterion(), next(iter(scores), None)
+        if name is None or score is None or len(scores) > 1 or score.kind != "number":
+            return {column.name: self._observed(column) for column in scores}
+        values: dict[str, list[float]] = {}
         for criterion, value in zip(self.columns[name].values, score.values, strict=True):
-            if criterion is not None:
-                values.setdefault(criterion, []).append(value)
-        return {
-            criterion: _observed(LogColumn(score.name, tuple(own))) for criterion, own in values.items() if any(own)
-        }
+            if criterion is not None and value is not None and NUMERAL.fullmatch(value):
+                values.setdefault(criterion, []).append(float(value))
+        ranges = {criterion: _observed(numbers) for criterion, numbers in values.items()}
+        return ranges or {score.name: self._observed(score)}
 
     def _fill_ratings(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Fill people's scores: of the same criterion, if there are several."""
@@ -377,15 +374,13 @@ class ScoreRoles(PairRoles):
         shared = score.kind != "number" and named.grade_values(score, *self.peers) is not None
         own = [column for column in people if column.kind == "number" or not shared]
         numbers = [float(n) for column in own for n in column.numbers or (self._grades(column) or {}).values()]
-        asked = next(
-            (question.options[0] for question in self.questions if question.entry == "scale" and question.options), None
-        )
-        scale = self.entries.get("scale", asked or self._observed(score)[0])
+        asked = [each.options[0] for each in self.questions if each.entry == "scale" and each.options]
+        scale = self.entries.get("scale", asked[0] if asked else self._observed(score)[0])
         ends = re.fullmatch(r"=(-?[\d.]+)-(-?[\d.]+)", scale) if isinstance(scale, str) else None
         if ends is None:
             return
         low, high = float(ends[1]), float(ends[2])
-        theirs, is_usual = _observed(LogColumn("people", tuple(map(str, numbers)))) if numbers else (scale, False)
+        theirs, is_usual = _observed(numbers) if numbers else (scale, False)
         inside = bool(numbers) and low <= min(numbers) and max(numbers) <= high
         if theirs != scale and is_usual and not any(column.numbers for column in own):
             self.settle("human_scale", theirs)
@@ -400,9 +395,15 @@ def _is_one_grade(column: LogColumn, scores: Sequence[LogColumn]) -> bool:
     return constant and any(s.kind != "number" and named.grade_values(s, column) is not None for s in scores)
 
 
-def _observed(column: LogColumn) -> tuple[str, bool]:
+def _of_grades(numbers: Iterable[str]) -> tuple[str, bool]:
+    """Return the range of the numbers of grades as a scale, and whether they are fail and pass."""
+    values = set(map(float, numbers))
+    return f"={min(values, default=0):g}-{max(values, default=1):g}", values == {0.0, 1.0}
+
+
+def _observed(numbers: Sequence[float]) -> tuple[str, bool]:
     """Return the observed range of numbers as a scale, and whether it is a usual one."""
-    low, high = min(column.numbers), max(column.numbers)
+    low, high = min(numbers), max(numbers)
     if low < 0:
         return "=reward", False
     if (low, high) in _SCALES:
