@@ -68,7 +68,6 @@ def test_first_position_has_about_thirty_judges_on_data():
     [
         ("README.md", "today", pair_panels.today),
         ("README.md", "order_consistency", pair_panels.order_and_noise),
-        ("README.md", "null_model", score_panels.null_model),
         ("docs/index.md", "today", pair_panels.today),
         ("docs/index.md", "first_position_rate", pair_panels.first_position),
     ],
