@@ -3,8 +3,9 @@
 `trials` returns the judgements whose licences allow redistribution, `sources` their origin, and `judges` who made them.
 `estimates` returns biaslab's estimates for all sources, including those that cannot be redistributed; `replications`
 compares them with the numbers that authors printed, and `replication_page` shows how both of a pair are computed.
-`released` dates the judges, `trend` tests whether a bias has fallen, `draw_trend` plots it, and `explorer` shows everything on one page. `add`
-turns a log into a contribution, which `estimates` reads too; `check` recomputes its estimates.
+`released` dates the judges, `trend` tests whether a bias has fallen, `draw_trend` plots it, and `explorer` shows
+everything on one page. `add` turns a log into a contribution, which `estimates` reads too; `check` recomputes its
+estimates.
 
 Examples
 --------

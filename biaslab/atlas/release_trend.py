@@ -228,6 +228,7 @@ def draw_trend(
     from biaslab.report.plots import style
     from biaslab.report.plots.drawing import caption
     from biaslab.report.plots.figure import close
+    from biaslab.report.plots.figure_words import short_label
 
     found = trend(rows, null)
     ends = np.sort(np.abs(rows[["ci_low", "ci_high"]].to_numpy(float) - null), axis=1)
@@ -244,9 +245,8 @@ def draw_trend(
     ax.plot([years[1] + 0.08] * 2, bar, color="0.6", linewidth=4, label="95 % of new judges", solid_capstyle="butt")
     first = int(ORIGIN[:4])
     ax.set_xticks(range(int(years[1]) + 2), [str(first + year) for year in range(int(years[1]) + 2)])
-    ax.set(
-        xlabel="release of the judge", ylabel=f"distance of {find_metric(rows['metric'].iloc[0]).label} from {null:g}"
-    )
+    label = short_label(find_metric(rows["metric"].iloc[0], rows["probe"].iloc[0]))
+    ax.set(xlabel="release of the judge", ylabel=f"|{label} − {null:g}|")
     style.note(ax, caption(rows, "recorded judges"))
     return close([ax], rows, name, out, headline)
 

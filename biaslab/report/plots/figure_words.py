@@ -154,9 +154,9 @@ def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     """Write the findings on one metric, how many rows have them, and the range of the estimates."""
     kinds, label = Counter(rows["finding"]), short_label(metric)
     label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
-    values = f"{label} {_reach(rows, plain=metric.null is not None)}"
     if set(kinds) <= {"untested"}:
-        return values
+        return f"{label} {_reach(rows)}"
+    values = f"{label} {_reach(rows, plain=True)}"
     words = {side: side_words(metric, side) for side in _SIDES}
     words |= {"none": f"no {'difference' if metric.quality else 'bias'} that matters"}
     words |= {"open": "inconclusive", "untested": "not tested"}
