@@ -527,8 +527,8 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
     return trials_of({**fixed, **indexed}, indexed.index)
 
 
-Judged = Mapping[str, Any]
-Judgements = Callable[[Mapping[str, Any]], Iterable[Judged | str]]
+Judged = dict[str, Any]
+Judgements = Callable[[dict[str, Any]], Iterable[Judged | str]]
 
 
 def judged_records(rows: Rows, judgements: Judgements, tool: str) -> tuple[list[int], list[Judged]]:

@@ -366,7 +366,7 @@ def read_llmbar(rows: Rows, source: LogSource) -> pd.DataFrame:
         label, results = rows.field(record, "label", "id"), rows.field(record, "results", "list")
         if label not in ("1", "2"):
             raise RefusedRecordError("label is neither 1 nor 2")
-        last = results[-1] if results else None
+        last: Any = results[-1] if results else None
         is_rating = isinstance(last, dict) and all(name in last for name in _SCORES)
         if not (is_rating or _is_pair(last)):
             raise RefusedRecordError("the last result is neither a verdict in both orders nor two scores")

@@ -124,7 +124,7 @@ def read_openai_batch(rows: Rows, source: LogSource, mapping: Mapping[str, str])
     places, flat = judged_records(rows, _openai_choices, "OpenAI's batch API")
     if not flat:
         return pd.DataFrame()
-    inner = Rows([dict(each) for each in flat], [rows.lines[place] for place in places], rows.log, textual=False)
+    inner = Rows(flat, [rows.lines[place] for place in places], rows.log, textual=False)
     own = {name: name for name in ("judge", "replicate", "reply", "tokens")}
     trials = read_mapped(inner, source, own | dict(mapping))
     declined = np.array([entry["declined"] for entry in flat], bool)
