@@ -347,14 +347,17 @@ class Matches(VerdictReader):
     labels: VerdictValues = ()
 
     def find(self, text: str) -> list[float]:
-        """Return the values of all matches, by position; matches do not overlap. A text that repeats has none."""
+        """Return the values of all matches, by position; matches do not overlap."""
         values: list[float] = []
-        while hits := [(match, value) for pattern, value in self.verdicts if (match := compiled(pattern).search(text))]:
-            match, value = min(hits, key=lambda pair: pair[0].start())
+        hits = [(match, value) for pattern, value in self.verdicts if (match := compiled(pattern).search(text))]
+        while hits:
+            match, value = min(hits, key=lambda hit: hit[0].start())
             values.append(value)
-            text = text[max(match.end(), 1) :]
-            if len(values) > _MOST_MATCHES:
-                return []
+            end = max(match.end(), match.start() + 1)
+            searched = (
+                (hit if hit.start() >= end else hit.re.search(text, end), of) for hit, of in hits
+            )  # a pattern searches the text once
+            hits = [(hit, of) for hit, of in searched if hit is not None]
         return values
 
     def write(self, value: float) -> str:
@@ -434,7 +437,7 @@ def _texts_of(kind: str, content: Any) -> list[str]:
     return [{"ANY": "a", "NOT_LITERAL": "a", "NEGATE": "~"}.get(kind, "")]
 
 
-_MOST_TEXTS, _MOST_MATCHES = 32, 100
+_MOST_TEXTS = 32
 _OF_CATEGORY = {"CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_NOT_WORD": " "}
 
 
