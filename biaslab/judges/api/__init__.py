@@ -133,7 +133,8 @@ class ApiJudge(BaseJudge):
       with the label, with or without a leading space (`biaslab.judges.api.exact_labels`). The first request tests this
       and checks it: probabilities from two orders of requests must agree, or `InexactLabelsWarning` is issued.
     * `Choice` otherwise: the label's share of the first tokens of a greedy answer, from ``top_logprobs``
-      (`biaslab.judges.api.wire`). A `LocalJudge` differs from both: it scores every label with its terminator.
+      (`biaslab.judges.api.wire`). A `LocalJudge` differs from both: it scores every label with its terminator. If a
+      server shows only 0 and -9999, the answer is sure if the server measures other answers, and unusable if not.
     * `Completion`: text. Each sample has a seed, which most servers obey; samples need not be reproducible.
     * `Likelihood`: through ``/completions``, if that returns log-probabilities of a prompt.
     * The first request of a kind is sent alone, to learn whether the server returns log-probabilities.

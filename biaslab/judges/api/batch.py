@@ -149,6 +149,7 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
     """
     head, wanted = read_keys(path)
     judge_id, wire, imported = str(head["judge"]), Wire("", ""), Imported()
+    measures = any(wire.measures(_response(line).get("body")) for line in _result_lines(results))
     before, answered, fresh = set(store.get(wanted)), set[str](), list[tuple[Request, Reply]]()
     for line in _result_lines(results):
         key = str(line.get("custom_id")) if line is not None else ""
@@ -159,7 +160,7 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
         elif key in answered:
             imported.repeated += 1
         else:
-            reply = _reply(wire, wanted[key], line)
+            reply = _reply(wire, wanted[key], line, measures)
             if isinstance(reply, str):
                 imported.failed[reply] += 1
                 continue
@@ -258,16 +259,21 @@ def _object(line: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:
+def _response(line: dict[str, Any] | None) -> dict[str, Any]:
+    response = (line or {}).get("response")
+    return response if isinstance(response, dict) else {}
+
+
+def _reply(wire: Wire, request: Request, line: dict[str, Any], measures: bool) -> Reply | str:
     """Return the reply of a line, or its error message."""
-    response = line.get("response")
-    if not isinstance(response, dict):
+    response = _response(line)
+    if not response:
         return faults.message_of(json.dumps(line.get("error") or "no response"))
     body, status = response.get("body"), response.get("status_code") or 200
     try:
         if status >= 400:
             raise faults.of_status(int(status), json.dumps(body), {}, request)
-        return wire.read(request, body, seen=False)
+        return wire.read(request, body, seen=False, measures=measures)
     except faults.Filtered:
         return declined(request, "content_filter")
     except (faults.Fault, JudgeError) as error:

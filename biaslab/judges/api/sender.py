@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -73,7 +74,7 @@ class Sender:
         try:
             await self._require_one_model(client, owner, request, endpoint)
             exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
-            reply = await self._generated(request, post) if exact is None else exact
+            reply = await self._generated(request, post, endpoint) if exact is None else exact
         except faults.Filtered:
             return declined(request, "content_filter")
         except UnsupportedRequestError as error:
@@ -112,14 +113,15 @@ class Sender:
         elif not endpoint.is_asked and len(self._endpoints.members) > 1:
             await note(endpoint)
 
-    async def _generated(self, request: Request, post: Post) -> Reply:
+    async def _generated(self, request: Request, post: Post, endpoint: Endpoint) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
         room, spent = thoughts.room, Usage()
         while True:
             path, body = self._wire.write(request, room)
             document = await post(path, body)
-            reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven))
+            measures = isinstance(request, Choice) and await self._measures(document, post, endpoint)
+            reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven, measures))
             larger = thoughts.more_room(request, reply, room)
             spent += reply.usage
             if larger is None:
@@ -130,7 +132,18 @@ class Sender:
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
         return at_temperature(request, replace(reply, usage=spent), self.refusals.temperature)
 
+    async def _measures(self, document: object, post: Post, endpoint: Endpoint) -> bool:
+        """Return whether a server has measured probabilities; if its first answer is sure, ask where none can be."""
+        shown = self._wire.measures(document)
+        if shown is False and endpoint.measures is None:
+            endpoint.measures = False
+            with contextlib.suppress(JudgeError):
+                shown = self._wire.measures(await post(*self._wire.write(_UNSURE)))
+        endpoint.measures = endpoint.measures or shown
+        return bool(endpoint.measures)
 
+
+_UNSURE = Choice("Write a random number of three digits.", ("1", "2"))
 _READ, _MOST_CONTRADICTED = 50, 0.05
 
 
