@@ -1,5 +1,6 @@
 """Judges that ask a server in several ways, and a run of one of them: KIND ADDRESS STORE COUNT."""
 
+import contextlib
 import functools
 import http.client
 import json
@@ -29,9 +30,10 @@ def made(kind, url):
         return bl.Panel([Sampled(api("judge"), 4), Sampled(api("other"), 4)])
 
     def called(prompt):
-        link = http.client.HTTPConnection(url.split("/")[2])
-        link.request("POST", "/v1/chat/completions", json.dumps({"model": "f", "messages": [{"content": prompt}]}))
-        return json.loads(link.getresponse().read())["choices"][0]["message"]["content"]
+        body = json.dumps({"model": "f", "messages": [{"content": prompt}]})
+        with contextlib.closing(http.client.HTTPConnection(url.split("/")[2])) as link:
+            link.request("POST", "/v1/chat/completions", body)
+            return json.loads(link.getresponse().read())["choices"][0]["message"]["content"]
 
     return bl.FunctionJudge(called, concurrency=32)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from biaslab.core import Choice, Completion
 from biaslab.core.errors import ServerError
 from biaslab.judges.api import Patience
 from biaslab.judges.repetition import Sampled
-from biaslab.store import Store
+from biaslab.store import Store, stored_judge
 from biaslab.testing import FaultServer
 
 ASKING = Path(__file__).with_name("asking.py")
@@ -99,6 +100,39 @@ def test_threads_ask_each_request_once(tmp_path, kind):
         for each in threads:
             each.join()
         assert (counts, paid(server)) == ([count] * 4, 480)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+@pytest.mark.parametrize("kind", ["plain", "sampled", "panel", "function"])
+def test_unfinished_iterator_blocks_no_other_thread(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(stored_judge, "_SUSPENDED", 0.5)
+    count = 240 // TIMES[kind]
+    with FaultServer(latency=0.05) as server, Store(tmp_path / "s") as store:
+        begun = store.wrap(made(kind, server.url)).ask(asked(kind, count))
+        first = [next(begun)]
+        with ThreadPoolExecutor(1) as pool:
+            again = pool.submit(lambda: dict(store.wrap(made(kind, server.url)).ask(asked(kind, count))))
+            assert len(again.result(60)) == count
+        assert len(dict(first + list(begun))) == count
+        assert paid(server) == 240
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_slow_readers_take_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_judge, "_SUSPENDED", 0.01)
+    with FaultServer(latency=0.02) as server, Store(tmp_path / "s") as store:
+        judges = [bl.ApiJudge("judge", server.url, max_concurrency=8) for _ in range(3)]
+
+        def read_slowly(judge):
+            replies = {}
+            for request, reply in store.wrap(judge).ask(asked("plain", 120)):
+                replies[request] = reply
+                time.sleep(0.02)
+            return len(replies)
+
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(read_slowly, judges)) == [120] * 3
+        assert paid(server) == 120
 
 
 def test_nested_wraps_do_not_wait_for_each_other(tmp_path):
