@@ -274,13 +274,27 @@ class Ledger:
     def _price(self, usage: Usage) -> float:
         return 0.0 if self.budget.prices is None else dollars(usage, self.budget.prices)
 
-    def stop_at_limit(self, progress: str) -> None:
-        """Raise `BudgetExceededError` if a limit is reached."""
+    def stop_at_limit(self, progress: str, left: int = 0) -> None:
+        """Raise `BudgetExceededError` if a limit is reached, or thoughts will exceed it in the requests left."""
         seconds = time.monotonic() - self._started
         reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars)
         if self.requests and reached:
             again = "run again with a larger budget to continue"
             raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
+        if self._checked and self.usage.reasoning_tokens and self.requests >= _FIRST:
+            self._require_room(1 + left / self.requests, progress)
+
+    def _require_room(self, factor: float, progress: str) -> None:
+        """Raise if replies with thoughts like those so far, less their random variation, exceed the budget."""
+        sure = 1 - self.requests**-0.5
+        for name, spent in (("tokens", self.usage.tokens), ("dollars", self.dollars)):
+            limit, total = getattr(self.budget, name), factor * spent
+            if limit is not None and sure * total > limit:
+                raise BudgetExceededError(
+                    f"the judge thinks before it answers, so the run needs about {_amount(name, total)} {name}, but "
+                    f"the budget allows {limit:,g}; {progress}; run again with a larger budget to continue, or with "
+                    'a judge that thinks less: thinking="off", or an effort'
+                )
 
     def _cost_of(self, read: Floats, written: Floats) -> dict[str, Floats]:
         """Return the cost of each request, by limit."""

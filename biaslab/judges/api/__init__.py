@@ -103,7 +103,8 @@ class ApiJudge(BaseJudge):
         each answer; ``{"effort": "low"}`` also sets the server's ``reasoning_effort`` (minimal, low, medium or high);
         ``"auto"`` raises the limit until replies are complete, up to 32,768. ``"off"`` turns thinking off through the
         chat template's switch, if it has one; for OpenAI use ``{"effort": "none"}``. Part of the id if set. A
-        request's own budget (an effort, tokens, or 0 for "off") takes precedence.
+        request's own budget (an effort, tokens, or 0 for "off") takes precedence. By default limits are raised as with
+        ``"auto"``, with a warning, once a reply shows an unfinished thought.
     prices : mapping, optional
         Dollars per million tokens, as in `biaslab.Budget`: ``input``, ``output`` and optionally ``cached``.
     limits : mapping, optional
@@ -143,7 +144,8 @@ class ApiJudge(BaseJudge):
     * Several addresses share the requests, each at its own pace; unreachable servers are skipped
       (`biaslab.judges.api.endpoints`). Patience and budgets apply to the judge as a whole.
     * Reasoning models: `biaslab.Reply` holds the thought separately from the answer. The first four replies are read
-      before more is asked; if most of them were cut off before an answer, the run ends with a `CutOffError`.
+      before more is asked; if most of them were cut off before an answer, the run ends with a `CutOffError`. A budget
+      that does not cover thoughts ends it too (`biaslab.Budget`).
     * If the server rejects a request and names optional fields (temperature, seed, stop, the system role, the name of
       the limit), the request is sent again without them; if that succeeds, they are omitted from then on, with a
       warning. Replies state their temperature if it differs from the requested one. ``omit`` declares such fields, and
@@ -317,6 +319,8 @@ class ApiJudge(BaseJudge):
     def _note(self, reply: Reply) -> None:
         """Warn if the server's model changed, it rejects a field, or its label probabilities are not exact."""
         if words := self.refusals.warning():
+            warn(f"{self.id}: {words}", NearestDesignWarning)
+        if words := self._sender.thoughts.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
         if words := self._sender.texts.warning():
             warn(f"{self.id}: {words}", InexactLabelsWarning)

@@ -116,14 +116,19 @@ class Sender:
     async def _generated(self, request: Request, post: Post, endpoint: Endpoint) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
-        room, spent = thoughts.room, Usage()
+        room, spent, first = thoughts.room, Usage(), None
         while True:
             path, body = self._wire.write(request, room)
             document = await post(path, body)
             measures = isinstance(request, Choice) and await self._measures(document, post, endpoint)
             reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven, measures))
-            larger = thoughts.more_room(request, reply, room)
             spent += reply.usage
+            if thoughts.may_hide(request, reply):  # a prompt may open a thought whose text does not show it
+                first, first_room, room = (reply, document), room, LEAST
+                continue
+            if first is not None and reply.thought is None:
+                (reply, document), room = first, first_room
+            first, larger = None, thoughts.more_room(request, reply, room)
             if larger is None:
                 break
             room = larger
@@ -344,6 +349,10 @@ class ThoughtsByBudget:
         """Tokens added to the answer limit if a request sets no budget."""
         return self._by_budget[None].room
 
+    def warning(self) -> str:
+        """Return, once, that the model thinks although no budget was set; else an empty string."""
+        return self._by_budget[None].warning()
+
     def holds(self, in_flight: int) -> bool:
         """Return whether to wait for the first replies at some budget before asking more."""
         return any(each.holds(in_flight) for each in list(self._by_budget.values()))
@@ -376,6 +385,7 @@ class Thoughts:
         self._inside = self._plain = 0  # counts of texts that begin inside a thought, and that end without any tag
         self._seen = self._cut = self._limit = 0
         self._reasons = self._declared = thinking is not None and thinking.is_on
+        self._has_looked = self._has_warned = False
         self._suspected = 0  # replies without readable content that do not show why
 
     def read(self, reply: Reply) -> Reply:
@@ -410,10 +420,29 @@ class Thoughts:
 
     def more_room(self, request: Request, reply: Reply, room: int) -> int | None:
         """Return the larger budget to try after a cut-off reply; None if it was not cut off or no more is allowed."""
-        is_auto = self._thinking is not None and self._thinking.mode == "auto"
+        shows = bool(reply.thought) or reply.usage.reasoning_tokens > 0
+        is_auto = shows if self._thinking is None else self._thinking.mode == "auto"
         if not is_auto or room >= MOST or not isinstance(request, Completion) or not self.is_cut(request, reply):
             return None
         return min(max(LEAST, 2 * room), MOST)
+
+    def may_hide(self, request: Request, reply: Reply) -> bool:
+        """Return whether to ask once with room for a thought, because a short reply without a verdict may be one."""
+        is_first = isinstance(request, Completion) and self._thinking is None and not self._has_looked
+        if not is_first or reply.thought or not _says_nothing(request, reply):
+            return False
+        self._has_looked = True
+        return True
+
+    def warning(self) -> str:
+        """Return, once, that a model thinks for which no budget was set; else an empty string."""
+        if self._thinking is not None or not self.room or self._has_warned:
+            return ""
+        self._has_warned = True
+        return (
+            f"the model thinks before it answers, up to {self.longest:,} tokens so far, so each answer may take "
+            f'{self.room:,} tokens more than announced; set thinking="off", an effort or a number of tokens for less'
+        )
 
     def note(self, request: Request, reply: Reply, limit: int, room: int) -> None:
         """Record a reply to a `Completion`, its limit and the thinking budget in it."""
