@@ -65,9 +65,8 @@ class Endpoint:
         self.measures: bool | None = None
         self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
 
-    def is_repeated(self, document: object, content: bytes) -> bool:
-        """Return whether a response has the id of the one to another request, unless it is short or a time."""
-        name = document.get("id") if isinstance(document, dict) else None
+    def is_repeated(self, name: object, content: bytes) -> bool:
+        """Return whether the id of a response is that of the one to another request, unless it is short or a time."""
         if not isinstance(name, str) or len(name) < _LONG_ID or _TIME.fullmatch(name):
             return False
         if len(self._asked_for) >= _REMEMBERED:
