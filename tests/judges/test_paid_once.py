@@ -1,5 +1,6 @@
 """Every reply that was paid for is stored: of judges that ask several times, after kills, failures and in threads."""
 
+import os
 import runpy
 import signal
 import subprocess
@@ -24,12 +25,14 @@ ASKING = Path(__file__).with_name("asking.py")
 MODULE = runpy.run_path(str(ASKING))
 made, asked = MODULE["made"], MODULE["asked"]
 TIMES = {"plain": 1, "sampled": 10, "thoughts": 4, "panel": 2, "panel of sampled": 8, "function": 1}
+TIMES |= {"replicas sampled": 10, "replicas thoughts": 4}
 IN_FLIGHT = 32
 
 
 def run(kind, server, path, count):
-    command = [sys.executable, str(ASKING), kind, server.url, str(path), str(count)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", "import asking; asking.main()", kind, server.url, str(path), str(count)]
+    environment = {**os.environ, "PYTHONPATH": str(ASKING.parent)}  # replicas import it, too
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def paid(server):
@@ -39,7 +42,9 @@ def paid(server):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.thorough if "replicas" in kind else ()) for kind in TIMES]
+)
 def test_kill_loses_at_most_what_is_in_flight(tmp_path, kind, number):
     count = 720 // TIMES[kind]
     with FaultServer(latency=0.1) as server:
@@ -51,7 +56,7 @@ def test_kill_loses_at_most_what_is_in_flight(tmp_path, kind, number):
         process.communicate(timeout=60)
         assert paid(server) < 720
         again = run(kind, server, tmp_path / "s", count)
-        _, words = again.communicate(timeout=120)
+        _, words = again.communicate(timeout=600)
         assert again.returncode == 0, words
         assert 0 <= paid(server) - 720 <= (IN_FLIGHT if number == signal.SIGKILL else 0)
 

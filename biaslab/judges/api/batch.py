@@ -388,15 +388,10 @@ class BatchJobs:
             raise InputError("path", str(self._record), "the record written by `biaslab batch submit`") from error
 
     def _batch_of(self, upload: str) -> str:
-        """Return the batch of an uploaded file, or "" if it has none or the server lists no batches."""
+        """Return the batch of an uploaded file, or "" if it has none."""
         if not upload:
             return ""
-        try:
-            batches = self._call(lambda client: list(islice(client.batches.list(limit=100), _MOST_LISTED)))
-        except ServerError as error:
-            if error.status not in (404, 405, 501):
-                raise
-            batches = []
+        batches = self._call(lambda client: list(islice(client.batches.list(limit=100), _MOST_LISTED)))
         return next((batch.id for batch in batches if batch.input_file_id == upload), "")
 
     def _look(self, job: Job) -> Job:

@@ -418,7 +418,7 @@ class Connection:
             raise answer
         if reuse.was_followed():
             raise Fault("the server sent two responses to one request")
-        if not set(_OURS.findall(answer[2] + str(answer[1].get(_NAME)).encode())) <= {name.encode()}:
+        if {*_OURS.findall(answer[2]), *_OURS.findall(str(answer[1].get(_NAME)).encode())} - {name.encode()}:
             reuse.distrust()
             raise Fault(_OTHER)
         return answer

@@ -186,15 +186,10 @@ _STATUSES = (400, 404, 422)
 #: Words about a value of which another would be accepted.
 _OF_VALUES = ("positive", "greater", "larger", "less than", "between", "range", "at least", "at most", "exceed", "too ")
 #: What well-known models reject.
+_FIXED = ("o[134]", "o[134]-*", "gpt-5", "gpt-5-20*", "gpt-5-mini*", "gpt-5-nano*")
 KNOWN: Mapping[str, tuple[str, ...]] = {
-    "o1-mini*": ("temperature", "system"),
-    "o[134]": ("temperature",),
-    "o[134]-*": ("temperature",),
-    "gpt-5": ("temperature",),
-    "gpt-5-20*": ("temperature",),
-    "gpt-5-mini*": ("temperature",),
-    "gpt-5-nano*": ("temperature",),
-}
+    "o1-mini*": ("temperature", "system"), **dict.fromkeys(_FIXED, ("temperature",)),
+}  # fmt: skip
 
 
 class Refusals:
