@@ -10,6 +10,7 @@ import sys
 
 import biaslab as bl
 from biaslab.core import Choice, Completion
+from biaslab.core.errors import JudgeError
 from biaslab.judges import ray_judge
 from biaslab.judges.api import ApiJudge
 from biaslab.judges.repetition import MeanOverThoughts, Sampled
@@ -64,6 +65,13 @@ def main():
     kind, url, path, count = sys.argv[1:]
     ray_judge._SECONDS = 1800.0
     os.environ["JUDGE_URL"] = url
+    for left in (3, 2, 1, 0):
+        try:
+            judge = made(kind, url)
+            break
+        except JudgeError:  # Ray gives its processes 30 seconds to start
+            if not left:
+                raise
     with bl.Store(path) as store:
-        for _ in store.wrap(made(kind, url)).ask(asked(kind, int(count))):
+        for _ in store.wrap(judge).ask(asked(kind, int(count))):
             pass

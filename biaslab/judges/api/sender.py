@@ -423,11 +423,10 @@ class Thoughts:
 
     def may_hide(self, request: Request, reply: Reply) -> bool:
         """Return whether to ask once with room for a thought, because a short reply without a verdict may be one."""
-        is_first = isinstance(request, Completion) and self._thinking is None and not self._has_looked
-        if not is_first or reply.thought or not _says_nothing(request, reply):
+        if self._thinking is not None or self._has_looked or reply.thought or not isinstance(request, Completion):
             return False
-        self._has_looked = True
-        return True
+        self._has_looked = _says_nothing(request, reply)
+        return self._has_looked
 
     def warning(self) -> str:
         """Return, once, that a model thinks for which no budget was set; else an empty string."""
