@@ -420,9 +420,9 @@ class Anchoring(ScoreProbe):
             ("share_after_low", "share_after_high"),
             x="score",
             col=("attribute", "after"),
-            headline=later_after_high,
+            says=later_after_high,
         ),
-        Figure("table_3", "kendall_dataset", x="position", col="attribute"),
+        Figure("agreement_by_position", "kendall_dataset", x="position", col="attribute"),
     )
 
     n_orders: int | None = None
