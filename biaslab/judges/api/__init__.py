@@ -208,13 +208,16 @@ class ApiJudge(BaseJudge):
             require_one_of("omit", name, ("temperature", "seed", "stop", "system"))
         if not fits(default_temperature, float) or not 0 <= default_temperature < math.inf:
             raise InputError("default_temperature", default_temperature, "a number of at least 0")
+        if isinstance(prefill, str):
+            require_one_of("prefill", prefill, tuple(PREFILLS))
+            prefill = PREFILLS[prefill]
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
         self.wire = Wire(
             model,
             token_field or (TOKEN_FIELD if dialect == "responses" else of_chat),
             dict(parameters or {}),
-            prefill_fields(prefill),
+            prefill,
             likelihood,
             top_logprobs,
             ThinkingOption.of(thinking),
@@ -252,7 +255,7 @@ class ApiJudge(BaseJudge):
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # it grows where the room is found out
         """Maximum thinking tokens before an answer, if known."""
-        return self._sender.thoughts.room
+        return self._sender.thoughts.default.room
 
     def __repr__(self) -> str:
         return f"ApiJudge({self.id!r})"
@@ -320,7 +323,7 @@ class ApiJudge(BaseJudge):
         """Warn if the server's model changed, it rejects a field, or its label probabilities are not exact."""
         if words := self.refusals.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
-        if words := self._sender.thoughts.warning():
+        if words := self._sender.thoughts.default.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
         if words := self._sender.texts.warning():
             warn(f"{self.id}: {words}", InexactLabelsWarning)
@@ -377,14 +380,6 @@ def check_settings(
         require_whole(name, value, 1)
     if not isinstance(timeout, Real) or not 0 < timeout < math.inf:
         raise InputError("timeout", timeout, "seconds above 0")
-
-
-def prefill_fields(prefill: str | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the request fields that make a server continue the last assistant message; None if unknown."""
-    if not isinstance(prefill, str):
-        return prefill
-    require_one_of("prefill", prefill, tuple(PREFILLS))
-    return PREFILLS[prefill]
 
 
 #: Keyword arguments of `biaslab.ApiJudge` that can be given as text, with their types.

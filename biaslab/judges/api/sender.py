@@ -326,11 +326,17 @@ class ThoughtsByBudget:
     ----------
     thinking_at : callable
         Maps a request's budget, or None, to what to ask for.
+
+    Attributes
+    ----------
+    default : Thoughts
+        The tracker for requests that set no budget.
     """
 
     def __init__(self, thinking_at: Callable[[ThinkingBudget | None], ThinkingOption | None]) -> None:
         self._thinking_at = thinking_at
-        self._by_budget: dict[ThinkingBudget | None, Thoughts] = {None: Thoughts(thinking_at(None))}
+        self.default = Thoughts(thinking_at(None))
+        self._by_budget: dict[ThinkingBudget | None, Thoughts] = {None: self.default}
 
     def of(self, request: Request) -> Thoughts:
         """Return the tracker for the request's budget."""
@@ -338,15 +344,6 @@ class ThoughtsByBudget:
         if budget not in self._by_budget:
             self._by_budget[budget] = Thoughts(self._thinking_at(budget))
         return self._by_budget[budget]
-
-    @property
-    def room(self) -> int:
-        """Tokens added to the answer limit if a request sets no budget."""
-        return self._by_budget[None].room
-
-    def warning(self) -> str:
-        """Return, once, that the model thinks although no budget was set; else an empty string."""
-        return self._by_budget[None].warning()
 
     def holds(self, in_flight: int) -> bool:
         """Return whether to wait for the first replies at some budget before asking more."""
