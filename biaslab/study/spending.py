@@ -278,23 +278,15 @@ class Ledger:
         """Raise `BudgetExceededError` if a limit is reached, or thoughts will exceed it in the requests left."""
         seconds = time.monotonic() - self._started
         reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars)
+        again = "run again with a larger budget to continue"
         if self.requests and reached:
-            again = "run again with a larger budget to continue"
             raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
         if self._checked and self.usage.reasoning_tokens and self.requests >= _FIRST:
-            self._require_room(1 + left / self.requests, progress)
-
-    def _require_room(self, factor: float, progress: str) -> None:
-        """Raise if replies with thoughts like those so far, less their random variation, exceed the budget."""
-        sure = 1 - self.requests**-0.5
-        for name, spent in (("tokens", self.usage.tokens), ("dollars", self.dollars)):
-            limit, total = getattr(self.budget, name), factor * spent
-            if limit is not None and sure * total > limit:
-                raise BudgetExceededError(
-                    f"the judge thinks before it answers, so the run needs about {_amount(name, total)} {name}, but "
-                    f"the budget allows {limit:,g}; {progress}; run again with a larger budget to continue, or with "
-                    'a judge that thinks less: thinking="off", or an effort'
-                )
+            factor = (1 + left / self.requests) * (1 - self.requests**-0.5)  # less the random variation of so few
+            over = self.budget.exceeded(0, round(factor * self.usage.tokens), 0, factor * self.dollars)
+            if over:
+                words = f"the judge thinks before it answers, so the run needs at least {over}; {progress}; {again}"
+                raise BudgetExceededError(f'{words}, or with a judge that thinks less: thinking="off", or an effort')
 
     def _cost_of(self, read: Floats, written: Floats) -> dict[str, Floats]:
         """Return the cost of each request, by limit."""
