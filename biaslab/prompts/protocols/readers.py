@@ -347,17 +347,21 @@ class Matches(VerdictReader):
     labels: VerdictValues = ()
 
     def find(self, text: str) -> list[float]:
-        """Return the values of all matches, by position; matches do not overlap."""
+        """Return the values of all matches, by position; they do not overlap, and ``^`` matches after each."""
         values: list[float] = []
-        hits = [(match, value) for pattern, value in self.verdicts if (match := compiled(pattern).search(text))]
-        while hits:
-            match, value = min(hits, key=lambda hit: hit[0].start())
+        patterns, at = [(compiled(pattern), value) for pattern, value in self.verdicts], 0
+        later = [pattern.search(text) for pattern, _ in patterns]
+        while at <= len(text):
+            later = [m.re.search(text, at) if m is not None and m.start() < at else m for m in later]
+            spans = [
+                _span_at(pattern, text, at) or (m and m.span()) for m, (pattern, _) in zip(later, patterns, strict=True)
+            ]
+            hits = [(span, value) for span, (_, value) in zip(spans, patterns, strict=True) if span is not None]
+            if not hits:
+                break
+            (start, end), value = min(hits, key=lambda hit: hit[0][0])
             values.append(value)
-            end = max(match.end(), match.start() + 1)
-            searched = (
-                (hit if hit.start() >= end else hit.re.search(text, end), of) for hit, of in hits
-            )  # a pattern searches the text once
-            hits = [(hit, of) for hit, of in searched if hit is not None]
+            at = max(end, start + 1)
         return values
 
     def write(self, value: float) -> str:
@@ -368,6 +372,14 @@ class Matches(VerdictReader):
         texts = [*matching_texts(pattern), pattern]
         alone = (text for text in texts if [value] == [of for own, of in self.verdicts if compiled(own).search(text)])
         return next(alone, texts[0])
+
+
+def _span_at(pattern: re.Pattern[str], text: str, at: int) -> tuple[int, int] | None:
+    """Return where a pattern matches at a place, as if the text began there; only what is near is copied."""
+    match = pattern.match(text[at : at + _NEAR])
+    if match is not None and match.end() == _NEAR:
+        match = pattern.match(text[at:])
+    return None if match is None else (at, at + match.end())
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -437,7 +449,7 @@ def _texts_of(kind: str, content: Any) -> list[str]:
     return [{"ANY": "a", "NOT_LITERAL": "a", "NEGATE": "~"}.get(kind, "")]
 
 
-_MOST_TEXTS = 32
+_MOST_TEXTS, _NEAR = 32, 1000
 _OF_CATEGORY = {"CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_NOT_WORD": " "}
 
 
