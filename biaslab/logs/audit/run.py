@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
@@ -14,24 +13,15 @@ from biaslab import probes
 from biaslab.core.checks import require_some_of, unknown
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import (
-    pair_measures,
-)
+from biaslab.logs.audit import pair_measures
 from biaslab.logs.audit.agreement import HumanAgreement
-from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import addition_for, holdings
-from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
+from biaslab.logs.audit.measures import AuditMeasure, Covariates, Halo, OneList
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.card import is_by_people
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.card import HALF, describe_unread, is_by_people, require_readable, unread_share
+from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
 from biaslab.logs.readers.rows import COLUMNS, trials_of
-from biaslab.logs.readers.summary import (
-    HALF,
-    describe_unread,
-    require_readable,
-    unread_share,
-)
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM, joined, linked_contexts
@@ -61,7 +51,7 @@ _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attri
 
 
 def audit(
-    trials: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
+    trials: LogInput,
     human: Dataset | None = None,
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
@@ -96,7 +86,7 @@ def audit(
         them for independent rejected a true null in .24 of simulated studies.
     covariates : sequence of str
         Columns whose effect on scores at the same human label to estimate, in addition: columns of the trials, or of a
-        file that is read; see `biaslab.logs.audit.covariates.Covariates`.
+        file that is read; see `biaslab.logs.audit.measures.Covariates`.
     reliability : float, optional
         Reliability of people's labels that you know or assume: the share of their variance that is not error, .3 to 1,
         where 1 takes them as exact. By default it is estimated from several ratings of an item; if there is one,
@@ -263,9 +253,7 @@ def _additions(
     return {name: next(filter(None, additions), "") for name, additions in each.items()}
 
 
-def recorded_trials(
-    log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable, keep: Sequence[str] = ()
-) -> pd.DataFrame:
+def recorded_trials(log: LogInput, keep: Sequence[str] = ()) -> pd.DataFrame:
     """Return a frame of trials unchanged; read anything else as a file or a plain table, keeping some columns."""
     if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
         require_columns(log, _READ, "trials")
