@@ -25,8 +25,16 @@ def no_http(response, number):
 @pytest.mark.parametrize("width", [4, 32])
 @pytest.mark.parametrize(
     ("delay", "surplus"),
-    [(0.0, same), (0.0, other_answer), (0.0, no_http), (0.01, same), (0.05, same)],
-    ids=["at once", "another at once", "no HTTP", "soon", "late"],
+    [
+        (0.0, same),
+        (0.0, other_answer),
+        (0.0, no_http),
+        (0.01, same),
+        (0.05, same),
+        (0.05, SERVER["late_answer"]),
+        (0.05, SERVER["answer_of_vllm"]),
+    ],
+    ids=["at once", "another at once", "no HTTP", "soon", "late", "another late", "another late by vLLM"],
 )
 def test_surplus_response_answers_no_request(width, delay, surplus):
     requests = [bl.Completion(f"p {number}") for number in range(100)]

@@ -208,6 +208,9 @@ class ScoreRoles(PairRoles):
             why = f"which of {one} and {two} in {texts[0].name} is better?"
             self.ask("score", why, *({"field": texts[0].name, "values": values} for values in options))
             return texts[:1]
+        elif len(texts) == 1 and not numbers and is_label(texts[0]) and len(texts[0].counts) <= _MOST_STEPS:
+            example = ", ".join(f"{value} -> NUMBER" for value in texts[0].counts)
+            self.ask("score", f'which number is each value? --map "score={texts[0].name} | {example}"')
         else:
             why = "which column holds the judge's score or verdict?"
             self.ask("score", why, *numbers, *texts)
@@ -408,7 +411,7 @@ def _observed(numbers: Sequence[float]) -> tuple[str, bool]:
         return "=reward", False
     if (low, high) in _SCALES:
         return f"={low:g}-{high:g}", True
-    if low % 1 or high % 1 or high > _MOST_STEPS:
+    if low == high or low % 1 or high % 1 or high > _MOST_STEPS:
         low, high = next(((a, b) for a, b in _SCALES if a <= low and high <= b), (low, high))
     return f"={low:g}-{high:g}", False
 

@@ -4,8 +4,8 @@ Marks are filled by their findings (`bl.report.findings`): a bias found, none th
 values are crosses, null edits grey.
 
 `draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares, `promises`
-and `recovery` those of a validation. `intervals` and `against` draw on given or new Axes and return them. Labels and nulls are
-declared by the probes (`biaslab.core.Metric`).
+and `recovery` those of a validation. `intervals` and `against` draw on given or new Axes and return them. Labels and
+nulls are declared by the probes (`biaslab.core.Metric`).
 """
 
 import lazy_loader
