@@ -171,7 +171,7 @@ def test_settings_of_another_type(change, evaluator, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "declared", [{"hidden": [10**9]}, {"hidden": [1] * 10**6}, {"loss": "classification", "stars": 10**9}]
+    "declared", [{"hidden": [10**9]}, {"hidden": [1] * 10**5}, {"loss": "classification", "stars": 10**9}]
 )
 def test_declared_sizes_take_no_memory(declared, evaluator, tmp_path, monkeypatch):
     from biaslab.distill import evaluator as module
