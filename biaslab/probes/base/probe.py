@@ -605,7 +605,6 @@ class Probe(Design, ABC):
             if "value" in part:
                 require_values(part)
                 part = part.assign(value=without_rounding(in_points(part)))
-                part.attrs = {}  # pandas copies them, deeply, with every selection
             cell = Cell(
                 part,
                 where,
