@@ -1,7 +1,10 @@
 """Notebooks show every figure once, in the cell that draws it, whether or not somebody set up a backend before."""
 
 import matplotlib.pyplot as plt
+import nbformat
 import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 
 import biaslab as bl
 
@@ -44,10 +47,6 @@ def test_styled_keeps_settings_of_the_backend():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("before", ["", "%matplotlib inline", "import matplotlib.pyplot as plt"])
 def test_every_cell_shows_each_of_its_figures_once(before, tmp_path):
-    import nbformat
-    from nbclient import NotebookClient
-    from nbformat.v4 import new_code_cell, new_notebook
-
     notebook = new_notebook(cells=[new_code_cell(source) for source in (before, *CELLS)])
     NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     nbformat.validate(notebook)

@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+import nbformat
 import pytest
 from aiohttp import web
 
@@ -189,8 +190,6 @@ def test_command_refuses_a_secret_with_the_remedy(word, tmp_path):
 
 @pytest.mark.slow
 def test_password_is_in_no_executed_notebook(tmp_path, monkeypatch):
-    import nbformat
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BIASLAB_URL_1", f"http://me:{SHORT}@host:8000/v1")  # what it would set, and keep
     notebook = nbformat.v4.new_notebook()

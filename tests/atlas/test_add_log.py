@@ -64,6 +64,7 @@ def test_no_text_is_written(folder):
     assert "Judgements: 40, 40 of them readable" in card
 
 
+@pytest.mark.slow
 def test_a_label_that_may_be_a_text_is_refused(tmp_path):
     for label in (TEXT, "=cmd()", "two\nlines"):
         with pytest.raises(InputError, match="labels"):

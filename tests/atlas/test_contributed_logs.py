@@ -107,6 +107,7 @@ def test_damaged_contribution_is_reported_as_different(own, damage, why):
     assert why in said
 
 
+@pytest.mark.slow
 def test_update_rewrites_different_contributions(own):
     changed(own / "my_pairs.csv", "ci_low", 0.02)
     assert outcomes(own, update=True)[0]["my_pairs"] == "updated"
@@ -158,6 +159,7 @@ def test_nothing_in_a_contribution_is_markup(own):
     assert shown.count("<script") == 2
 
 
+@pytest.mark.slow
 def test_a_licence_that_closes_takes_the_judgements_away(own):
     added(own, licence="none", replace=True)
     assert not (own / "my_pairs.parquet").exists()

@@ -112,6 +112,7 @@ def test_missing_table_reads_as_empty(tmp_path):
     assert perplexity.read_kept(tmp_path / "none.parquet").empty
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80), st.integers(1, 40))
 def test_cut_text_is_a_prefix_of_allowed_length(text, longest):
     def count(part):

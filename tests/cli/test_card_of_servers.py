@@ -70,6 +70,7 @@ def test_failed_probe_is_unmeasured_and_card_is_saved_each_time(capsys):
     assert there[-1]  # saved before the last probe was asked
 
 
+@pytest.mark.slow
 def test_unreachable_server_is_reported_once(capsys):
     with chat_alone() as server:
         pass

@@ -156,6 +156,7 @@ def test_labels_of_other_items_are_counted_or_refused(log, capsys):
     assert "human" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_mapping_of_the_log_leaves_plain_labels_readable(log, corrected):
     log.drop(columns="human_verdict").rename(columns={"judge_verdict": "zzz"}).to_csv("odd.csv", index=False)
     labels_of(log, "only ids").to_csv("labels.csv", index=False)
@@ -208,6 +209,7 @@ def test_common_columns_that_match_different_items_ask(log, capsys):
     assert "matched by context_id (case_id)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_entries_of_map_go_to_the_file_with_the_column(log, corrected):
     copied = log[log["human_verdict"] != ""].rename(columns={"human_verdict": "label"})
     copied.to_csv("labels.csv", index=False)
@@ -218,6 +220,7 @@ def test_entries_of_map_go_to_the_file_with_the_column(log, corrected):
     assert main(["correct", "log.csv", "--labels", "labels.csv", *ratings, "--map", "judge=xxx"]) == 2
 
 
+@pytest.mark.slow
 def test_mapping_file_belongs_to_the_file_with_its_columns(log, corrected):
     log.drop(columns="human_verdict").rename(columns={"judge_verdict": "zzz"}).to_csv("odd.csv", index=False)
     labels_of(log, "only ids").rename(columns={"human_label": "yyy"}).to_csv("labels.csv", index=False)
@@ -239,6 +242,7 @@ def test_labels_on_another_scale_ask_for_theirs(log, capsys):
     assert value(found, "human", "mean_score")["estimate"] == pytest.approx(3)
 
 
+@pytest.mark.slow
 def test_observed_range_of_people_is_not_their_scale(log):
     n = np.arange(60)
     pd.DataFrame({"question": n, "judge_score": 1 + n % 5}).to_csv("log.csv", index=False)
@@ -260,6 +264,7 @@ def test_by_keeps_a_column_of_the_log(log, capsys):
         assert value(found, "judge", "pass_rate", name)["estimate"] == pytest.approx(passed[place::3].mean())
 
 
+@pytest.mark.slow
 def test_suggested_command_quotes_paths(log, capsys):
     log.drop(columns="human_verdict").to_csv("my log.csv", index=False)
     labels_of(log, "only ids").to_csv("my labels.csv", index=False)
@@ -280,6 +285,7 @@ def arena(contexts=60):
     return rows
 
 
+@pytest.mark.slow
 def test_labels_of_pairs_in_the_form_of_the_log(log):
     rows = arena()
     rows.rename(columns={"judge": "winner"}).drop(columns="human").to_csv("arena.csv", index=False)

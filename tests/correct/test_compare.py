@@ -190,6 +190,7 @@ def test_the_figure_shows_both_and_their_difference(both):
     assert left.get_xlabel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("position", "verb"), [(0.0, "is not shown to differ"), (3.0, "differs")])
 def test_a_saved_figure_says_whether_two_judges_differ(data, tmp_path, position, verb):
     two = [judged(data, context_noise=1.0).assign(judge="old"), judged(data, position=position, seed=1, noise=0.5)]

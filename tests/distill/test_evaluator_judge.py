@@ -300,6 +300,7 @@ def test_held_out_labels_cannot_reach_their_own_scores(tiny_encoder, taught, fol
     assert np.abs(after - before)[places != 0].max() > 1e-3
 
 
+@pytest.mark.slow
 def test_repeats_are_cross_fits_whose_mean_judges(tiny_encoder, taught, folds, tmp_path):
     options = {"folds": 3, "encoder": tiny_encoder, **QUICK}
     twice, other = cross_fit(taught, repeats=2, **options), cross_fit(taught, seed=1, **options)

@@ -111,6 +111,7 @@ def test_cross_fitted_scores_correlate_with_labels(tiny_encoder, taught, inputs,
         assert ((scores > 0) & (scores < 1)).all()
 
 
+@pytest.mark.slow
 def test_training_is_seeded_and_leaves_global_random_state(tiny_encoder, taught):
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
@@ -139,6 +140,7 @@ def test_the_last_layer_where_all_learn_else_three_quarters_up(tiny_encoder, tau
     assert layers == {0: 2, 1: 2, "all": 3}
 
 
+@pytest.mark.slow
 def test_parts_of_a_batch_add_up(tiny_encoder, taught, monkeypatch):
     monkeypatch.setattr(TextEncoder, "learn", lambda self, on: setattr(self, "states", States()))
     options = {"encoder": tiny_encoder, "trainable": 1, "dropout": 0.0, "batch_size": 16, **QUICK}

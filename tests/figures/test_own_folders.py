@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from nbformat.v4 import new_code_cell, new_notebook
 from traitlets.config import Config
 
 import biaslab as bl
@@ -69,11 +71,7 @@ def test_a_notebook_that_biaslab_does_not_have_is_named(shell):
         bl.enter_project("positon")
 
 
-@pytest.mark.slow
 def test_edited_parameters_cell_differs_from_the_recorded_one(tmp_path):
-    import nbformat  # three seconds
-    from nbformat.v4 import new_code_cell, new_notebook
-
     path = tmp_path / "study.ipynb"
     cell = new_code_cell("seed = 0\nn_pairs = 2", metadata={"tags": ["parameters"]})
     nbformat.write(new_notebook(cells=[cell]), path)
@@ -104,9 +102,6 @@ Path(out, "NAME__rate.png").write_text(str(VALUE))
 @pytest.fixture
 def studies(tmp_path, monkeypatch):
     """Two notebooks, of which one has the parameter n."""
-    import nbformat
-    from nbformat.v4 import new_code_cell, new_notebook
-
     monkeypatch.chdir(tmp_path)
     Path("notebooks").mkdir()
     for name, parameter in (("one", "n = 1"), ("two", "m = 1")):

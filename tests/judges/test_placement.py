@@ -91,6 +91,7 @@ def test_a_spread_model_answers_as_one_in_one_place(save, name):
     assert bool(aside) == is_spread(spread._loaded[0]) == ("aside" in name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in ("qwen2", "t5") else pytest.mark.slow) for name in FAMILIES]
 )
@@ -120,6 +121,7 @@ def test_padded_batches_of_a_spread_model(save):
     assert all(found[i] == pytest.approx(wanted[i], abs=1e-4) for i in wanted)
 
 
+@pytest.mark.slow
 def test_a_loaded_model_that_is_spread(save):
     judge = LocalJudge(save(), device_map=ASIDE)
     model, tokenizer = judge._loaded
@@ -129,6 +131,7 @@ def test_a_loaded_model_that_is_spread(save):
     assert computing_devices(model) == [input_device(model)] == [torch.device("cpu")]
 
 
+@pytest.mark.slow
 def test_weights_put_aside_go_with_the_model(save, tmp_path, monkeypatch):
     """Weights that are no safetensors are written again, into a folder that is there as long as the model."""
     folder, aside = Path(save()), tmp_path / "aside"

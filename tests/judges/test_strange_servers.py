@@ -408,6 +408,7 @@ def test_texts_that_contradict_probabilities_are_warned_of(judge_of, every, warn
     assert [each.category for each in caught] == [InexactLabelsWarning] * warns
 
 
+@pytest.mark.slow
 def test_hanging_prompts_do_not_slow_the_others(judge_of):
     def hang_once(text, attempt):
         return "hang" if int(text.rpartition(" ")[2]) % 50 == 7 and not attempt else ""

@@ -96,6 +96,7 @@ def test_single_ratings_are_taken_as_unreliable_even_if_unrelated(binary, least)
     assert row["ci_high"] == pytest.approx(curve["ci_high"].max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reliability", [None, 1.0])
 def test_plan_takes_the_error_at_the_least_reliability(reliability):
     trials, probe = answers(300, 0.3, 0.8), bl.probes.Verbosity(resampling=FAST, reliability=reliability)

@@ -62,6 +62,7 @@ def test_expected_scores_need_more_than_counted_samples(data):
     assert row_of(found, "agreement_gain", answer="mean of 3")["estimate"] > 0
 
 
+@pytest.mark.slow
 def test_sweep_of_counted_judge_asks_text_at_other_temperatures(data):
     probe, judge = Sweep(**ONE, scale="1-10", temperatures=(0.0, 1.0), samples=4), judge_of(data)
     trials = collected(probe, judge)

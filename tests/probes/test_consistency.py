@@ -128,6 +128,7 @@ def test_configuration_gap_is_found_only_with_prompt_noise(graded):
         assert (rows["q_value"] < 0.05).all() if found else (rows["q_value"] > 0.05).all()
 
 
+@pytest.mark.slow
 def test_joint_text_is_pulled_by_earlier_scores():
     data = construct_population(60, attributes=2)
     probe = Consistency(["fluency"], scales=["1-5"], levels=["interval"], answer="text", replicates=2)

@@ -134,6 +134,7 @@ def test_estimates_are_in_order(probe, estimates):
     assert estimates.loc[estimates["estimate"].isna(), "note"].str.len().gt(0).all()
 
 
+@pytest.mark.slow
 def test_trials_saved_as_a_table_are_read_back(probe, trials, asked, tmp_path):
     """With the conditions of this probe as numbers and flags where they are: nothing a table cannot say."""
     trials.to_csv(tmp_path / "trials.csv", index=False)
@@ -180,6 +181,7 @@ class LastBit:
             yield request, dataclasses.replace(reply, logprobs=tuple(down) or None)
 
 
+@pytest.mark.slow
 def test_estimates_are_reproducible_up_to_the_last_bit(probe, judge, graded, estimates):
     """Made again, from probabilities that differ as another processor's do: whatever is drawn is drawn by seed."""
     nudged = estimate(probe, bl.collect(probe, LastBit(judge), graded, progress=False))

@@ -200,6 +200,7 @@ def test_judge_moved_alike_by_every_change_is_not_found_biased():
         assert (overall.loc[overall["metric"] == metric, "ci_low"] > 0).all()
 
 
+@pytest.mark.slow
 def test_worth_is_in_points_of_human_score():
     """A judge who gives .5 points for a point of human score, far from the ends of the scale, and .5 for the edit."""
     data = construct_population(150)
@@ -232,6 +233,7 @@ def test_unchanged_texts_are_excluded_and_counted(graded):
     assert (found.loc[found["metric"] == "untouched", "estimate"] == 1).all()
 
 
+@pytest.mark.slow
 def test_several_edits_are_a_family(graded):
     edits = ["authority", HEADING, NOTE, find_edit(str.upper)]
     judge = bl.SimulatedJudge(graded, noise=0.5, edits={"label": 2.0})

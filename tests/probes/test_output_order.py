@@ -180,6 +180,7 @@ def test_refusals_are_no_parse_failures_and_drop_whole_items(graded):
     assert shift["n_trials"] + shift["n_dropped"] == (trials["order"] != "s").sum()
 
 
+@pytest.mark.slow
 def test_order_of_rows_does_not_matter(dialogues):
     probe = OutputOrder(**ONE)
     trials = bl.collect(probe, bl.SimulatedJudge(dialogues, noise=1.0), dialogues, progress=False)
@@ -282,6 +283,7 @@ def test_the_printed_wording_asks_for_one_severity_in_json():
     assert not asked & own
 
 
+@pytest.mark.slow
 def test_printed_wording_recovers_shift_opened_or_not():
     data = bl.load_dataset("dialogue_sets")
     judge = bl.SimulatedJudge(data, quality=0.5, reason_first=0.15)

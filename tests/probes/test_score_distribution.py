@@ -219,6 +219,7 @@ def test_heaping_index_needs_room_around_round_numbers(graded):
     assert set(heaped.loc[heaped["q_value"].notna(), "answer"]) == {"single"}
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_do_not_matter(graded):
     probe = ScoreDistribution(["coherence"], ["1-10", "1-100"])
     trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=1), graded, progress=False)

@@ -138,6 +138,7 @@ def test_preference_is_corrected_for_annotator_error(population):
     assert corrected["method"].startswith("errors in variables")
 
 
+@pytest.mark.slow
 def test_adjusting_for_perplexity_removes_familiarity_bias(population):
     """A judge that likes familiar text, and writes it: preferred at equal quality, not at equal perplexity."""
     rows = population.candidates
@@ -153,6 +154,7 @@ def test_adjusting_for_perplexity_removes_familiarity_bias(population):
     assert {type(trial.request) for trial in probe.design(population.head(1))} == {Choice, Likelihood}
 
 
+@pytest.mark.slow
 def test_only_preference_at_equal_perplexity_is_tested(population):
     texts = population.candidates["text"].str.strip()
     level = np.random.default_rng(1).normal(3.0, 0.3, len(texts))

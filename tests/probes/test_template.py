@@ -244,6 +244,7 @@ def test_verdicts_that_are_carried_over_are_found(population, carried):
         assert 0.3 < row["estimate"] / (4 * carried) < 1.2  # of the way to 5 and to 1, less where labels end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", ["labels", "order"])
 def test_text_with_other_names_is_read(population, labels):
     """A greedy text names the likelier candidate, whatever it is called."""

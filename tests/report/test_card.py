@@ -472,6 +472,7 @@ def test_unpaired_remedies_are_not_tested(make_row):
         best_remedy(cells, frame.drop(columns="remedy"))
 
 
+@pytest.mark.slow
 def test_a_measured_remedy_is_named_on_the_card(make_row):
     cells, frame = study(make_row, np.random.default_rng(2), 0.3, (0.28,))
     base = frame.iloc[:1].drop(columns=["remedy", "against"])

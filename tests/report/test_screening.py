@@ -88,7 +88,12 @@ def test_it_is_announced_once_beside_progress_bars(graded, capsys):
         (words, None, {"verbosity"}),
         (None, PAIRS, {"position", "verbosity"}),
         (None, SCORES, {"verbosity", "consistency", "score_distribution"}),
-        (None, (SCORES, PAIRS), {"position", "verbosity", "consistency", "score_distribution"}),
+        pytest.param(
+            None,
+            (SCORES, PAIRS),
+            {"position", "verbosity", "consistency", "score_distribution"},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["function of two", "function of one", "protocol of pairs", "protocol of scores", "protocols of both"],
 )
@@ -153,6 +158,7 @@ def test_planted_biases_are_found_and_others_are_not():
     assert found.loc["self_preference_logit", "estimate"] == pytest.approx(4.0, abs=0.1)
 
 
+@pytest.mark.slow
 def test_q_values_are_over_the_tests_of_the_card(judge, graded):
     found = screen(judge, graded)
     keys = ["probe", "metric", "attribute"]
@@ -209,6 +215,7 @@ def test_own_texts_are_among_those_that_are_drawn(judge, graded):
     assert (scored.groupby("context_id")["system"].agg(lambda names: (names == "clean").sum()) == 1).all()
 
 
+@pytest.mark.slow
 def test_verbosity_is_untested_without_human_scores(graded):
     blind = bl.Dataset(
         **{name: getattr(graded, name) for name in ("name", "candidates", "attributes", "scale", "noun")}

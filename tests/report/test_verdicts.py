@@ -597,6 +597,7 @@ def test_first_position_rate_declares_its_comparison():
     assert find_metric("first_position_rate", "position").comparison == Comparison("verdicts on pairs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
 def test_findings_of_other_dtypes_equal_those_of_numpy(make_row, backend):
     rows = pd.DataFrame([make_row(), make_row(estimate=0.5, p_value=math.nan, mde=math.nan, bound_low=math.nan)])

@@ -229,6 +229,7 @@ def test_ties_of_pairs_are_a_third_verdict():
     assert rows["agreement_without_ties"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_labels_of_a_file_of_their_own_are_those_of_the_log(tmp_path, capsys):
     table = pass_fail()
     table.drop(columns="human_verdict").to_csv(tmp_path / "verdicts.csv", index=False)
@@ -242,6 +243,7 @@ def test_labels_of_a_file_of_their_own_are_those_of_the_log(tmp_path, capsys):
     assert found["cohen_kappa"] == pytest.approx(main_rows(audited(table))["cohen_kappa"])
 
 
+@pytest.mark.slow
 def test_several_labels_of_a_file_are_those_of_several_people():
     table = graded(people=2)
     people = table.melt("case_id", ["annotator_0", "annotator_1"], "person", "score")
@@ -282,6 +284,7 @@ def test_page_of_pass_and_fail_fits_a_screen():
     assert all(word in answers for word in ("κ", "true-positive rate", "true-negative rate", "leniency", "by system"))
 
 
+@pytest.mark.slow
 def test_page_of_several_judges_begins_with_their_table():
     table = pd.concat([pass_fail(seed=1).assign(judge="sharp"), pass_fail(seed=1).assign(judge="same")])
     lines = bl.report.page(bl.audit(bl.read_judgements(table))).splitlines()
@@ -289,6 +292,7 @@ def test_page_of_several_judges_begins_with_their_table():
     assert [line.split()[0] for line in lines[start + 2 : start + 4]] == ["sharp", "same"]
 
 
+@pytest.mark.slow
 def test_whatever_doctor_promises_audit_estimates():
     trials = bl.read_judgements(pass_fail(model=["a", "b"] * 80))
     promised = bl.doctor(trials).biases

@@ -316,6 +316,7 @@ def test_audit_shows_the_card_once(tmp_path):
     assert "reading" not in bl.audit(trials, only=["replies"]).attrs
 
 
+@pytest.mark.slow
 def test_doctor_of_a_selection_says_how_many_are_left():
     trials = bl.read_judgements(pairs(), mapping=PAIRS | {"winner": WON})
     assert "of these, 5 judgements" in str(bl.doctor(trials[:5]))

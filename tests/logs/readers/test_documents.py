@@ -420,6 +420,7 @@ def test_damaged_workbook_error_gives_the_reason(tmp_path, part, text, reason):
         read_judgements(tmp_path / "log.xlsx")
 
 
+@pytest.mark.slow
 def test_a_long_instruction_in_every_row_is_read_from_parquet(tmp_path):
     named = {"context_id": [f"q{n}" for n in range(5000)], "system_prompt": ["a" * 8000] * 5000}
     pairs = pd.DataFrame(named | {"candidate_id": "x", "opponent_id": "y", "winner": "A"})

@@ -344,6 +344,7 @@ def test_llmbar_auxiliary_calls_are_not_verdicts(tmp_path):
     assert trials.attrs["malformed"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_ratings_of_llmbar_are_scores(tmp_path):
     broken = {"swap = False": {"winner": "2"}, "swap = True": {"winner": "1"}}

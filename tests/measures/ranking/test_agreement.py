@@ -100,6 +100,7 @@ def test_ranking_carries_its_human_scores(judge, graded):
         agreement(ranked.drop(columns="human"))
 
 
+@pytest.mark.slow
 def test_each_template_is_correlated_separately(judge, graded):
     ranked = rank(bl.collect(Position(["coherence"]), judge, graded, progress=False))
     found = agreement(ranked, graded, ["context"], ["spearman"]).set_index("template")["estimate"]

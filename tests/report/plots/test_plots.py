@@ -139,6 +139,7 @@ def test_a_picture_that_looks_different_is_written(picture, estimates):
     assert draw("0.733", estimates.assign(estimate=estimates["estimate"] + 0.01))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # such a name leaves no room for the panel
 @pytest.mark.parametrize("column", ["judge", "dataset", "attribute", "headline"])
 def test_names_of_10_kb_leave_figures_small(column, estimates, tmp_path):
@@ -451,6 +452,7 @@ def test_confusion_matrix_has_the_counts_of_the_log(labelled):
         assert judge in ax.get_title(loc="left")
 
 
+@pytest.mark.slow
 def test_confusion_headline_has_the_highest_agreement(labelled, tmp_path):
     trials, _ = labelled
     bl.plots.confusion(bl.audit(trials, only=["agreement"]), name="a__passes", out=tmp_path)

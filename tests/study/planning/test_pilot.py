@@ -120,6 +120,7 @@ def test_the_pilot_answers_in_the_mode_that_is_planned(data, answer, kind):
     assert trials["samples"].isna().all() == (answer == "text")
 
 
+@pytest.mark.slow
 def test_texts_need_more_contexts_than_distributions(data):
     probe = bl.probes.Verbosity(["coherence"], reliability=1.0, resampling=bl.Resampling(n=100))
     judge = bl.SimulatedJudge(data)

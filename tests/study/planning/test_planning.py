@@ -87,6 +87,7 @@ def test_promised_power_is_met_in_simulated_studies():
         assert 0.78 < found < 0.84
 
 
+@pytest.mark.slow
 def test_spread_is_read_off_the_estimates(data):
     judge = bl.SimulatedJudge(data, noise=2)
     trials = bl.collect(PROBE, judge, data, progress=False)
