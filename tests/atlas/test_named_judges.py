@@ -88,6 +88,7 @@ def test_other_data_are_refused(graded):
         bl.load_judge(NAMES["mt_bench"], graded)
 
 
+@pytest.mark.slow
 def test_an_expert_is_found_by_the_text_of_the_article(shared_data):
     data = bl.load_dataset("summeval", shared_data / "summeval" / "annotations_1200.jsonl.gz", limit=2)
     judge = bl.load_judge(NAMES["experts"], data)

@@ -138,6 +138,7 @@ def test_carried_rows_have_the_stored_perplexities():
             assert set(known[column].round(4)) <= kept
 
 
+@pytest.mark.slow
 def test_an_audit_of_experts_is_about_familiarity_too():
     rows = bl.atlas.trials("summeval_experts").query("attribute == 'coherence'")
     found = bl.audit(rows, only=["familiarity"], resampling=bl.Resampling(n=100))

@@ -104,6 +104,7 @@ def test_refused_key_stops_the_remaining_probes(capsys):
     assert set(pd.read_csv("card.csv")["probe"]) == {"verbosity"}
 
 
+@pytest.mark.slow
 def test_probe_prints_substituted_requests(capsys):
     with chat_alone() as server:
         words = ["probe", "position", "--judge", f"api:judge@{server.url}", "--contexts", "2"]

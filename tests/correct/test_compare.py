@@ -126,6 +126,7 @@ def test_estimates_without_trials_are_assumed_independent(both):
     assert "independent" in single["note"]
 
 
+@pytest.mark.slow
 def test_text_answers_are_compared_with_probabilities(data, both):
     text = bl.probes.Position(attributes=["coherence"], templates=[1], answer="text", temperature=0.0)
     judge = bl.SimulatedJudge(data, context_noise=1.0, position=1.0)
@@ -184,6 +185,7 @@ def test_incomparable_inputs_are_refused(both, change, options, error, says):
         bl.compare(change(*both), progress=False, **options)
 
 
+@pytest.mark.slow
 def test_the_figure_shows_both_and_their_difference(both):
     left, right = bl.plots.compared(bl.compare(both, progress=False))
     assert "difference" in right.get_xlabel()

@@ -114,6 +114,7 @@ def test_labels_of_a_duplicate_index_and_of_two_judges():
     assert found["human"].fillna(-1).tolist() == [1, 0, -1, -1, -1, -1] * 2
 
 
+@pytest.mark.slow
 def test_all_items_labelled_counts_items_of_contexts():
     log = pd.DataFrame({"question": [*"abcdef"] * 2, "model": ["x"] * 6 + ["y"] * 6, "verdict": ["pass", "fail"] * 6})
     labels = log.drop(columns="verdict").assign(human_label=["pass", "fail", "pass"] * 4)

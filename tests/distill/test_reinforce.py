@@ -196,6 +196,7 @@ def test_equal_samples_count_once_and_teach_nothing(make_policy):
     assert same(before, weights(policy))
 
 
+@pytest.mark.slow
 def test_only_differences_of_rewards_matter_and_their_unit(make_policy):
     def trained(reward, unit):
         policy = make_policy(**SIZES)
@@ -244,6 +245,7 @@ def test_only_the_last_blocks_are_trained(make_policy, name):
     assert all("norm" in key or "ln_f" in key for key in changed - set(inside))
 
 
+@pytest.mark.slow
 def test_a_judge_an_evaluator_and_a_function_reward_alike(make_policy):
     class Judge:
         id, kinds = "likes b", frozenset({Score})

@@ -328,6 +328,7 @@ def test_settings_as_json():
     assert Settings.from_json(json.loads(json.dumps(later.as_json()))) == later
 
 
+@pytest.mark.slow
 def test_the_likeliest_star_is_the_score_where_it_is_wanted(tiny_encoder, taught):
     options = {"encoder": tiny_encoder, "loss": "classification", **QUICK}
     folds = cross_fit(taught, folds=3, **options)
@@ -371,6 +372,7 @@ def test_examples_that_cannot_be_learnt(tiny_encoder, taught):
             cross_fit(taught, folds=folds, **options)
 
 
+@pytest.mark.slow
 def test_evaluators_beside_a_store_are_read_by_the_same_run_only(tiny_encoder, taught, tmp_path):
     options = {"encoder": tiny_encoder, "inputs": "output", "store": tmp_path / "replies.sqlite", **QUICK}
     first, folds = train(taught, "merit", **options), cross_fit(taught, "merit", 2, **options)

@@ -200,6 +200,7 @@ def test_the_bar_shows_retries_while_they_happen(judge_of, graded, capsys):
     assert retries[0].start() < shown.rindex("2/2")  # both replies may come at once
 
 
+@pytest.mark.slow
 def test_prices_and_limits_of_the_judge_make_its_budget(judge_of, graded, capsys):
     probe, prices = bl.probes.Position(["coherence"], [1], answer="text"), {"input": 1000.0, "output": 1000.0}
     with FaultServer() as server:
@@ -275,6 +276,7 @@ def test_missing_probabilities_are_detected_by_one_request(judge_of, fault, requ
         assert sum(server.asked.values()) == 1
 
 
+@pytest.mark.slow
 def test_filtered_prompts_do_not_hide_missing_probabilities(judge_of, graded):
     filtered = []
 

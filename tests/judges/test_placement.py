@@ -104,6 +104,7 @@ def test_every_family_can_be_put_aside(save, name):
     assert is_spread(spread._loaded[0])
 
 
+@pytest.mark.slow
 def test_tied_embeddings_apart_from_the_rest(save):
     folder = save(tie_word_embeddings=True)
     spread = LocalJudge(

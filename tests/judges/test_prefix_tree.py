@@ -237,6 +237,7 @@ def test_a_token_that_does_not_fit_is_an_error(make_model):
         list(TreeScorer(Cramped(make_model(), 0).inner).score(LONG))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [80, 200])
 def test_batches_halve_when_memory_runs_out(make_model, tokens):
     wanted = [by_hand(make_model(), s) for s in LONG]

@@ -136,7 +136,7 @@ def test_redirects_option_is_validated():
         ApiJudge("m", "http://a/v1", redirects="yes")
 
 
-@pytest.mark.parametrize("fault", SHOWN)
+@pytest.mark.parametrize("fault", [SHOWN[0], *(pytest.param(fault, marks=pytest.mark.slow) for fault in SHOWN[1:])])
 def test_an_impossible_distribution_gives_no_value_and_is_named(judge_of, tmp_path, fault):
     def script(text, attempt):
         return fault if zlib.crc32(text.encode()) % 4 == 0 else ""

@@ -22,7 +22,7 @@ def no_http(response, number):
     return b"\r\nand this"
 
 
-@pytest.mark.parametrize("width", [4, 32])
+@pytest.mark.parametrize("width", [4, pytest.param(32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("delay", "surplus"),
     [(0.0, same), (0.0, other_answer), (0.0, no_http), (0.01, same), (0.05, same)],

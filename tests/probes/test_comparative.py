@@ -126,6 +126,7 @@ class Watched:
 ADAPTIVE = Comparative(["coherence", "fluency"], strategy="adaptive", budget=14, rounds=5)
 
 
+@pytest.mark.slow
 def test_adaptive_design_spends_its_budget_in_rounds(graded):
     watched = Watched(bl.SimulatedJudge(graded, quality=2.0, noise=0.5))
     trials = bl.collect(ADAPTIVE, watched, graded, progress=False)

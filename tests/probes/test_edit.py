@@ -430,6 +430,7 @@ def test_a_defence_that_does_nothing_is_not_found(planted):
         assert row["ci_low"] < 0 < row["ci_high"]
 
 
+@pytest.mark.slow
 def test_without_an_undefended_twin_nothing_is_compared(graded):
     judge = bl.SimulatedJudge(graded, noise=0.3, edits=PLANTED)
     _, _, estimates = study(graded, judge, defences=["quoting"])

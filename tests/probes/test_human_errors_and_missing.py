@@ -45,6 +45,7 @@ def test_verdicts_know_how_much_humans_err():
     assert unknown["estimate"] > 3 * unknown["se"]
 
 
+@pytest.mark.slow
 def test_single_ratings_take_the_worst_case_over_reliability():
     trials = own_texts(100, bias=0.6, k=1, reliability=0.6, better=1.0, rated=False)
     row = estimate(OWN, trials, LOGIT)
@@ -131,6 +132,7 @@ def test_slope_bounds_are_least_squares_over_all_completions():
     assert row["bound_high"] < max(slopes) + 3 * half
 
 
+@pytest.mark.slow
 def test_tipping_point_is_where_the_interval_reaches_null():
     trials = own_texts(60, bias=0.35)
     lost = some_lost(trials, "score", 0.12)

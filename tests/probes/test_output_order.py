@@ -128,6 +128,7 @@ def test_noise_floor_equals_the_difference_of_neutral_orders(dialogues):
     assert apart["ci_low"] > floor["ci_high"]
 
 
+@pytest.mark.slow
 def test_shift_is_estimated_for_each_form_and_rule(graded):
     judge = bl.SimulatedJudge(graded, reason_first=0.1)
     found = run(

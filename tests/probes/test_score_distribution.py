@@ -211,6 +211,7 @@ def test_refusals_drop_items_and_warn(graded):
         assert found["n_trials"] + found["n_dropped"] == 48 * (1 if answer == "distribution" else 2)
 
 
+@pytest.mark.slow
 def test_heaping_index_needs_room_around_round_numbers(graded):
     estimates = run(ScoreDistribution(["coherence"]), bl.SimulatedJudge(graded), graded)
     heaped = estimates[estimates["metric"].isin(ScoreDistribution.primary)]

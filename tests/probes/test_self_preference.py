@@ -92,6 +92,7 @@ def test_the_planted_preference_is_recovered_in_logits(population, planted):
     assert (found["p_value"] < 0.001) == (planted != 0)
 
 
+@pytest.mark.slow
 def test_better_own_texts_win_without_being_preferred(population):
     """The same judge, once own texts are a point better in humans' and its eyes: more wins, no bias."""
     human = population.human.merge(population.candidates[["context_id", "candidate_id", "system"]])

@@ -126,6 +126,7 @@ def test_shift_of_all_scores_leaves_agreement_unchanged(graded, shift):
     assert losses[0] == pytest.approx(losses[1])
 
 
+@pytest.mark.slow
 def test_text_answers_agree_with_distributions(graded):
     judge = bl.SimulatedJudge(graded, quality=0.7, source_reliance=0.8)
     exact = run(Source(**ONE), judge, graded)

@@ -304,6 +304,7 @@ def test_refusals_of_one_template_drop_items_and_give_bounds(population):
     assert row["bound_low"] < row["ci_low"] < row["ci_high"] < row["bound_high"]
 
 
+@pytest.mark.slow
 def test_unbiased_judge_has_no_template_shift_in_few_contexts(graded):
     judge = bl.SimulatedJudge(graded, quality=1.0, noise=0.7)
     found = run(Template(["coherence"], resampling=FAST), judge, graded)

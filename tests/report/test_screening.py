@@ -110,6 +110,7 @@ def test_form_selects_probes_and_others_have_a_reason(judge, protocol, measured,
     assert found.planned.requests >= found.trials.attrs["asked"] > 0
 
 
+@pytest.mark.slow
 def test_a_function_of_two_costs_what_is_announced(graded):
     calls = []
 
@@ -179,6 +180,7 @@ def test_a_budget_refuses_everything_before_anything_is_asked(judge, graded):
     assert screen(judge, graded, budget=bl.Budget(requests=72)).trials.attrs["asked"] == 72
 
 
+@pytest.mark.slow
 def test_a_partial_budget_is_one_budget_for_all_probes(judge, graded):
     found = screen(judge, graded, budget=bl.Budget(requests=60, partial=True))
     assert len(judge.asked) == 60

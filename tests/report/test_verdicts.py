@@ -347,7 +347,7 @@ def side(row, null):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_words_agree_with_numbers(make_row, kind, data):
     agree(data, make_row, *data.draw(st.sampled_from([each for each in METRICS if kind_of(each[1]) == kind])))
 
@@ -550,6 +550,7 @@ def test_sentences_give_the_standing_among_peers(make_row, others):
     assert not any("recorded" in sentence for sentence in report.verdicts(frame))
 
 
+@pytest.mark.slow
 def test_card_and_page_give_the_standing_among_peers(make_row, others):
     frame = pd.DataFrame([make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68)])
     card = report.card(frame, reference=others)

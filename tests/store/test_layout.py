@@ -121,6 +121,7 @@ def die_with_a_log(path: Path) -> None:
     assert log_of(path).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_log_of_a_killed_process_is_read(path: Path) -> None:
     fill(path)
     die_with_a_log(path)

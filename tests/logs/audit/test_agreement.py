@@ -124,6 +124,7 @@ def test_contexts_of_two_candidates_have_no_correlation_within():
     assert main_rows(found[found["level"].isna()])["exact_agreement"] == pytest.approx(same)
 
 
+@pytest.mark.slow
 def test_people_are_compared_with_each_other_beside_the_judge():
     table = graded(people=3)
     found = audited(table, MAPPING | {"ratings": ["annotator_0", "annotator_1", "annotator_2"]})
@@ -196,6 +197,7 @@ def test_columns_named_by_the_user_split_agreement():
     assert set(found.loc[found["group"] == "language", "member"]) == {"en", "fr"}
 
 
+@pytest.mark.slow
 def test_difference_of_two_judges_is_over_the_items_of_both():
     one, two = pass_fail(seed=1), pass_fail(seed=1)
     two["judge_verdict"] = np.roll(two["judge_verdict"], 7)

@@ -182,6 +182,7 @@ def test_log_may_hold_lengths_and_human_scores(tmp_path):
     assert slopes.loc["overall (fair)", "ci_low"] < 0 < slopes.loc["overall (fair)", "ci_high"]
 
 
+@pytest.mark.slow
 def test_human_scores_are_joined_from_a_data_set(tmp_path, graded):
     items = graded.candidates[["context_id", "candidate_id"]].head(12).to_dict("records")
     scores = read(tmp_path, [{**item, "attribute": "coherence", "score": 3, "scale": "1-5"} for item in items])
@@ -458,6 +459,7 @@ def of_documents(contexts=12, documents=4):
     return bl.read_judgements(pd.DataFrame(rows), mapping={"judge": "=j"}, keep=["document"])
 
 
+@pytest.mark.slow
 def test_contexts_of_a_document_are_one_cluster():
     trials = of_documents()
     found = bl.audit(trials, only=["position"], resampling=QUICK, cluster="document").set_index("metric")

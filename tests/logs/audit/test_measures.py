@@ -202,6 +202,7 @@ def test_both_orders_and_unknown_order_are_not_run():
     assert "needs to know which" in bl.audit(unknown, only=["one_order"]).attrs["not_run"]["one_order"]
 
 
+@pytest.mark.slow
 def test_a_common_table_in_one_order_ends_in_a_finding(tmp_path, capsys):
     from biaslab.cli import main
 
@@ -556,6 +557,7 @@ def test_template_probe_needs_order_known_alike_in_all_prompts():
     assert len(bl.probes.Template().accepts(alike).trials) == 60
 
 
+@pytest.mark.slow
 def test_a_cell_has_one_share_for_the_first_and_one_accuracy(tmp_path):
     """That of pairs judged in both orders; of a cell judged in one order, or asked for alone, that of all replies."""
     sides = [("x", "y"), ("y", "x")]

@@ -522,6 +522,7 @@ def test_store_exports(tmp_path, graded):
         np.testing.assert_allclose(other["value"], made[0]["value"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_saved_trials_come_back_with_their_conditions(tmp_path, graded):
     data = graded.head(3)

@@ -89,6 +89,7 @@ def test_ranking_agreement_equals_estimate_correlation(trials, graded):
             assert row["p_value"] == pytest.approx(expected.p_value)
 
 
+@pytest.mark.slow
 def test_ranking_carries_its_human_scores(judge, graded):
     ranked = rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False))
     pd.testing.assert_frame_equal(agreement(ranked), agreement(ranked, graded))
@@ -114,6 +115,7 @@ def test_remedies_need_the_attribute_of_the_trials(trials, graded):
         compare_remedies(trials, graded.human_means[["coherence"]])
 
 
+@pytest.mark.slow
 def test_remedies_are_measured_before_and_after(trials, graded):
     table = compare_remedies(trials, graded.human_means)
     assert tuple(table.columns[-len(TRAILING) :]) == TRAILING

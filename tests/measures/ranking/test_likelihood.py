@@ -122,6 +122,7 @@ def test_unknown_methods_and_too_many_candidates_are_refused():
         most_likely_ranking(draw(17, 0), "exact")
 
 
+@pytest.mark.slow
 def test_thousands_of_candidates_are_searched_in_seconds():
     comparisons = draw(2000, 0, noise=0.5, hard=True, budget=20_000)
     found = decode(comparisons, "likelihood")

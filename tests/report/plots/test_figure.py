@@ -235,6 +235,7 @@ def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
         assert set(pd.read_csv(tmp_path / "output_order__scores.csv")["headline"]) == {said}
 
 
+@pytest.mark.slow
 def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
     rows = [
         {"probe": "familiarity", "of": "familiarity_slope", "metric": metric, "unit": unit, "role": role, "judge": role}

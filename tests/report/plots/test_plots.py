@@ -441,6 +441,7 @@ def labelled():
     return bl.read_judgements(verdicts), bl.read_judgements(pd.DataFrame(items))
 
 
+@pytest.mark.slow
 def test_confusion_matrix_has_the_counts_of_the_log(labelled):
     trials, _ = labelled
     drawn = bl.plots.confusion(bl.audit(trials, only=["agreement"]))

@@ -259,6 +259,7 @@ def test_a_small_pilot_promises_less():
     assert small.detectable(40) == pytest.approx(assured_normal(8, 0.8) * 0.2 / math.sqrt(40), rel=0.05)
 
 
+@pytest.mark.slow
 def test_plan_for_a_card_has_effects_alone_and_among_tests():
     data = bl.load_dataset("graded", limit=12)
     judge = bl.SimulatedJudge(data, noise=2)

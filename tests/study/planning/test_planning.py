@@ -112,6 +112,7 @@ def test_spread_is_of_the_most_variable_cell(data):
         assert "of 8 cells" in spread.origin
 
 
+@pytest.mark.slow
 def test_contexts_where_the_metric_is_undefined_are_planned_for(data):
     trials = bl.collect(PROBE, bl.SimulatedJudge(data, noise=2), data, progress=False)
     silent = trials["context_id"].isin(trials["context_id"].unique()[::3])
