@@ -34,8 +34,8 @@ FLOORS = (
     {"measures", "study"},
     {"probes", "distill"},
     {"logs"},
-    {"correct", "report", "atlas"},
-    {"figures", "calibration"},
+    {"correct", "report"},
+    {"figures", "calibration", "atlas"},
     {"cli"},
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -25,9 +25,9 @@ from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import Page, count
-from biaslab.stats.estimate import side_of, significant
+from biaslab.report.verdicts import classify
+from biaslab.stats.estimate import notes_of
 from biaslab.stats.frame import require_columns
-from biaslab.stats.missing import first_doubt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,17 +155,17 @@ def explorer_data(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dic
     dict
         Distinct ``metrics``, ``judges``, ``sources`` and ``texts`` (data sets, conditions, methods and notes), and
         ``rows``, which refer to them by index: metric, judge, source, data set, form, conditions, plainest way (1 or
-        0), finding, the six numbers, the three counts, method, note, and the judge's name for `biaslab.load_judge` if
-        its judgements are in the package. Primary metrics with enough dated judges also have ``fallen`` (whether the
-        bias has) and ``line`` (its mean distance from the null in the first and the last month).
+        0), finding (see `kinds`), the six numbers, the three counts, method, note, and the judge's name for
+        `biaslab.load_judge` if its judgements are in the package. Primary metrics with enough dated judges also have
+        ``fallen`` (whether the bias has) and ``line`` (its mean distance from the null in the first and the last
+        month).
     """
     asked = forms(rows)
     plain = is_plain(rows)
     judgements = JudgementNames()
     metrics, judges, sources, texts = (_Places() for _ in range(4))
     table = []
-    for record, form, is_whole in zip(rows.to_dict("records"), asked, plain, strict=True):
-        null = find_metric(record["metric"], record["probe"]).null
+    for record, form, is_whole, kind in zip(rows.to_dict("records"), asked, plain, kinds(rows), strict=True):
         table.append([
             metrics.of((record["probe"], record["metric"])),
             judges.of(record["judge"]),
@@ -174,7 +174,7 @@ def explorer_data(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dic
             form,
             texts.of(_conditions(record)),
             int(is_whole),
-            finding(record, null),
+            kind,
             *(_short(record.get(name)) for name in _NUMBERS),
             *(int(record[name]) for name in _COUNTS),
             texts.of(record["method"]),
@@ -190,35 +190,26 @@ def explorer_data(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dic
     }
 
 
-def finding(record: Mapping[Any, Any], null: float | None) -> str:
-    """Return whether an estimate is significantly above or below its null, by the rule of `biaslab.report.findings`.
+def kinds(rows: pd.DataFrame) -> list[str]:
+    """Return the finding on each estimate, tested as in its study; empty without a test.
 
     Parameters
     ----------
-    record : mapping
-        A row of `biaslab.atlas.estimates`; its q-value is computed over the tests of one judge.
-    null : float or None
-        Value without bias.
+    rows : pandas.DataFrame
+        Rows of `biaslab.atlas.estimates`; q-values are over the tests of one judge.
 
     Returns
     -------
-    str
-        "above" or "below" (q below .05; the interval and the missing-data bounds exclude the null), "open" if the test
-        is not significant, "" if there is no test.
-
-    Examples
-    --------
-    >>> row = {"estimate": 0.6, "ci_low": 0.55, "ci_high": 0.65, "q_value": 0.01}
-    >>> finding(row, 0.5), finding(row | {"q_value": 0.2}, 0.5), finding(row, None)
-    ('above', 'open', '')
+    list of {"above", "below", "none", "open", ""}
+        See `biaslab.report.findings`.
     """
-    if null is None or math.isnan(record["q_value"]):
-        return ""
-    side = side_of(record, null)
-    if side is None or not significant(record["q_value"]):
-        return "open"
-    doubt = first_doubt(record, low=null) if side == "above" else first_doubt(record, high=null)
-    return side if doubt is None else "open"
+    tested = [
+        "by_construction" in notes_of(row)
+        or (row["q_value"] == row["q_value"] and find_metric(row["metric"], row["probe"]).null is not None)
+        for row in rows.to_dict("records")
+    ]
+    found = iter(classify(rows[tested], as_tested=True))
+    return [next(found).kind if is_tested else "" for is_tested in tested]
 
 
 class _Places:

@@ -9,7 +9,7 @@ from biaslab.atlas.panel import (
     WRITTEN,
     AtlasFigure,
     choose,
-    excludes,
+    found,
     joined,
     labelled,
     largest,
@@ -28,15 +28,14 @@ def first_position() -> AtlasFigure:
     where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
     rows = largest(_of_what(choose(reference(), **where)))
     rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
-    sure = rows[excludes(rows, _HALF)]
-    first, second = (sure["estimate"] > _HALF).sum(), (sure["estimate"] < _HALF).sum()
+    first, second, fair = (len(found(rows, kind)) for kind in ("above", "below", "none"))
     least, most = rows.iloc[0], rows.iloc[-1]
     return AtlasFigure(
         rows,
-        f"Of {len(rows)} rates of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, {first} lie "
-        f"above ½ (the candidate shown first is preferred) and {second} below, with intervals that exclude it; they go "
-        f"from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
-        f"{most['data']}).",
+        f"In {len(rows)} tests of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, the "
+        f"candidate shown first is preferred in {first} and the one shown second in {second}, and a bias of ≥ 0.10 is "
+        f"excluded in {fair}; P(A) goes from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to "
+        f"{most['estimate']:.2f} ({most['judge']}, {most['data']}).",
     )
 
 
@@ -51,13 +50,14 @@ def today() -> AtlasFigure:
     facts = [rows["name"], rows["released"], rows["data"], "n = " + rows["n_contexts"].astype(str)]
     rows = rows.assign(who=[" · ".join(row) for row in zip(*facts, strict=True)])
     first, longer = (rows[rows["metric"] == name] for name in ("first_position_rate", "longer_wins_at_equal_gold"))
-    judges = [_named_shares(part[part["ci_low"] > _HALF]) for part in (first, longer)]
-    fair = _named_shares(first[~excludes(first, _HALF)])
-    return AtlasFigure(
-        rows,
-        f"{judges[0]} prefers the answer shown first, and {judges[1]} the longer one at equal human preference; "
-        f"the position bias of {fair} is inconclusive.",
-    )
+    groups = {
+        "the answer shown first is preferred by": found(first, "above"),
+        "the longer one at equal gold label by": found(longer, "above"),
+        "no position bias of ≥ 0.10:": found(first, "none"),
+        "inconclusive:": pd.concat([found(first, "open"), found(longer, "open")]),
+    }
+    clauses = [f"{words} {_named_shares(part)}" for words, part in groups.items() if len(part)]
+    return AtlasFigure(rows, f"Of {rows['judge'].nunique()} recent judges, {'; '.join(clauses)}.")
 
 
 def over_time() -> AtlasFigure:
@@ -122,19 +122,18 @@ def length() -> AtlasFigure:
     """Show how often the longer answer wins, balanced over the gold label."""
     rows = _of_what(choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold"))
     rows = labelled(largest(rows), "judge", "of_what").sort_values("estimate", kind="stable")
-    longer = rows[rows["ci_low"] > _HALF]
     most = rows.iloc[-1]
     return AtlasFigure(
         rows,
-        f"At equal gold label, the longer answer wins more than half of the time in {len(longer)} of {len(rows)} cells "
-        f"(intervals above ½), most often with {most['judge']}: {percent(most['estimate'], 2)}.",
+        f"At equal gold label, the longer answer is preferred in {len(found(rows, 'above'))} of {len(rows)} tests, "
+        f"most often by {most['judge']}: {percent(most['estimate'], 2)}.",
     )
 
 
 def _named_shares(rows: pd.DataFrame) -> str:
     """Write judges with their shares: "a (61 %) and b (59 %)"."""
     named = [f"{judge} ({percent(share, 2)})" for judge, share in zip(rows["name"], rows["estimate"], strict=True)]
-    return joined(named) if named else "no judge"
+    return joined(named)
 
 
 def _overlap(one: pd.Series, other: pd.Series) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from biaslab.atlas.estimates_table import PEOPLE
 from biaslab.core.errors import TrialsError
 from biaslab.core.output import WAYS, title
+from biaslab.report.plots.figure_words import with_findings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,9 @@ class AtlasFigure:
 
 
 def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
-    """Select estimates on whole data sets by column values (a list: any of them); add ``data`` and ``kind``.
+    """Select estimates on whole data sets by column values (a list: any of them).
+
+    Adds ``data``, ``kind``, and the finding on each estimate by its own study (``finding``, ``slight``).
 
     Raises
     ------
@@ -62,7 +65,7 @@ def choose(estimates: pd.DataFrame, **where: object) -> pd.DataFrame:
         raise TrialsError.plain(f"estimates has no rows with {where}; pass `biaslab.atlas.estimates()`")
     rows = estimates[kept]
     kind = rows["judge"].str.fullmatch(PEOPLE).map({True: "person", False: "model"})
-    return rows.assign(data=rows["dataset"].map(title), kind=kind)
+    return with_findings(rows.assign(data=rows["dataset"].map(title), kind=kind))
 
 
 def largest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -80,9 +83,9 @@ def labelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return rows.assign(who=[" · ".join(filter(None, text)) for text in zip(*texts, strict=True)])
 
 
-def excludes(rows: pd.DataFrame, value: float) -> pd.Series:
-    """Return for each row whether its interval excludes a value."""
-    return (rows["ci_low"] > value) | (rows["ci_high"] < value)
+def found(rows: pd.DataFrame, *kinds: str) -> pd.DataFrame:
+    """Return the estimates with one of these findings, by default above or below the fair value."""
+    return rows[rows["finding"].isin(kinds or ("above", "below"))]
 
 
 def joined(names: list[str]) -> str:

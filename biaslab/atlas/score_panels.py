@@ -6,7 +6,7 @@ import pandas as pd
 
 from biaslab.atlas.estimates_table import estimates, reference
 from biaslab.atlas.judgements import trials
-from biaslab.atlas.panel import AtlasFigure, choose, joined, labelled
+from biaslab.atlas.panel import AtlasFigure, choose, found, joined, labelled
 from biaslab.core.output import percent
 from biaslab.logs.audit import audit
 
@@ -29,7 +29,7 @@ def length() -> AtlasFigure:
     return AtlasFigure(
         rows,
         f"At equal expert score, longer summaries score higher with models in {_above(models)} of {len(models)} cells "
-        f"and with single experts in {_above(people)} of {len(people)} (intervals above 0), by up to "
+        f"and with single experts in {_above(people)} of {len(people)}, by up to "
         f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}){excluded}.",
     )
 
@@ -68,7 +68,7 @@ def reasons() -> AtlasFigure:
     [judge], [points] = rows["judge"].unique(), rows["scale"].unique()
     return AtlasFigure(
         rows,
-        f"{judge} scores lower when reasons come first in {(rows['ci_high'] < 0).sum()} of {len(rows)} cells, by "
+        f"{judge} scores lower when reasons come first in {len(found(rows, 'below'))} of {len(rows)} cells, by "
         f"{_span(-rows['estimate'])} points on the scale {points}.",
     )
 
@@ -82,7 +82,7 @@ def halo() -> AtlasFigure:
     return AtlasFigure(
         rows,
         f"Scores of coherence and consistency correlate more than experts' do in {_above(models)} of {len(models)} "
-        f"cells of models and for {_above(people)} of {len(people)} experts (intervals above 0), by up to "
+        f"cells of models and for {_above(people)} of {len(people)} experts, by up to "
         f"{most['estimate']:.2f} ({most['who']}).",
     )
 
@@ -148,7 +148,7 @@ def _kinds(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _above(rows: pd.DataFrame) -> int:
-    return int((rows["ci_low"] > 0).sum())
+    return len(found(rows, "above"))
 
 
 def _span(values: pd.Series) -> str:

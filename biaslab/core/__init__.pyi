@@ -22,6 +22,7 @@ from .metrics import (
     Comparison as Comparison,
     Figure as Figure,
     Metric as Metric,
+    Says as Says,
     declare_metrics as declare_metrics,
     difference_of as difference_of,
     find_metric as find_metric,

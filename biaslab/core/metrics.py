@@ -80,6 +80,41 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Says:
+    """Declare the headline of a figure, for each outcome of its tests.
+
+    An empty sentence, or one with a metric that was not estimated, is replaced by one written from the findings.
+    The sentences may have fields in braces: ``judge`` (who was measured), ``found`` (how many rows show a bias),
+    ``rows`` (how many there are), ``most`` (the estimate farthest from the fair value, with its row), ``n`` (contexts),
+    and the name of each metric that is drawn (its estimate with the interval, or the range of several).
+
+    Parameters
+    ----------
+    found : str
+        All rows of the first metric show a bias on the same side.
+    mixed : str
+        Some do, or not on the same side.
+    none : str
+        In all rows a bias that matters is excluded.
+    open : str
+        No row shows a bias, and at least one is inconclusive.
+    plain : str
+        The metric is not tested.
+
+    Examples
+    --------
+    >>> Says(plain="{order_consistency} of the winners stay").plain
+    '{order_consistency} of the winners stay'
+    """
+
+    found: str = ""
+    mixed: str = ""
+    none: str = ""
+    open: str = ""
+    plain: str = ""
+
+
+@dataclass(frozen=True)
 class Figure:
     """Declare a standard figure of a probe: which estimates it shows, and along which conditions.
 
@@ -105,9 +140,9 @@ class Figure:
         Label of the horizontal axis.
     log : bool
         Whether the axis of the estimates is logarithmic.
-    headline : callable, optional
-        Returns the headline for the estimates of the probe, or None if they allow none; by default the sentence of
-        `biaslab.plots.headline`.
+    says : Says or callable, optional
+        The headline for each outcome, or a function that returns it for the estimates of the probe (None if they allow
+        none); by default the sentence of `biaslab.plots.headline`.
 
     Examples
     --------
@@ -125,7 +160,7 @@ class Figure:
     where: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     log: bool = False
-    headline: Callable[[pd.DataFrame], str | None] | None = None
+    says: Says | Callable[[pd.DataFrame], str | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -166,6 +201,8 @@ class Metric:
         The form of answers it is estimated from; "" if its probe has one form or it does not matter.
     whole : bool
         Whether its values are whole numbers, such as ranks, and are written without decimals.
+    subject : {"judge", "system"}
+        Whose behaviour ``above`` and ``below`` describe: the judge's, or that of the systems that it judges.
     """
 
     name: str
@@ -183,6 +220,7 @@ class Metric:
     comparison: Comparison | None = None
     form: MetricForm = ""
     whole: bool = False
+    subject: Literal["judge", "system"] = "judge"
 
     @property
     def axis(self) -> str:

@@ -39,7 +39,12 @@ Correction = Literal["judge", "human", "ppi", "rogan_gladen"]
 CORRECTIONS = get_args(Correction)
 #: Value of the column ``probe`` in its estimates.
 NAME = "correct"
-_DIFFERENCE: Any = {"null": 0.0, "above": "scores higher than the other", "below": "scores lower than the other"}
+_DIFFERENCE: Any = {
+    "null": 0.0,
+    "above": "scores higher than the other",
+    "below": "scores lower than the other",
+    "subject": "system",
+}
 METRICS = (
     Metric("mean_score", "mean score", "points"),
     Metric("pass_rate", "pass rate", "share"),
@@ -50,6 +55,7 @@ METRICS = (
         null=0.5,
         above="wins more often than it loses",
         below="loses more often than it wins",
+        subject="system",
         primary=True,
     ),
     Metric("score_difference", "difference of mean scores", "points", primary=True, **_DIFFERENCE),

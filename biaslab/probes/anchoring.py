@@ -420,7 +420,7 @@ class Anchoring(ScoreProbe):
             ("share_after_low", "share_after_high"),
             x="score",
             col=("attribute", "after"),
-            headline=later_after_high,
+            says=later_after_high,
         ),
         Figure("table_3", "kendall_dataset", x="position", col="attribute"),
     )

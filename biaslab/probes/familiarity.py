@@ -212,7 +212,7 @@ class Familiarity(PairFeatureProbe):
             hue="scorer",
             col="attribute",
             log=True,
-            headline=widest_range,
+            says=widest_range,
         ),
         Figure(
             "scores",

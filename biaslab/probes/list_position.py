@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.checks import require_sampling
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, Says
 from biaslab.core.output import percent
 from biaslab.core.requests import EACH_ALONE, About, Completion, Rank, Request
 from biaslab.core.schema import Dataset
@@ -163,8 +163,16 @@ class ListPosition(Probe):
         LABEL_MASS,
     )
     figures = (
-        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", headline=place_called_best),
-        Figure("same_best", ("same_best", "resampling_same_best"), by="attribute"),
+        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", says=place_called_best),
+        Figure(
+            "same_best",
+            ("same_best", "resampling_same_best"),
+            by="attribute",
+            says=Says(
+                plain="{judge}: the best candidate stays in {same_best} of lists when they are reordered, "
+                "and in {resampling_same_best} when the same request is repeated"
+            ),
+        ),
     )
 
     k: int = 4

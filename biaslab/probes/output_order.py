@@ -225,7 +225,7 @@ class OutputOrder(PairOrScoreProbe):
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by=("form", "order"), col="rules"),
-        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), headline=mean_by_order),
+        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), says=mean_by_order),
         Figure("parse_failures", "parse_failure_rate", by="order", hue="form", col="rules"),
         Figure(
             "pairs",

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, Says
 from biaslab.core.requests import EACH_ALONE, Compare
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Trial
@@ -36,6 +36,17 @@ from biaslab.stats.resample import Resampling
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
 _PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})
 _VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, like greedy text
+
+
+def bias_by_gap(estimates: pd.DataFrame) -> str | None:
+    """Compare the bias in logits at the smallest and at the largest human score gap, averaged over the lines drawn."""
+    binned = estimates[(estimates["metric"] == "first_position_logit") & estimates["human_gap"].notna()]
+    binned = binned[binned["estimate"].notna()].sort_values("human_gap")
+    if binned.empty:
+        return None
+    lines = binned.groupby(["attribute", "template"], sort=False)["estimate"]
+    near, far = lines.first().mean(), lines.last().mean()
+    return f"The first-position bias is {near:.2f} logits at the smallest human score gap and {far:.2f} at the largest"
 
 
 @dataclass(frozen=True)
@@ -154,8 +165,17 @@ class Position(PairProbe):
     )
     figures = (
         Figure("first_position_rate", "first_position_rate", by="attribute", hue="template"),
-        Figure("consistency", ("order_consistency", "resampling_consistency"), by="attribute", col="template"),
-        Figure("human_gap", "first_position_logit", x="human_gap", hue="attribute", col="template"),
+        Figure(
+            "consistency",
+            ("order_consistency", "resampling_consistency"),
+            by="attribute",
+            col="template",
+            says=Says(
+                plain="{judge}: the winner stays in {order_consistency} of pairs when the order is swapped, "
+                "and in {resampling_consistency} when the same request is repeated"
+            ),
+        ),
+        Figure("human_gap", "first_position_logit", x="human_gap", hue="attribute", col="template", says=bias_by_gap),
         Figure("first_position_logit", "first_position_logit", by="attribute", hue="template"),
     )
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, Says
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
@@ -162,7 +162,16 @@ class ScoreDistribution(Probe):
     figures = (
         Figure("round_numbers", ("round_number_excess_10", "round_number_excess_5"), by=("attribute", "answer")),
         Figure("agreement", "agreement", by="scale", hue="answer", col="attribute"),
-        Figure("scale_use", ("scale_use", "tie_rate"), by="scale", col="attribute", where={"answer": "single"}),
+        Figure(
+            "scale_use",
+            ("scale_use", "tie_rate"),
+            by="scale",
+            col="attribute",
+            where={"answer": "single"},
+            says=Says(
+                plain="{judge}: share of the levels in use {scale_use}; share of pairs with equal scores {tie_rate}"
+            ),
+        ),
     )
 
     scales: Sequence[str] = tuple(SCALES)

@@ -527,20 +527,6 @@ def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "be
     return (side, "") if doubt is None else ("open", _DOUBTS[doubt])
 
 
-def found_side(row: Mapping[Any, Any], null: float) -> str:
-    """Return the side of the null on which a tested estimate is found, as its verdict says; empty if on none.
-
-    Examples
-    --------
-    >>> found_side({"q_value": 0.001, "estimate": 0.7, "ci_low": 0.6, "ci_high": 0.8}, 0.5)
-    'above'
-    """
-    if "by_construction" in notes_of(row) or not significant(row["q_value"]):
-        return ""
-    kind, doubt = _significant(row, null, side_of(row, null))
-    return "" if doubt else kind
-
-
 def _is_never(row: Mapping[Any, Any], size: float | None) -> bool:
     """Return whether no context shows an effect and no interval bounds its size."""
     return "no_variation" in notes_of(row) and (size is None or row["ci_low"] == row["ci_high"])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ONE_TEST = "1 test"
 _MOST = 12  # decimals, to which `biaslab.core.output.number` rounds
-_BOUNDS = ("bound_low", "bound_high")  # missing-data bounds are not conditions
+_NO_CONDITIONS = ("bound_low", "bound_high", "finding", "slight")
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
     "omega"
@@ -212,7 +212,7 @@ def tex(text: object) -> str:
 
 def conditions(estimates: pd.DataFrame) -> list[str]:
     """Return the non-empty condition columns of an estimates frame, in order."""
-    fixed = {*LEADING, *TRAILING, *_BOUNDS}
+    fixed = {*LEADING, *TRAILING, *_NO_CONDITIONS}
     return [name for name in estimates.columns if name not in fixed and estimates[name].notna().any()]
 
 

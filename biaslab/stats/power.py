@@ -6,7 +6,7 @@ import math
 from functools import cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 from scipy.optimize import brentq
 
 from biaslab.core.checks import require_share
@@ -63,11 +63,11 @@ def expected_power(effect: float, error: float, contexts: int, alpha: float = 0.
     if contexts < FEWEST:
         return 0.0
     freedom, shift = contexts - 1, abs(effect) / error
-    critical = float(stats.t.ppf(1 - alpha / 2, freedom))
+    critical = float(special.stdtrit(freedom, 1 - alpha / 2))
     if shift > critical + _CERTAIN:
         return 1.0
-    opposite = float(stats.nct.cdf(-critical, freedom, shift))  # scipy sometimes returns NaN for values below 1e-9
-    return float(stats.nct.sf(critical, freedom, shift)) + (0.0 if math.isnan(opposite) else opposite)
+    opposite = float(special.nctdtr(freedom, shift, -critical))  # scipy sometimes returns NaN for values below 1e-9
+    return 1 - float(special.nctdtr(freedom, shift, critical)) + (0.0 if math.isnan(opposite) else opposite)
 
 
 def inflation(contexts: int, level: float, power: float = 0.8) -> float:
@@ -112,7 +112,7 @@ def inflation(contexts: int, level: float, power: float = 0.8) -> float:
 @cache
 def _shift(contexts: int, level: float, power: float) -> float:
     """Return the effect, in standard errors, at which a test has this power."""
-    most = float(stats.t.ppf(1 - level / 2, contexts - 1)) + _CERTAIN
+    most = float(special.stdtrit(contexts - 1, 1 - level / 2)) + _CERTAIN
     return float(brentq(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most))
 
 
@@ -146,10 +146,10 @@ def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.0
     if known_from < 2 or contexts < FEWEST:
         return alone
     freedom = 2 * (known_from - 1) / (KURTOSIS - 1)
-    shares = np.sqrt(stats.chi2.ppf((np.arange(_NODES) + 0.5) / _NODES, freedom) / freedom)
-    critical = float(stats.t.ppf(1 - alpha / 2, contexts - 1))
+    shares = np.sqrt(special.chdtri(freedom, 1 - (np.arange(_NODES) + 0.5) / _NODES) / freedom)
+    critical = float(special.stdtrit(contexts - 1, 1 - alpha / 2))
     shifts = np.minimum(abs(effect) / error * shares, critical + _CERTAIN)
-    return float(np.mean(stats.nct.sf(critical, contexts - 1, shifts)))
+    return float(np.mean(1 - special.nctdtr(contexts - 1, shifts, critical)))
 
 
 @cache
@@ -166,7 +166,7 @@ def assured_shift(contexts: int, power: float = 0.8, alpha: float = 0.05, known_
     float
         Larger than that of `biaslab.stats.detectable_effect`, the more so the smaller the pilot.
     """
-    most = float(stats.t.ppf(1 - alpha / 2, contexts - 1)) + _CERTAIN
+    most = float(special.stdtrit(contexts - 1, 1 - alpha / 2)) + _CERTAIN
     while assured_power(most, 1.0, contexts, alpha, known_from) < power:
         most *= 2
     return float(brentq(lambda e: assured_power(e, 1.0, contexts, alpha, known_from) - power, 0.0, most, xtol=1e-4))

@@ -574,16 +574,16 @@ def test_marks_are_behind_each_row_and_counted_in_the_legend(make_row, others):
     assert all(line.get_zorder() < container.lines[0].get_zorder() for line in marks for container in ax.containers)
     [legend] = ax.figure.legends
     texts = [text.get_text() for text in legend.get_texts()]
-    assert texts == ["mine", "judge 1", "6 recorded judges (verdicts on pairs)", "too small to matter"]
+    assert texts[:3] == ["mine", "judge 1", "6 recorded judges (verdicts on pairs)"]
+    assert texts[-1] == "too small to matter"
     assert len({container.lines[0].get_color() for container in ax.containers}) == 2
 
 
 def test_the_legend_spans_rows_that_compare_with_fewer(make_row, others):
     frame = pd.DataFrame([make_row(judge="mine"), make_row(judge="judge 1", estimate=0.45)])
     ax = bl.plots.intervals(frame, by="judge", reference=others)
-    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == [
-        "5 to 6 recorded judges (verdicts on pairs)", "too small to matter",
-    ]  # fmt: skip
+    texts = [text.get_text() for text in ax.figure.legends[0].get_texts()]
+    assert [texts[0], texts[-1]] == ["5 to 6 recorded judges (verdicts on pairs)", "too small to matter"]
 
 
 def test_no_marks_are_drawn_without_peers(make_row, others):

@@ -24,7 +24,7 @@ from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, with_interval, written
 from biaslab.report.plots import style
-from biaslab.report.plots.figure_words import AXES, HOLLOW, marked, named, remember_rows, row_name
+from biaslab.report.plots.figure_words import AXES, FLOORS, marked, named, remember_rows, row_name, with_findings
 from biaslab.report.verdicts import Peers, find_peers, judges_of
 from biaslab.report.wording import conditions, varying
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_HIGHEST = 13.0  # centimetres of rows above which they move closer together, so that a figure fits a page
 _UPRIGHT = 38  # characters per line of a vertical axis' label
 _LABEL_WIDTH = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
 
@@ -93,7 +94,7 @@ def intervals(
     --------
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
-    chosen = _rows(without_breakdowns(estimates), metric)
+    chosen = with_findings(_rows(without_breakdowns(estimates), metric))
     named_by = [name for name in ("judge", "dataset") if name in chosen]
     differing = varying(chosen, [*named_by, *conditions(chosen)])
     for name, column in (("by", by), ("hue", hue)):
@@ -106,16 +107,17 @@ def intervals(
     if hue is None:
         hue = "metric" if len(chosen["metric"].unique()) > 1 else next((c for c in differing if c != by), None)
     hue = hue if hue and len(hue_order or chosen[hue].unique()) > 1 else None  # nothing to distinguish
-    chosen = sorted_judges(chosen) if by == "judge" and ax is None else chosen
+    if ax is None:
+        chosen, by = _separate(sorted_judges(chosen) if by == "judge" else chosen, by, hue, differing)
     levels = list(dict.fromkeys(chosen[by]))
-    drawn = ax or style.panels(1, 3.0 + 0.8 * len(levels))[0]
+    drawn = ax or style.panels(1, height_of(len(levels), int(chosen[by].value_counts().max())))[0]
     for band in range(1, len(levels), 2):
         drawn.axhspan(band - 0.5, band + 0.5, **style.BAND)
     places = np.array([levels.index(level) for level in chosen[by]])
     if reference is not None:
         draw_judges(drawn, chosen, places, reference)
     draw_marks(drawn, chosen, places, hue, order=hue_order)
-    remember_rows(drawn, chosen, label, null)
+    remember_rows(drawn, chosen, label)
     names = [style.shortened(row_name(by, level)) for level in levels]
     drawn.set_yticks(range(len(levels)), names, parse_math=False, va="center")  # the default hangs below its row
     drawn.set_ylim(len(levels) - 0.5, -0.5)
@@ -162,12 +164,12 @@ def against(
         If the frame has no row of the metric with a value of ``x``.
     """
     require_columns(estimates, [x], "estimates")
-    chosen = _rows(estimates[estimates[x].notna()], metric)
+    chosen = with_findings(_rows(estimates[estimates[x].notna()], metric))
     places = chosen[x].to_numpy(float)
     drawn = ax or style.panels(1)[0]
     width = float(np.ptp(places)) or 1.0
     draw_marks(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order)
-    remember_rows(drawn, chosen, label, null)
+    remember_rows(drawn, chosen, label)
     drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
     _finish(drawn, chosen, title, label, null, vertical=True)
     if (places % 1 == 0).all():
@@ -183,9 +185,12 @@ def caption(rows: pd.DataFrame, title: str | None) -> str:
     names = [] if title or "dataset" not in rows else list(rows["dataset"].unique())
     n = "–".join(map(str, sorted({rows["n_contexts"].min(), rows["n_contexts"].max()})))
     level = rows["ci_level"].iloc[0] if "ci_level" in rows else 0.95
+    bare = int((rows["ci_low"].isna() & rows["estimate"].notna()).sum())
+    without = "no intervals" if bare == len(rows) else f"{percent(level)} intervals"
+    without += f" ({bare} of {len(rows)} have none)" if 0 < bare < len(rows) else ""
     marks = sorted({marked(str(judge)) for judge in rows.get("judge", ())} - {"", *(title or "").split(", ")})
     about = [*marks, *(map(written, names) if len(names) == 1 else [])]
-    facts = " · ".join([*about, f"n = {n} contexts", f"{percent(level)} intervals"])
+    facts = " · ".join([*about, f"n = {n} contexts", without])
     return facts if title is None else f"{title}\n{facts}"
 
 
@@ -206,6 +211,19 @@ def _rows(estimates: pd.DataFrame, metric: str | Sequence[str] | None) -> pd.Dat
         remedy = did_you_mean(wanted[0], metrics) if wanted else ""
         raise TrialsError("metric", metric, f"one of {', '.join(metrics)}", remedy)
     return chosen.reset_index(drop=True)
+
+
+def _separate(rows: pd.DataFrame, by: str, hue: str | None, differing: Sequence[str]) -> tuple[pd.DataFrame, str]:
+    """Return the rows and the column that names them; conditions that neither `by` nor `hue` shows are joined to it."""
+    more = [name for name in differing if name not in (by, hue)]
+    if not more or not rows.duplicated([by, *([hue] if hue else []), "metric"]).any():
+        return rows, by
+    return rows.assign(row=_row_names(rows, [by, *more])), "row"
+
+
+def height_of(rows: int, marks: int) -> float:
+    """Return the height in centimetres of Axes with some rows, each of which has up to so many marks."""
+    return 3.0 + min(rows * (0.33 + 0.27 * marks), max(_HIGHEST, rows * 0.27 * marks))
 
 
 def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
@@ -281,14 +299,30 @@ def draw_marks(
         if part.empty:
             continue
         label = metrics_of(part)[0].label if hue == "metric" else None if hue is None else named(hue, value)
-        own = [(style.family_colour(str(value)) if by_family else None, part)]
-        for colour, same in own if vertical or hue is not None else _by_family(part):
+        own = [(label, style.family_colour(str(value)) if by_family else None, part)]
+        for entry, own_colour, same in own if vertical or hue is not None else _by_family(part):
             along = same.index[np.argsort(places[same.index])] if vertical else same.index
             drawn = rows.loc[along]
-            container = style.dots(ax, drawn, at[along], index, label, vertical, (hue, value) in HOLLOW, colour)
-            remember(container[0], drawn, at[along].tolist(), vertical)
+            colour = style.OTHERS if (hue, value) in FLOORS else own_colour
+            marks = style.dots(ax, drawn, at[along], index, entry, vertical, colour, fills(drawn))
+            for container, chosen in marks:
+                remember(container[0], drawn.iloc[chosen], at[along][chosen].tolist(), vertical)
             if not vertical:
-                _write_numbers(ax, drawn["estimate"], digits, at[along], container[0].get_color())
+                _write_numbers(ax, drawn["estimate"], digits, at[along], marks[0][0][0].get_color())
+    style.explain_marks(ax, fills(rows))
+
+
+def fills(rows: pd.DataFrame) -> list[str]:
+    """Return how the mark of each row is filled: a key of `biaslab.report.plots.style.FILLS`."""
+    probes = rows["probe"] if "probe" in rows else [None] * len(rows)
+    return [
+        "plain"
+        if kind == "untested" and find_metric(metric, probe).null is None
+        else ("slight" if slight else "found")
+        if kind in ("above", "below")
+        else kind
+        for kind, slight, metric, probe in zip(rows["finding"], rows["slight"], rows["metric"], probes, strict=True)
+    ]
 
 
 def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
@@ -301,21 +335,23 @@ def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return offsets
 
 
-def _by_family(rows: pd.DataFrame) -> list[tuple[Any, pd.DataFrame]]:
-    """Split rows by their judges' family colours; one part without a colour for a single judge or unknown families."""
+def _by_family(rows: pd.DataFrame) -> list[tuple[str | None, Any, pd.DataFrame]]:
+    """Split rows by model family, with its name and colour; one part without them for one judge or unknown families."""
     judges = rows["judge"].astype(str) if "judge" in rows else pd.Series("", index=rows.index)
-    colours: dict[Any, list[Any]] = {}
-    for place, judge in judges.items():
-        colours.setdefault(style.family_colour(judge), []).append(place)
-    if len(judges.unique()) == 1 or set(colours) == {style.OTHERS}:
-        return [(None, rows)]
-    return [(colour, rows.loc[places]) for colour, places in colours.items()]
+    families = judges.map(style.family_of)
+    if len(set(judges)) == 1 or set(families) == {"others"}:
+        return [(None, None, rows)]
+    several = len(set(families)) > 1
+    return [
+        (str(family) if several else None, style.family_colour(str(judges[part.index[0]])), part)
+        for family, part in rows.groupby(families, sort=False)
+    ]
 
 
 def _write_numbers(ax: Axes, values: pd.Series, digits: int, places: np.ndarray, colour: Any) -> None:
     """Write the estimates as numbers at the right edge of their rows."""
     ink = tuple(_INK * part for part in to_rgb(colour))
-    look: dict[str, Any] = {"va": "center", "fontsize": 6.5, "color": ink, "annotation_clip": False}
+    look: dict[str, Any] = {"va": "center", "fontsize": 7, "color": ink, "annotation_clip": False}
     look |= {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
     for value, place in zip(values, places.tolist(), strict=True):
         if not math.isnan(value):
@@ -360,9 +396,7 @@ def each_panel(
         marks = series + max(int(part[along].value_counts().max()) for part in parts if len(part))
         most = max(part[along].nunique() for part in parts)
         entries = series + (1 if hue is None else rows[hue].nunique())
-        height = (
-            3.0 + most * (0.33 + 0.27 * marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
-        )
+        height = height_of(most, marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
         height += _LINES if columns > _PAIR else 0.0
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None
@@ -556,6 +590,7 @@ def tooltip(row: Mapping[str, Any]) -> str:
 
 def svg_of(figure: Figure) -> str:
     """Render a figure as SVG; each remembered mark gets a title, which browsers show as a tooltip."""
+    figure.draw_without_rendering()  # a first layout differs from later ones in the last digits
     with _mouse_targets(figure) as texts, style.in_style(**{"svg.hashsalt": "biaslab"}), io.StringIO() as file:
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
         written = _NOT_XML.sub("\ufffd", file.getvalue())

@@ -20,7 +20,7 @@ from biaslab.core.checks import did_you_mean, require_some_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import write_csv
 from biaslab.core.interfaces import ProbeInterface
-from biaslab.core.metrics import find_metric
+from biaslab.core.metrics import Says, find_metric
 from biaslab.core.output import replacing, with_interval
 from biaslab.report.plots import style
 from biaslab.report.plots.drawing import (
@@ -35,10 +35,9 @@ from biaslab.report.plots.drawing import (
     svg_of,
     values_of,
 )
-from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label
+from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label, with_findings
 from biaslab.report.wording import varying
-from biaslab.stats.estimate import significant
-from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
+from biaslab.stats.frame import LEADING, require_columns, without_breakdowns
 from biaslab.stats.joint_jackknife import condition_names
 
 if TYPE_CHECKING:
@@ -92,6 +91,7 @@ def draw(
     name: str | None = None,
     out: str | PathLike[str] = "figures",
     headline: str | None = None,
+    says: Says | None = None,
 ) -> DrawnFigures:
     """Draw a figure of estimates, with a panel for each value of ``col`` and ``row``; save it if it has a name.
 
@@ -132,6 +132,8 @@ def draw(
         Folder of the files.
     headline : str, optional
         The sentence above the figure; default: that of `headline` for the estimates.
+    says : Says, optional
+        The sentence for each outcome, instead of ``headline``.
 
     Returns
     -------
@@ -151,6 +153,7 @@ def draw(
     metrics = [metric] if isinstance(metric, str) else list(metric or estimates["metric"].unique())
     chosen = _select(estimates, metrics, x, where or {})
     defined = chosen[chosen["estimate"].notna()]
+    defined = with_findings(defined) if len(defined) else defined
     if published is not None:
         published = _name_published(published, x, by or "attribute")
     if defined.empty:
@@ -183,16 +186,23 @@ def draw(
         if log:
             make_logarithmic(ax)
         fit_text(ax)
-    return close(axes, defined, name, out, headline)
+    return close(axes, defined, name, out, headline, says)
 
 
 def close(
-    axes: list[Axes], shown: pd.DataFrame, name: str | None, out: str | PathLike[str], headline: str | None
+    axes: list[Axes],
+    shown: pd.DataFrame,
+    name: str | None,
+    out: str | PathLike[str],
+    headline: str | None,
+    says: Says | None = None,
 ) -> DrawnFigures:
     """Give a figure its legend; with a name ``<study>__<rest>``, write it and the rows that it shows to files."""
     if name is None:
         style.share_legend(axes)
         return DrawnFigures(tuple(axes))
+    if headline is None and says is not None:
+        headline = headline_of(axes[0].figure, shown, says)  # type: ignore[arg-type]
     study, _, rest = name.partition("__")
     return DrawnFigures(tuple(axes), tuple(save(axes, shown, study, rest, out, headline=headline)))
 
@@ -237,7 +247,8 @@ def standard(
     drawn = []
     for name in names or figures:
         declared = vars(figures[name])
-        own = {"headline": declared["headline"](estimates)} if declared["headline"] else {}
+        says = declared["says"]
+        own = {"says": None, "headline": says(estimates)} if callable(says) else {}
         look = {**declared, **own, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
     return DrawnFigures(
@@ -295,12 +306,12 @@ def _publish(ax: Axes, values: pd.DataFrame, along: str, order: Sequence[Any], u
     offsets = [0.0] * len(series) if upright else [0.3] if len(series) == 1 else np.linspace(-0.34, 0.34, len(series))
     for index, ((label, part), offset) in enumerate(zip(series, offsets, strict=True)):
         color = style.PALETTE[index % len(style.PALETTE)] if 1 < len(order) == len(series) else "0.35"
-        marker = style.MARKERS[index % len(style.MARKERS)]
-        _hollow(ax, part.set_index(along)["value"].dropna(), f"{style.PUBLISHED}{label}", float(offset), marker, color)
+        marker = style.PUBLISHED_MARKERS[index % len(style.PUBLISHED_MARKERS)]
+        _cross(ax, part.set_index(along)["value"].dropna(), f"{style.PUBLISHED}{label}", float(offset), marker, color)
 
 
-def _hollow(ax: Axes, values: pd.Series, label: str, offset: float, marker: str, color: Any) -> None:
-    """Draw hollow marks: values with a numeric index at that x; others in the row of that name, if there is one."""
+def _cross(ax: Axes, values: pd.Series, label: str, offset: float, marker: str, color: Any) -> None:
+    """Draw crosses: values with a numeric index at that x; others in the row of that name, if there is one."""
     upright = pd.api.types.is_numeric_dtype(values.index)
     if upright:
         x, y = values.index.to_numpy(float), values.to_numpy(float)
@@ -310,8 +321,8 @@ def _hollow(ax: Axes, values: pd.Series, label: str, offset: float, marker: str,
         values = values[values.index.isin(rows)]
         x, y = values.to_numpy(float), np.array([rows.index(name) + offset for name in values.index], float)
     if len(values):
-        style: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "markersize": 4.5, "color": color}
-        ax.plot(x, y, linestyle=":" if upright else "none", linewidth=1, label=label, **style)
+        look: dict[str, Any] = {"marker": marker, "markersize": 4.5, "color": color, "linewidth": 1}
+        ax.plot(x, y, linestyle=":" if upright else "none", label=label, **look)
 
 
 _LONG = 40  # maximum number of characters of a judge's name
@@ -383,11 +394,11 @@ def compared(
 
 def _largest(shifts: pd.DataFrame, metric: str, pairs: Mapping[str, tuple[str, str]]) -> str | None:
     """Say how many of several differences are found and which one is largest, or what a single one shows."""
-    shifts = shifts[shifts["estimate"].notna()]
-    if shifts.empty:
+    tests = shifts[shifts["estimate"].notna()]
+    if tests.empty:
         return None
-    tests = corrected(shifts, shifts["p_value"].notna())
-    found = sum(map(significant, tests["q_value"]))
+    tests = with_findings(tests)
+    found = int(tests["finding"].isin(["above", "below"]).sum())
     largest = tests.iloc[int(tests["estimate"].abs().to_numpy().argmax())].to_dict()
     value = f"{with_interval(largest, 2)} over {largest['n_contexts']} contexts"
     if len(tests) > 1:

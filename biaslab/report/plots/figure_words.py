@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pandas as pd
 
-from biaslab.core.metrics import Metric, find_metric
-from biaslab.core.output import WAYS, number, with_interval, written
-from biaslab.report.verdicts import found_side, side_words
-from biaslab.report.wording import fair, varying
-from biaslab.stats.estimate import side_of
-from biaslab.stats.frame import LEADING, TRAILING, corrected
+from biaslab.core.metrics import Metric, Says, find_metric
+from biaslab.core.output import WAYS, count, number, with_interval, written
+from biaslab.report.plots import style
+from biaslab.report.verdicts import classify, side_words
+from biaslab.report.wording import span, varying
+from biaslab.stats.frame import LEADING, TRAILING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,106 +25,149 @@ if TYPE_CHECKING:
 
 _METRICS = 2  # maximum number of metrics in a headline
 _CONDITIONS = 2  # maximum number of conditions that name a row
-_NEEDED = ("probe", "metric", "estimate", "ci_low", "ci_high")
-_BEGINS = ("the ", "humans")  # beginnings of a subject that is not a name and is therefore capitalised
-_NOUNS = {"attribute": " attributes", "template": " templates", "dataset": " data sets", "edit": " edits"}
-_NOUNS |= {"scale": " scales", "configuration": " configurations", "order": " orders", "own": " systems"}
 _LONG = 40  # maximum number of characters that name a row
+_FEW = 20  # contexts: smaller samples are named in the headline
+_UNTESTED: dict[str, Any] = {
+    "judge": "",
+    "probe": "",
+    "ci_level": 0.95,
+    "p_value": np.nan,
+    "mde": np.nan,
+    "dataset": "",
+}
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
 
-def headline(estimates: pd.DataFrame) -> str:
+def with_findings(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the finding on each row, in the columns ``finding`` and ``slight`` of `biaslab.report.findings`.
+
+    q-values are those of the study; rows without the column get q-values over exactly these rows. Rows that have
+    findings keep them.
+    """
+    if "finding" in rows:
+        return rows
+    known: dict[str, Any] = {name: value for name, value in _UNTESTED.items() if name not in rows}
+    found = classify(rows.assign(**known), as_tested="q_value" in rows)
+    return rows.assign(finding=[each.kind for each in found], slight=[each.slight for each in found])
+
+
+def headline(estimates: pd.DataFrame, says: Says | None = None) -> str:
     """Summarise the estimates of a figure in one sentence; empty if the frame does not hold estimates.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Estimates that the figure shows. If the column ``headline`` holds a single sentence, that is returned.
+        Estimates that the figure shows. If the column ``headline`` holds a single sentence, that is returned. Findings
+        are read from the column ``finding``, if there is one; otherwise rows are tested as in their study.
+    says : Says, optional
+        The sentence for each outcome, as a figure declares it. Default: for each of the first two metrics, the words
+        of the findings and how many rows have them, and the range of the estimates.
 
     Returns
     -------
     str
-        For each of the first two metrics, with the judge's name if there is only one: how many estimates are found
-        above or below the null, as their verdicts say, with q over these rows (without any test, by the interval
-        alone), and their range; if none is found, that no interval excludes the null, or that none is conclusive. For
-        metrics without a null, the range.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "p_value": 0.001}
+    >>> row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "n_contexts": 24, "p_value": 0.001}
     >>> rows = [row | {"estimate": x, "ci_low": x - 0.05, "ci_high": x + 0.05} for x in (0.7, 0.8)]
     >>> headline(pd.DataFrame(rows))
-    'j prefers the candidate shown first in both (0.70 to 0.80)'
+    'j: prefers the candidate shown first in both (P(A) 0.70 to 0.80)'
     """
     sentences = list(estimates["headline"].dropna().unique()) if "headline" in estimates else []
     if len(sentences) == 1:
         return str(sentences[0])
-    if not set(_NEEDED) <= set(estimates.columns):
+    if not {"metric", "estimate", "ci_low", "ci_high", "n_contexts"} <= set(estimates.columns):
         return ""
-    defined = estimates[estimates["estimate"].notna()]
-    defined = defined if "judge" in defined else defined.assign(judge="")  # some tables do not name rows by judge
-    several = len(defined["judge"].unique()) > 1
-    parts = [
-        _of_metric(rows, _read(rows, find_metric(str(metric), str(probe))), place == 0 or several)
-        for place, ((probe, metric), rows) in enumerate(defined.groupby(["probe", "metric"], sort=False))
-    ]
-    whole = "; ".join(parts[:_METRICS]).replace("; Judges ", "; judges ")
-    judges = tuple(judge_words(str(judge)) for judge in defined["judge"].unique() if judge)
-    is_name = whole.startswith(judges) and not whole.startswith(_BEGINS)
-    return whole if is_name or not whole[:2].islower() else whole[:1].upper() + whole[1:]
+    defined = with_findings(estimates[estimates["estimate"].notna()])
+    if defined.empty:
+        return ""
+    defined = defined.assign(**{name: "" for name in ("judge", "probe") if name not in defined})
+    metrics = {
+        str(metric): (_drawn(rows, find_metric(str(metric), str(probe))), rows)
+        for (probe, metric), rows in defined.groupby(["probe", "metric"], sort=False, dropna=False)
+    }
+    first, rows = next(iter(metrics.values()))
+    sentence = "" if says is None else getattr(says, _outcome(rows["finding"]))
+    fields = {name: _reach(part, plain=True) for name, (_, part) in metrics.items()}
+    fields |= {"judge": _judges(defined, first), "most": _most(rows, first), "n": f"n = {span(rows['n_contexts'])}"}
+    fields |= {"found": str(rows["finding"].isin(_SIDES).sum()), "rows": str(len(rows))}
+    if sentence and {name for _, name, _, _ in Formatter().parse(sentence) if name} <= set(fields):
+        return sentence.format_map(fields)
+    parts = [_of_metric(part, metric) for metric, part in list(metrics.values())[:_METRICS]]
+    small = f"; n = {span(rows['n_contexts'])} contexts" if 0 < rows["n_contexts"].min() < _FEW else ""
+    whole = ": ".join(filter(None, [_judges(defined, first), "; ".join(parts)])) + small
+    return whole if _judges(defined, first) else whole[:1].upper() + whole[1:]
 
 
-def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None, null: float | None = None) -> None:
-    """Remember the estimates drawn in Axes, with the label and null drawn in place of the metric's own."""
-    label = label if len(rows["metric"].unique()) == 1 else None
-    drawn = {name: value for name, value in (("drawn_label", label), ("drawn_null", null)) if value is not None}
-    _DRAWN.setdefault(ax, []).append(rows.assign(**drawn))
+def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None) -> None:
+    """Remember the estimates drawn in Axes, with the label drawn in place of the metric's own."""
+    own = label is not None and len(rows["metric"].unique()) == 1
+    _DRAWN.setdefault(ax, []).append(rows.assign(drawn_label=label) if own else rows)
 
 
-def headline_of(figure: Figure, estimates: pd.DataFrame) -> str:
+def headline_of(figure: Figure, estimates: pd.DataFrame, says: Says | None = None) -> str:
     """Return the headline of the estimates drawn; of the given ones if none were remembered, or if they have one."""
     rows = [part for ax in figure.axes for part in _DRAWN.get(ax, [])]
     if "headline" in estimates or not rows:
-        return headline(estimates)
-    return headline(pd.concat(rows, ignore_index=True).drop_duplicates())
+        return headline(estimates, says)
+    return headline(pd.concat(rows, ignore_index=True).drop_duplicates(), says)
 
 
-def _read(rows: pd.DataFrame, metric: Metric) -> Metric:
-    """Return the metric with the label and null used in the figure."""
-    label, null = (rows[name].iloc[0] if name in rows else None for name in ("drawn_label", "drawn_null"))
-    text = metric.label if label is None or label != label else " ".join(str(label).split())
-    text = text.removesuffix(f" ({metric.unit})")
-    return replace(metric, label=text, null=metric.null if null is None or null != null else float(null))
+_SIDES = ("above", "below")
 
 
-def _of_metric(rows: pd.DataFrame, metric: Metric, names: bool) -> str:
-    """Describe one metric: the number of estimates found on each side of the null, or else their range."""
-    judges = [str(judge) for judge in rows["judge"].unique() if judge]
-    label = short_label(metric)
-    name = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
-    are_judges = len(judges) > 1 and ("scorer" not in rows or rows["scorer"].isna().all())  # not ROUGE and the like
-    who = judge_words(judges[0]) if len(judges) == 1 else "the judges" if are_judges else ""
-    owner = f"{who}'" if who in ("the judges", "humans") else f"{who}'s"
-    subject = f"{owner} {name}" if who and names else name
-    several, reach = len(rows) > 1, _reach(rows, plain=True)
-    if metric.null is None:
-        reach = _reach(rows)
-        return f"{subject} {'ranged' if reach.startswith('from') else 'came to'} {reach}"
-    ways = Counter(_sides(rows, metric.null))
-    if any(ways):
-        values = f" ({reach})" if several else f": {reach}"
-        if metric.above or metric.below:
-            return _with_subject(judges if names else [], metric, ways, rows) + values
-        lies = {"above": f"exceeded {fair(metric.null)}", "below": f"fell below {fair(metric.null)}"}
-        counts = ", ".join(f"{lies[way]}{_in_how_many(n, rows)}" for way, n in sorted(ways.items()) if way)
-        return f"{subject} {counts}{values}"
-    if all(side_of(row, metric.null) is None for row in rows.to_dict("records")):
-        verdict = f"no interval of {subject} excludes" if several else f"the interval of {subject} includes"
-        return f"{verdict} {fair(metric.null)} ({reach})"
-    if several:
-        return f"none of {len(rows)} estimates of {subject} is conclusive ({reach})"
-    return f"{subject} is inconclusive: {reach}"
+def _drawn(rows: pd.DataFrame, metric: Metric) -> Metric:
+    """Return the metric with the label used in the figure."""
+    label = rows["drawn_label"].iloc[0] if "drawn_label" in rows else None
+    if label is None or label != label:
+        return metric
+    return replace(metric, label=" ".join(str(label).split()).removesuffix(f" ({metric.unit})"))
+
+
+def _outcome(findings: pd.Series) -> str:
+    """Return the outcome of a figure's tests: the field of `Says` that has the sentence for it."""
+    kinds = set(findings)
+    if kinds & set(_SIDES):
+        return "found" if len(kinds) == 1 else "mixed"
+    return "open" if "open" in kinds else "none" if "none" in kinds else "plain"
+
+
+def _judges(rows: pd.DataFrame, metric: Metric) -> str:
+    """Name the judge of a figure, or count its judges and people; empty for scorers such as ROUGE."""
+    names = [str(name) for name in rows["judge"].unique() if name]
+    if not names or (len(names) > 1 and "scorer" in rows and rows["scorer"].notna().any()):
+        return ""
+    if len(names) == 1:
+        words = marked(names[0]) or judge_words(names[0])
+        words = words if words in names[0] and words != "humans" else words[:1].upper() + words[1:]
+        return f"Systems judged by {words}" if metric.subject == "system" else words
+    people = sum(style.family_colour(name) == style.PEOPLE for name in names)
+    kind = "simulated judge" if {marked(name) for name in names} == {"simulated judge"} else "judge"
+    judges = [count(len(names) - people, kind)] if len(names) > people else []
+    words = " and ".join([*judges, *(["1 person" if people == 1 else f"{people} people"] if people else [])])
+    return f"Systems judged by {words}" if metric.subject == "system" else words
+
+
+def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
+    """Write the findings on one metric, how many rows have them, and the range of the estimates."""
+    kinds, label = Counter(rows["finding"]), short_label(metric)
+    label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
+    values = f"{label} {_reach(rows, plain=metric.null is not None)}"
+    if set(kinds) <= {"untested"}:
+        return values
+    words = {side: side_words(metric, side) for side in _SIDES}
+    words |= {"none": f"no {'difference' if metric.quality else 'bias'} that matters"}
+    words |= {"open": "inconclusive", "untested": "not tested"}
+    of, clauses = f" of {len(rows)}", []
+    for kind, text in words.items():
+        if kinds[kind] == len(rows):
+            clauses.append(text + ("" if len(rows) == 1 else " in both" if len(rows) == 2 else f" in all {len(rows)}"))
+        elif kinds[kind]:
+            clauses.append(f"{text} in {kinds[kind]}{of if not clauses else ''}")
+    in_words = any(kinds[side] and getattr(metric, side) for side in _SIDES)
+    return f"{', '.join(clauses)} ({values})" if in_words else ", ".join([values, *clauses])
 
 
 def short_label(metric: Metric) -> str:
@@ -136,55 +181,34 @@ def short_label(metric: Metric) -> str:
     return metric.label.partition(",")[0]
 
 
-def _with_subject(judges: list[str], metric: Metric, ways: Counter[str], shown: pd.DataFrame) -> str:
-    """Describe the findings as behaviour of the judges, with the number of rows."""
-    rows = len(shown)
-    sides = [(side_words(metric, way), n) for way, n in sorted(ways.items()) if way]
-    if len(judges) > 1 and len(judges) == rows:
-        first = [f"{n} of {rows} judges {words if n == 1 else plural(words)}" for words, n in sides[:1]]
-        return ", ".join([*first, *(f"{n} {words if n == 1 else plural(words)}" for words, n in sides[1:])])
-    subject = "Judges" if len(judges) > 1 else judge_words(judges[0]) if judges else ""
-    does = [(plural(words) if len(judges) > 1 else words, n) for words, n in sides]
-    return f"{subject} {', '.join(f'{words}{_in_how_many(n, shown)}' for words, n in does)}".strip()
-
-
-def _in_how_many(count: int, rows: pd.DataFrame) -> str:
-    """Return the number of rows in which something is found, as in " in 2 of 3 templates"; empty for a single row."""
-    if len(rows) < 2:
-        return ""
-    differ = _differing(rows)
-    noun = _NOUNS.get(differ[0], "") if len(differ) == 1 else ""
-    if count < len(rows):
-        return f" in {count} of {len(rows)}{noun}"
-    return f" in both{noun}" if len(rows) == 2 else f" in all {len(rows)}{noun}"
-
-
-def _sides(rows: pd.DataFrame, null: float) -> list[str]:
-    """Return the side of the null on which each row is found, or ""; by the interval if no row has a test."""
-    if "p_value" not in rows or rows["p_value"].isna().all():
-        return [side_of(row, null) or "" for row in rows.to_dict("records")]
-    return [found_side(row, null) for row in corrected(rows, rows["p_value"].notna()).to_dict("records")]
+def _digits(rows: pd.DataFrame) -> int:
+    """Return the number of decimals of the estimates in a headline."""
+    largest = float(rows["estimate"].abs().max())
+    return 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
 
 
 def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
     """Format one estimate with its interval, or the range of several; unless `plain`, name the rows at both ends."""
-    ordered = rows.sort_values("estimate", kind="stable")
+    ordered, digits = rows.sort_values("estimate", kind="stable"), _digits(rows)
     least, most = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
-    largest = max(abs(least["estimate"]), abs(most["estimate"]))
-    digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
     if len(rows) == 1:
         return with_interval(least, digits)
     low, high = (number(row["estimate"], digits) for row in (least, most))
-    if plain:
-        return f"{low} each" if low == high else f"{low} to {high}"
     if low == high:
         return f"{low} in {'both' if len(rows) == 2 else f'all {len(rows)}'}"
-    differ = _differing(rows)
-    return f"from {low}{_where(least, differ)} to {high}{_where(most, differ)}"
+    ends = ["", ""] if plain else [_where(row, _differing(rows)) for row in (least, most)]
+    return f"{low}{ends[0]} to {high}{ends[1]}"
+
+
+def _most(rows: pd.DataFrame, metric: Metric) -> str:
+    """Name the row farthest from the fair value, with its estimate."""
+    far = (rows["estimate"] - (metric.null or 0.0)).abs()
+    row = rows.iloc[int(far.to_numpy().argmax())].to_dict()
+    return f"{number(row['estimate'], _digits(rows))}{_where(row, _differing(rows))}"
 
 
 def _differing(rows: pd.DataFrame) -> list[str]:
-    drawn = ("drawn_label", "drawn_null")
+    drawn = ("drawn_label", "finding", "slight")
     fixed = {*LEADING, *TRAILING, *drawn, "source", "repository", "version"} - {"judge", "dataset"}
     return varying(rows, [name for name in rows.columns if name not in fixed])
 
@@ -201,13 +225,6 @@ def _where(row: dict[Any, Any], differ: list[str]) -> str:
 _ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 _KINDS = frozenset(["api", "ray", "reward", "local", "function", "python", "sampled"])  # prefixes of judge names
-_PLURALS = tuple(
-    (re.compile(rf"\b{one}\b"), several)
-    for one, several in (
-        ("its", "their"), ("itself", "themselves"), ("it wins", "they win"), ("it loses", "they lose"),
-        ("it sees", "they see"), ("it thinks", "they think"),
-    )
-)  # fmt: skip
 #: Conditions whose values need no column name.
 _SPEAKING = frozenset(
     [
@@ -220,8 +237,8 @@ _SPEAKING = frozenset(
 _CODES = frozenset(["configuration", "decoding", "defence", "edit", "system"])  # whose values are identifiers
 _DATA = frozenset(["data", "dataset", "source"])
 _TOY = re.compile("smollm", re.IGNORECASE)  # the embedded judge, part of the installation
-#: Conditions with hollow marks: noise floors.
-HOLLOW = frozenset([("variant", "null edit")])
+#: Conditions that are noise floors, drawn in grey.
+FLOORS = frozenset([("variant", "null edit")])
 #: Axis labels of numeric conditions.
 AXES = {
     "human_gap": "absolute human score gap (points)",
@@ -324,24 +341,6 @@ def judge_words(judge: str) -> str:
     if colon and (kind in _KINDS or kind.isdigit()):
         return judge_words(rest)
     return kind.partition("@")[0].rstrip("/").rpartition("/")[2] or judge
-
-
-def plural(verb_phrase: str) -> str:
-    """Put a verb phrase into the plural.
-
-    Examples
-    --------
-    >>> plural("prefers its own texts"), plural("has a higher value"), plural("loses more often than it wins")
-    ('prefer their own texts', 'have a higher value', 'lose more often than they win')
-    >>> plural("distinguishes attributes more than humans do")
-    'distinguish attributes more than humans do'
-    """
-    verb, space, rest = verb_phrase.partition(" ")
-    ending = "es" if verb.endswith(("shes", "ches", "sses", "xes")) else "s"
-    verb = {"has": "have", "is": "are"}.get(verb, verb.removesuffix(ending))
-    for one, several in _PLURALS:
-        rest = one.sub(several, rest)
-    return f"{verb}{space}{rest}"
 
 
 def row_name(column: str, value: object) -> str:

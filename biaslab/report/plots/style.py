@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import matplotlib.pyplot as plt
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 _INCH = 2.54
-_HALF = NormalDist().inv_cdf(0.75)  # the middle half of a normal distribution, in standard deviations from the mean
 _LETTERS, _LINE = 8.6, 0.36  # of a headline: characters per centimetre, centimetres per line
 #: Roboto Condensed (Apache-2.0), a narrow font shipped with the package; missing glyphs come from matplotlib's font.
 FACE = ["Roboto Condensed", "DejaVu Sans"]
@@ -36,19 +34,20 @@ for _file in sorted((Path(__file__).parent / "fonts").glob("*.ttf")):
 _TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=,) (?=[^\[\]]*\])")  # no line break in "61 %" and "[0.1, 0.2]"
 PALETTE = sns.color_palette("colorblind")
 OTHERS, PEOPLE = "0.45", "black"
-#: Colour of a model family in every figure, by the beginning of its judges' names.
-FAMILIES: dict[str, Any] = {
-    "gpt|chatgpt|text.davinci": PALETTE[0],
-    "claude": PALETTE[1],
-    "gemini|palm": PALETTE[2],
-    r"(meta-)?llama|tulu": PALETTE[3],
-    "mi[sx]tral": PALETTE[4],
-    "falcon": PALETTE[5],
-    "deepseek": PALETTE[6],
-    "qwen|athene": PALETTE[9],
-    "expert|human|annotator|reference scores": PEOPLE,
+#: Model families: the beginning of their judges' names, and their colour in every figure.
+FAMILIES: dict[str, tuple[str, Any]] = {
+    "GPT": ("gpt|chatgpt|text.davinci", PALETTE[0]),
+    "Claude": ("claude", PALETTE[1]),
+    "Gemini, PaLM": ("gemini|palm", PALETTE[2]),
+    "Llama": (r"(meta-)?llama|tulu", PALETTE[3]),
+    "Mistral": ("mi[sx]tral", PALETTE[4]),
+    "Falcon": ("falcon", PALETTE[5]),
+    "DeepSeek": ("deepseek", PALETTE[6]),
+    "Qwen": ("qwen|athene", PALETTE[9]),
+    "people": ("expert|human|annotator|reference scores", PEOPLE),
 }
 MARKERS = "osD^vP"
+PUBLISHED_MARKERS = "x+1234"  # of published values, which have no interval
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
 _LONGEST_NOTE = 1000  # letters of a headline or a caption
@@ -137,10 +136,11 @@ def share_legend(axes: Sequence[Axes]) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    last = SMALL["label"]
+    after = [*FOUND_WORDS.values(), SMALL["label"]]  # own estimates first
     labels = sorted(
-        handles, key=lambda name: (name == last, name.startswith(PUBLISHED), RECORDED in name)
-    )  # own estimates first
+        handles,
+        key=lambda name: (after.index(name) + 1 if name in after else 0, name.startswith(PUBLISHED), RECORDED in name),
+    )
     for drawn in axes[0].figure.legends:
         drawn.remove()
     widest = max((len(shortened(label)) for label in labels), default=0)
@@ -161,7 +161,19 @@ def share_legend(axes: Sequence[Axes]) -> None:
             ax.set_ylabel("")
 
 
-def family_colour(name: str) -> Any:
+def family_of(judge: str) -> str:
+    """Return the model family of a judge.
+
+    Examples
+    --------
+    >>> family_of("gpt-4o"), family_of("expert-1"), family_of("pandalm")
+    ('GPT', 'people', 'others')
+    """
+    known = (name for name, (begins, _) in FAMILIES.items() if re.match(begins, judge, re.IGNORECASE))
+    return next(known, "others")
+
+
+def family_colour(judge: str) -> Any:
     """Return the colour of a judge's model family.
 
     Examples
@@ -169,8 +181,26 @@ def family_colour(name: str) -> Any:
     >>> family_colour("gpt-4o") == family_colour("GPT-5") == PALETTE[0], family_colour("expert-1")
     (True, 'black')
     """
-    known = (colour for begins, colour in FAMILIES.items() if re.match(begins, name, re.IGNORECASE))
-    return next(known, OTHERS)
+    return FAMILIES.get(family_of(judge), ("", OTHERS))[1]
+
+
+#: Look of a mark by its finding; "plain" are estimates that nothing is found of, since they have no fair value.
+FILLS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "found": {},
+    "slight": {"fillstyle": "left", "markerfacecoloralt": "white"},
+    "none": {"markerfacecolor": "white"},
+    "open": {"markerfacecolor": "white"},
+    "untested": {"markersize": 2.2},
+}
+#: What the marks mean, in a legend.
+FOUND_WORDS = {
+    "found": "bias found (q < .05)",
+    "slight": "found, but slight",
+    "none": "no bias that matters",
+    "open": "inconclusive",
+    "untested": "not tested",
+}
 
 
 def dots(
@@ -180,32 +210,53 @@ def dots(
     index: int,
     label: object = None,
     vertical: bool = False,
-    hollow: bool = False,
     colour: Any = None,
-) -> ErrorbarContainer:
-    """Draw estimates with their intervals, in the look of an index, filled or hollow.
+    fills: Sequence[str] | None = None,
+) -> list[tuple[ErrorbarContainer, np.ndarray]]:
+    """Draw estimates with their intervals, in the look of an index; each mark is filled as its finding says.
 
-    The thick part of each line is a 50 % interval, derived from the given one under a normal distribution.
+    Parameters
+    ----------
+    fills : sequence of str, optional
+        Keys of `FILLS`, one per row; default: all filled.
+
+    Returns
+    -------
+    list of (ErrorbarContainer, numpy.ndarray)
+        The marks of each fill, and which rows they show.
     """
     values, ends = rows["estimate"].to_numpy(float), rows[["ci_low", "ci_high"]].to_numpy(float).T
-    level = rows["ci_level"].to_numpy(float) if "ci_level" in rows else np.full(len(rows), 0.95)
-    half = [_HALF / NormalDist().inv_cdf((1 + one) / 2) if 0 < one < 1 else np.nan for one in level]
-    colour = PALETTE[index % len(PALETTE)] if colour is None else colour
-    look: dict[str, Any] = {
-        "marker": MARKERS[index % len(MARKERS)],
-        "linestyle": LINES[index % len(LINES)] if vertical else "",
-        "color": colour,
-        "markersize": 4,
-        "linewidth": 1,
-        "elinewidth": 0.9,
-        "capsize": 0,
-        "label": None if label is None else str(label),
-        **({"markerfacecolor": "white"} if hollow else {}),
-    }
-    (ax.vlines if vertical else ax.hlines)(places, *(values + half * (ends - values)), color=colour, linewidth=2.4)
+    known = ~np.isnan(ends).any(axis=0)
+    kinds = np.array(["plain"] * len(rows) if fills is None else list(fills), object)
+    color = PALETTE[index % len(PALETTE)] if colour is None else colour
+    base: dict[str, Any] = {"marker": MARKERS[index % len(MARKERS)], "color": color, "markersize": 4, "linestyle": ""}
+    if label is not None:  # in the legend, a filled mark of the look
+        line = LINES[index % len(LINES)] if vertical else ""
+        ax.plot([], [], label=str(label), **base | {"linestyle": line, "linewidth": 1})
     if vertical:
-        return ax.errorbar(places, values, yerr=np.abs(ends - values), **look)
-    return ax.errorbar(values, places, xerr=np.abs(ends - values), **look)
+        ax.plot(places, values, color=color, linestyle=LINES[index % len(LINES)], linewidth=1)
+    drawn = []
+    for kind, fill in FILLS.items():
+        chosen = np.flatnonzero(kinds == kind)
+        if not len(chosen):
+            continue
+        reach = np.where(known[chosen], np.abs(ends[:, chosen] - values[chosen]), 0.0)
+        look = {**base, "elinewidth": 0.9, "capsize": 0, **fill, "yerr" if vertical else "xerr": reach}
+        at = (places[chosen], values[chosen]) if vertical else (values[chosen], places[chosen])
+        container = ax.errorbar(*at, **look)
+        for bar in container[2] if kind == "open" else ():
+            bar.set_linestyle((0, (1, 1)))
+        drawn.append((container, chosen))
+    return drawn
+
+
+def explain_marks(ax: Axes, kinds: Iterable[str]) -> None:
+    """Add an entry to the legend for each kind of finding among the marks, unless nothing was tested."""
+    shown = [kind for kind in FOUND_WORDS if kind in set(kinds)]
+    for kind in shown if shown != ["untested"] else ():
+        line = (0, (1, 1)) if kind == "open" else "-"
+        look = {"marker": "o", "color": "0.35", "markersize": 4, "linestyle": line, "linewidth": 0.9, **FILLS[kind]}
+        ax.plot([], [], label=FOUND_WORDS[kind], **look)
 
 
 def shortened(text: str, most: int = 120) -> str:
@@ -221,7 +272,7 @@ def shortened(text: str, most: int = 120) -> str:
 
 def note(ax: Axes, text: str) -> None:
     """Write the caption above Axes (data set, n, level), small and grey; a $ in a name is printed as such."""
-    ax.set_title(shortened(text, _LONGEST_NOTE), loc="left", color="0.3", fontsize=6.5, parse_math=False)
+    ax.set_title(shortened(text, _LONGEST_NOTE), loc="left", color="0.3", fontsize=7, parse_math=False)
 
 
 def head(figure: Figure, text: str) -> None:

@@ -1,13 +1,17 @@
 """Whole figures: panels by conditions, published values, files; and those that a probe declares."""
 
+from string import Formatter
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.metrics import Says
 from biaslab.probes import available
 from biaslab.probes.position import Position
+from biaslab.report.plots.style import FOUND_WORDS
 
 PROBE = Position(["coherence", "fluency"])
 
@@ -22,7 +26,9 @@ def dots(ax):
 
 
 def colours(ax):
-    return {container.get_label(): container.lines[0].get_color() for container in ax.containers}
+    """Return the colour of each entry of a hue in the legend."""
+    named = {line.get_label(): line.get_color() for line in ax.lines if not line.get_label().startswith(("_", "publ"))}
+    return {name: colour for name, colour in named.items() if name not in FOUND_WORDS.values()}
 
 
 def head(ax):
@@ -289,5 +295,25 @@ def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
 )
 def test_headlines_of_probes_have_the_numbers_of_the_estimates(probe, figure, rows, said):
     [declared] = [each for each in probe.figures if each.name == figure]
-    assert declared.headline(pd.DataFrame(rows)) == said
-    assert declared.headline(pd.DataFrame(rows).assign(estimate=np.nan)) is None
+    assert declared.says(pd.DataFrame(rows)) == said
+    assert declared.says(pd.DataFrame(rows).assign(estimate=np.nan)) is None
+
+
+def test_sentences_of_figures_have_known_fields():
+    known = {"judge", "found", "rows", "most", "n"}
+    for name, probe in available().items():
+        for figure in probe.figures:
+            if isinstance(figure.says, Says):
+                metrics = {figure.metric} if isinstance(figure.metric, str) else set(figure.metric)
+                sentences = " ".join(vars(figure.says).values())
+                fields = {field for _, field, _, _ in Formatter().parse(sentences) if field}
+                assert fields <= known | metrics, (name, figure.name)
+
+
+def test_sentence_of_an_outcome_replaces_the_general_one():
+    row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "n_contexts": 24, "p_value": 0.001}
+    rows = [row | {"estimate": x, "ci_low": x - 0.05, "ci_high": x + 0.05, "attribute": f"a{x}"} for x in (0.7, 0.8)]
+    says = Says(found="{judge}: {found} of {rows}, up to {most}; {n}", mixed="{unknown}")
+    assert bl.plots.headline(pd.DataFrame(rows), says) == "j: 2 of 2, up to 0.80 (a0.8); n = 24"
+    mixed = pd.DataFrame([*rows, rows[0] | {"estimate": 0.3, "ci_low": 0.2, "ci_high": 0.4, "attribute": "b"}])
+    assert bl.plots.headline(mixed, says) == bl.plots.headline(mixed)
