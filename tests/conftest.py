@@ -42,7 +42,7 @@ def pytest_collection_finish():
     """Leave what is imported by now, some million objects, out of every later garbage collection."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)  # otherwise it takes 4 % of the time
+    gc.set_threshold(5_000, 20, 20)  # otherwise it takes 4 % of the time
 
 
 @pytest.fixture(scope="session")
