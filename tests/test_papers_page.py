@@ -401,7 +401,7 @@ def test_table_6_commands_print_the_average_of_ten_columns(tmp_path, monkeypatch
     [row] = [row for row in ROWS if (row.paper, row.item) == ("liusie2024", "Table 6")]
     for command in row.commands:
         assert main(small(command, tmp_path)) == 0, capsys.readouterr().err
-    *_, last = sorted(Path("figures").rglob("comparative__table_6.csv"), key=lambda file: file.stat().st_mtime)
+    *_, last = sorted(Path("figures").rglob("comparative__by_attribute.csv"), key=lambda file: file.stat().st_mtime)
     rho = pd.read_csv(last).query("remedy == 'none'").set_index("attribute")["estimate"]
     columns = rho.drop("Avg.")
     assert len(columns) == 10

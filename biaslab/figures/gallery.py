@@ -13,6 +13,7 @@ from biaslab.core.files import read_csv, write_csv
 from biaslab.core.metrics import find_metric, is_primary
 from biaslab.core.output import count, percent
 from biaslab.figures.notebook import NotebookRun
+from biaslab.report.plots.figure_words import marked
 from biaslab.report.wording import span, templates, version
 
 #: Studies listed first: recorded judges, which readers know.
@@ -42,13 +43,16 @@ def write_index(folder: str | PathLike[str], runs: Sequence[NotebookRun] = ()) -
             picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
         ]
         numbers = picture.with_suffix(".csv")
-        caption = {"facts": describe_estimates(numbers), "headline": find_headline(numbers)}
+        caption = {"facts": describe_estimates(numbers), "headline": find_headline(numbers), "kind": _kind(numbers)}
         studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **caption})
     target = place / "index.html"
     page = templates("biaslab.figures").get_template("index.html.j2")
     table = measure_precision(place)
     lines = [(run.notebook, _output(run), run.seconds, cost([run])) for run in runs]
+    drawn = {figure["kind"] for figures in studies.values() for figure in figures}
+    kinds = [kind for kind in _KINDS if kind in drawn]
     shown = {"lines": lines, "could_tell": describe_precision(table), "precision": table.to_dict("records")}
+    shown |= {"kinds": kinds if len(kinds) > 1 else []}
     target.write_text(page.render(studies=studies, version=version(), **shown), encoding="utf-8")
     return target
 
@@ -62,6 +66,19 @@ def _place(picture: Path) -> tuple[int, str]:
     """Sort figures by name, with those of the first studies before all others."""
     study = picture.stem.partition("__")[0]
     return (_FIRST.index(study) if study in _FIRST else len(_FIRST)), picture.name
+
+
+_KINDS = ("recorded", "toy", "simulated")  # judges, as the gallery filters them
+
+
+def _kind(path: Path) -> str:
+    """Return whether the judges of a table are "simulated", a "toy", or "recorded" (or anybody's own)."""
+    try:
+        judges = set(read_csv(path, usecols=["judge"])["judge"].dropna().map(str))
+    except (OSError, ValueError):
+        return "recorded"
+    marks = {marked(judge).partition(" ")[0] for judge in judges}
+    return next((kind for kind in _KINDS if kind in marks), _KINDS[0])
 
 
 def find_headline(path: Path) -> str:

@@ -422,7 +422,7 @@ class Anchoring(ScoreProbe):
             col=("attribute", "after"),
             says=later_after_high,
         ),
-        Figure("table_3", "kendall_dataset", x="position", col="attribute"),
+        Figure("agreement_by_position", "kendall_dataset", x="position", col="attribute"),
     )
 
     n_orders: int | None = None

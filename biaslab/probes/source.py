@@ -172,7 +172,7 @@ class Source(PairOrScoreProbe, ScoreProbe):
         RESAMPLING,
     )
     figures = (
-        Figure("table_5", "agreement", by="attribute", hue="source", col="level", where={"coefficient": "kendall"}),
+        Figure("agreement", "agreement", by="attribute", hue="source", col="level", where={"coefficient": "kendall"}),
         Figure("agreement_loss", "agreement_loss", by="attribute", col="level", where={"coefficient": "kendall"}),
         Figure("source_shift", "source_shift", by="attribute"),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by="attribute"),

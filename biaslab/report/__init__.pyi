@@ -1,5 +1,5 @@
 from . import plots as plots
-from .card import Card as Card, card as card
+from .card import Card as Card, answer as answer, card as card
 from .limits import Limit as Limit, check_limits as check_limits, check_runs as check_runs
 from .overview import overview as overview, replies as replies, verdict_table as verdict_table
 from .page import page as page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,7 +43,8 @@ class Card:
         sides of the null on which a bias was found; ``n_open`` counts inconclusive cells.
     quality : pandas.DataFrame
         Agreement of each judge with the reference scores: ``judge, label, cell, estimate, interval``, the number of
-        cells that have a chance level (``with_chance``), and the number shown to be above it (``above_chance``).
+        cells that have a chance level (``with_chance``), and the numbers shown to be above (``above_chance``) and below
+        it (``below_chance``).
     findings : tuple of Finding
         What each estimate of a primary metric shows.
     unmeasured : tuple of tuple of str
@@ -251,6 +253,77 @@ def card(
     found = classify(cells, matters, reference=reference)
     rows = [sum_up(part, remedies) for part in by_metric(found).values()]
     return Card(pd.DataFrame(rows), quality, tuple(found), tuple(unmeasured), tuple(otherwise))
+
+
+_MOST = 3  # maximum number of biases that an answer describes
+
+
+def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[str, float] | None = None) -> str:
+    """Say in a few sentences what a study found, what it excludes or leaves open, and what to do.
+
+    Parameters
+    ----------
+    estimates, matters
+        As in `biaslab.report.card`; of several judges, the answer counts those with each bias.
+
+    Returns
+    -------
+    str
+        If nothing is a test of a bias, the sentence of `biaslab.plots.headline`.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> rows = bl.atlas.estimates(judge="claude-3-haiku-20240307", source="devbench", breakdowns=False)
+    >>> answer(rows).split(". ")[0]
+    'Found for claude-3-haiku-20240307: prefers the candidate shown second (in 2 of 2) (P(A) 0.102 [0.073, 0.141])'
+    """
+    from biaslab.report.plots.figure_words import headline, judge_words, short_label
+
+    frames = [estimates] if isinstance(estimates, pd.DataFrame) else list(estimates)
+    if not any(is_bias(*pair) for each in frames for pair in zip(each["metric"], each["probe"], strict=True)):
+        return f"{headline(pd.concat(frames, ignore_index=True))}. Nothing here is a test of a bias."
+    made = card(estimates, matters=matters, reference=None)
+    rows, judges = made.biases.to_dict("records"), len(made.judges)
+    labels = {(row["probe"], row["metric"]): short_label(find_metric(row["metric"], row["probe"])) for row in rows}
+    found = [row for row in rows if row["status"] in ("bias", "slight")]
+    if judges > 1:
+        tested = Counter((row["probe"], row["metric"]) for row in rows if row["status"] != "untested")
+        first = "; ".join(_of_judges(labels[key], [row for row in rows if key == (row["probe"], row["metric"])])
+                          for key, _ in tested.most_common(_MOST))  # fmt: skip
+        sentences = [f"Among {judges} judges, {first or 'no bias was tested'}."]
+    else:
+        texts = [
+            f"{row['brief']} ({labels[row['probe'], row['metric']]} {row['estimate']} {row['interval']})"
+            for row in found
+        ]
+        more = [f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else []
+        who = judge_words(made.judges[0])
+        sentences = [
+            f"Found for {who}: {'; '.join([*texts[:_MOST], *more])}." if found else f"No bias was found for {who}."
+        ]
+        rest = {"No bias that matters": "none", "Inconclusive": "unclear", "Not tested": "untested"}
+        for words, status in rest.items():
+            names = [labels[row["probe"], row["metric"]] for row in rows if row["status"] == status]
+            sentences += [f"{words}: {', '.join(dict.fromkeys(names))}."] if names else []
+    to_do = list(dict.fromkeys(row["to_do"] for row in [*found, *rows] if row["to_do"] not in ("", "nothing")))
+    return " ".join([*sentences, f"What to do: {'; '.join(to_do[:_MOST]) or 'nothing about these biases'}."])
+
+
+def _of_judges(label: str, rows: Sequence[Mapping[Any, Any]]) -> str:
+    """Write how many judges have a bias, have none that matters, and are undecided."""
+    counts = Counter(row["status"] for row in rows)
+    words = {
+        "found": counts["bias"] + counts["slight"],
+        "no bias that matters": counts["none"],
+        "inconclusive": counts["unclear"],
+    }
+    return f"{label}: {', '.join(f'{text} in {n}' for text, n in words.items() if n)}"
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:

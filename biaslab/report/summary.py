@@ -42,8 +42,9 @@ STATUS = {
 
 
 def is_bias(metric: str, probe: str) -> bool:
-    """Return whether a card gives a verdict on a metric: it is primary and not a quality metric."""
-    return is_primary(metric, probe) and not find_metric(metric, probe).quality
+    """Return whether a card gives a verdict on a metric: it is primary, about the judge, and not a quality metric."""
+    declared = find_metric(metric, probe)
+    return is_primary(metric, probe) and not declared.quality and declared.subject == "judge"
 
 
 def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> dict[str, Any]:
@@ -122,7 +123,8 @@ def _clauses(cells: Sequence[Finding], shown: Sequence[Finding], status: str, st
         aside = f", {slight} of them too small to matter" if slight and status == "bias" else ""
         aside = ", too small to matter" if status == "slight" else aside
         counts = Counter(each.kind for each in shown)
-        ways = [f"{side_words(strongest.metric, way)}{of and f' (in {n}{of})'}" for way, n in counts.items()]
+        sides = sorted(counts.items(), key=lambda side: side[0] != strongest.kind)  # first that of the estimate shown
+        ways = [f"{side_words(strongest.metric, way)}{of and f' (in {n}{of})'}" for way, n in sides]
         return [*ways[:-1], ways[-1] + aside]
     if status == "untested":
         return ["; ".join(dict.fromkeys(filter(None, (each.note for each in cells)))) or "no interval"]
@@ -137,6 +139,7 @@ def agreements(rows: pd.DataFrame) -> pd.DataFrame:
     for (judge, _, _), group in groups.items():
         named = {"judge": judge, "label": group[0].metric.axis}
         known, above = (not math.isnan(group[0].null)), [each.low > each.null for each in group]
+        below = sum(each.high < each.null for each in group)
         if len(group) > _FEW:
             values = [each.estimate for each in group]
             reach = f"{number(min(values))} to {number(max(values))}"
@@ -144,14 +147,16 @@ def agreements(rows: pd.DataFrame) -> pd.DataFrame:
                 f", shown above chance in {sum(above)} of {len(group)} cells" if known else f" in {len(group)} cells"
             )
             text = {"cell": "", "estimate": reach, "interval": ""}
-            lines.append(named | text | {"with_chance": known * len(group), "above_chance": sum(above)})
+            counts = {"with_chance": known * len(group), "above_chance": sum(above), "below_chance": below}
+            lines.append(named | text | counts)
             continue
         for each, is_above_chance in zip(group, above, strict=True):
             chance = " (chance is not ruled out)" if each.low <= each.null <= each.high else ""
             bounds = interval(each.low, each.high) + chance
             text = {"cell": each.where, "estimate": number(each.estimate), "interval": bounds}
-            lines.append(named | text | {"with_chance": int(known), "above_chance": int(is_above_chance)})
-    columns = ["judge", "label", "cell", "estimate", "interval", "with_chance", "above_chance"]
+            counts = {"with_chance": int(known), "above_chance": int(is_above_chance)}
+            lines.append(named | text | counts | {"below_chance": int(each.high < each.null)})
+    columns = ["judge", "label", "cell", "estimate", "interval", "with_chance", "above_chance", "below_chance"]
     return pd.DataFrame(lines, columns=columns)
 
 
@@ -165,6 +170,7 @@ _SAYS: dict[str, Literal["unfit", "unknown", "fit"]] = {
 }
 _NO_AGREEMENT = "agreement with the reference scores was not measured, so this covers biases only"
 _BY_CHANCE = "agreement with the reference scores is not shown to be above chance"
+_BELOW_CHANCE = "it agrees with the reference scores less often than chance"
 
 
 @dataclass(frozen=True)
@@ -219,7 +225,8 @@ def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, 
     -------
     Fitness
         A use is unfit if any bias that would spoil it is found, unknown if any is inconclusive, and fit if all are
-        excluded or slight in all cells. Untested biases are ignored.
+        excluded or slight in all cells. Untested biases are ignored. A judge whose agreement with the reference scores
+        is below chance is fit for nothing; if it is not shown to be above chance, no use is fit.
 
     Examples
     --------
@@ -235,7 +242,16 @@ def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, 
         use: next(kind for kind in ("unfit", "unknown", "fit") if kind in claimed) for use, claimed in claims.items()
     }
     uses = {kind: tuple(use for use, of in worst.items() if of == kind) for kind in ("unfit", "fit", "unknown")}
-    return Fitness(**uses, hedges=tuple(_reservations(list(quality))))
+    agreeing = list(quality)
+    if not agreeing:
+        return Fitness(**uses, hedges=(_NO_AGREEMENT,))
+    names = ("with_chance", "above_chance", "below_chance")
+    known, above, below = (sum(int(row[name]) for row in agreeing) for name in names)
+    if known and not above:
+        if below:
+            return Fitness(unfit=("any judgement",), hedges=(_BELOW_CHANCE,))
+        return Fitness(uses["unfit"], (), (*uses["unknown"], *uses["fit"]), (_BY_CHANCE,))
+    return Fitness(**uses)
 
 
 def _claims(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
@@ -249,14 +265,6 @@ def _claims(row: Mapping[Any, Any]) -> list[tuple[str, str]]:
     if row["status"] == "bias" and not any(spoilt):  # a bias in the direction that spoils no use
         return [(use, "fit") for use in sides.values() if use]
     return [(use, says) for use in dict.fromkeys(spoilt) if use]
-
-
-def _reservations(quality: list[Mapping[Any, Any]]) -> list[str]:
-    """Return reservations about the judge's agreement with the reference scores."""
-    if not quality:
-        return [_NO_AGREEMENT]
-    cells, above = (sum(int(row[name]) for row in quality) for name in ("with_chance", "above_chance"))
-    return [_BY_CHANCE] if cells and not above else []
 
 
 def _joined(uses: tuple[str, ...]) -> str:

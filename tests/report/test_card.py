@@ -242,6 +242,38 @@ def test_agreement_that_chance_may_explain_limits_the_first_line(make_row):
         [said] = report.card(pd.DataFrame([make_row(), agreeing]), reference=None).overall.values()
         assert ("not shown to be above chance" in said) == limited
 
+    fair = make_row(estimate=0.5, ci_low=0.47, ci_high=0.53, p_value=0.9)
+    for low, words in ((0.4, "Cannot tell for"), (0.55, "Fine for")):
+        agreeing = make_row(metric="comparative_accuracy", estimate=0.6, ci_low=low)
+        [said] = report.card(pd.DataFrame([fair, agreeing]), reference=None).overall.values()
+        assert said.startswith(words)
+
+
+def test_judge_below_chance_is_fit_for_nothing(make_row):
+    fair = {"estimate": 0.5, "ci_low": 0.47, "ci_high": 0.53, "p_value": 0.9}
+    agreeing = make_row(metric="comparative_accuracy", estimate=0.44, ci_low=0.4, ci_high=0.48)
+    made = report.card(pd.DataFrame([make_row(**fair), agreeing]), reference=None)
+    fitness = made._fitness(made.judges[0])
+    assert (fitness.unfit, fitness.fit, fitness.light) == (("any judgement",), (), "bias")
+
+
+def test_answer_names_biases_found_excluded_and_open(make_row):
+    rows = [
+        make_row(attribute="a"),
+        make_row(probe="verbosity", metric="verbosity_slope", estimate=0.0, ci_low=-0.05, ci_high=0.05, p_value=0.9),
+        make_row(probe="anchoring", metric="anchor_slope", estimate=0.1, ci_low=-0.4, ci_high=0.6, p_value=0.8),
+    ]
+    found, excluded, unsettled, to_do = report.answer(pd.DataFrame(rows)).split(". ")
+    assert re.search(r"prefers the candidate shown second \(P\(A\) 0\.\d+ \[", found)
+    assert [excluded.split(": ")[0], unsettled.split(": ")[0]] == ["No bias that matters", "Inconclusive"]
+    assert "ask about more contexts" in to_do
+    several = report.answer(
+        pd.DataFrame([*rows, make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)])
+    )
+    assert "P(A): found in 1, no bias that matters in 1" in several
+    quality = make_row(metric="comparative_accuracy", estimate=0.7)
+    assert "0.70" in report.answer(pd.DataFrame([quality]))
+
 
 def test_harmless_direction_of_a_bias_keeps_the_judge_fit(make_row):
     """A judge that agrees with itself more than annotators do may well be asked once."""

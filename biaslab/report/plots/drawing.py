@@ -313,16 +313,20 @@ def draw_marks(
 
 
 def fills(rows: pd.DataFrame) -> list[str]:
-    """Return how the mark of each row is filled: a key of `biaslab.report.plots.style.FILLS`."""
+    """Return how the mark of each row is filled: a key of `biaslab.report.plots.style.FILLS`.
+
+    Where nothing was tested, marks are filled as usual, since they cannot be taken for findings.
+    """
+    if (rows["finding"] == "untested").all():
+        return ["plain"] * len(rows)
     probes = rows["probe"] if "probe" in rows else [None] * len(rows)
-    return [
-        "plain"
-        if kind == "untested" and find_metric(metric, probe).null is None
-        else ("slight" if slight else "found")
-        if kind in ("above", "below")
-        else kind
-        for kind, slight, metric, probe in zip(rows["finding"], rows["slight"], rows["metric"], probes, strict=True)
-    ]
+    kinds = []
+    for kind, slight, metric, probe in zip(rows["finding"], rows["slight"], rows["metric"], probes, strict=True):
+        if kind in ("above", "below"):
+            kinds.append("slight" if slight else "found")
+        else:
+            kinds.append("plain" if kind == "untested" and find_metric(metric, probe).null is None else kind)
+    return kinds
 
 
 def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:

@@ -189,7 +189,7 @@ def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
     [dots] = axes[0].collections
     shares = dict(zip(map(tuple, dots.get_offsets().tolist()), dots.get_sizes() / dots.get_sizes().sum(), strict=True))
     assert shares == pytest.approx((counts / counts.sum()).to_dict())
-    *files, table = bl.plots.spread(trials, "consistency__figure_5", tmp_path).paths
+    *files, table = bl.plots.spread(trials, "consistency__samples", tmp_path).paths
     apart = trials[trials["configuration"] == "1-5"].groupby(["attribute", "context_id", "candidate_id"])["value"]
     apart = apart.agg(lambda values: values.max() - values.min()).mean()
     assert len(files) == 2
