@@ -91,15 +91,15 @@ def test_the_declared_mode_is_never_refused(kind, metric):
 
 
 def generated():
-    """Each generator with each metric that it suits; quick is the first of each generator."""
+    """Each generator with each metric that it suits; quick is the first of each probe."""
     seen = set()
     for name in GENERATORS:
         for probe in DRAWN:
             kind = find_probe(probe)
             for metric in kind.metrics:
                 if metric.calibration and applies(kind, metric, "exact", name):
-                    marks = [pytest.mark.slow] if name in seen else []
-                    seen.add(name)
+                    marks = [pytest.mark.slow] if probe in seen else []
+                    seen.add(probe)
                     yield pytest.param(name, kind, metric.name, marks=marks, id=f"{name}-{probe}-{metric.name}")
 
 

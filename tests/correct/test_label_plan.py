@@ -71,6 +71,7 @@ def pairs(p):
     return pd.DataFrame({"context_id": names, "candidate_id": "x", "opponent_id": "y", "value": p, "status": "ok"})
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_contexts_are_drawn_with_the_stated_probabilities():
     p = np.linspace(0.5, 0.99, 40)

@@ -146,7 +146,7 @@ def test_every_family_agrees_with_one_prompt_at_a_time(family, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("examples", [30, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [30, pytest.param(300, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", ["llama", "gemma3"])
 def test_any_tree_with_any_pack_size(family, name, examples):
     model = family(name)

@@ -135,8 +135,8 @@ def test_own_system_is_compared_across_contexts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("reliability", [0.6, 1.0])
-@pytest.mark.parametrize("r", [0.0, 0.15, 0.5])
+@pytest.mark.parametrize("reliability", [0.6, pytest.param(1.0, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("r", [0.15, *(pytest.param(r, marks=pytest.mark.thorough) for r in (0.0, 0.5))])
 def test_type_1_error_across_items_is_at_most_5_percent(binary, reliability, r):
     studies = 180
     rows = [slope(answers(120, 0.0, reliability, r, binary=binary, seed=seed)) for seed in range(studies)]

@@ -24,7 +24,7 @@ JUDGES = {
     "refusing": {"quality": 1.0, "position": 1.5, "noise": 1.0, "refusal": 0.4, "selective": True},
 }
 #: By default the one that shows most: it is biased, and some of its judgements are missing.
-CASES = [pytest.param(name, marks=[] if name == "refusing" else [pytest.mark.slow]) for name in JUDGES]
+CASES = [pytest.param(name, marks=[] if name == "refusing" else [pytest.mark.thorough]) for name in JUDGES]
 
 ATTRIBUTES = ("coherence", "fluency")
 #: Asked for both attributes, one of pairs and one of scores; the others for the first, but anchoring, whose orders are
@@ -190,7 +190,9 @@ def test_estimates_are_reproducible_up_to_the_last_bit(probe, judge, graded, est
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("quality", [pytest.param(1.0, id="invariant"), pytest.param(0.0, id="constant")])
+@pytest.mark.parametrize(
+    "quality", [pytest.param(1.0, id="invariant"), pytest.param(0.0, id="constant", marks=pytest.mark.thorough)]
+)
 def test_differences_in_the_last_bits_are_no_findings(probe, graded, quality):
     """Every metric of a judge that no order, wording or scale moves, and of one that nothing moves."""
     judge = bl.SimulatedJudge(graded, quality=quality)

@@ -218,8 +218,10 @@ def test_a_common_table_in_one_order_ends_in_a_finding(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("items", "games"), [(60, 1), (400, 1), (60, 2)])
-@pytest.mark.parametrize("position", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("items", "games"), [*(pytest.param(*each, marks=pytest.mark.thorough) for each in ((60, 1), (400, 1))), (60, 2)]
+)
+@pytest.mark.parametrize("position", [pytest.param(0.0, marks=pytest.mark.thorough), 0.5])
 def test_type_one_error_and_coverage(items, games, position):
     """500 logs of systems of unequal quality in an unbalanced order; a standard error is .01.
 
@@ -478,7 +480,13 @@ def test_preference_for_longer_texts_is_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", ["gap", "sign", "noisy gap", "noisy sign", "wrong sign"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "noisy gap",
+        *(pytest.param(label, marks=pytest.mark.thorough) for label in ("gap", "sign", "noisy sign", "wrong sign")),
+    ],
+)
 def test_longer_wins_false_positive_rate_for_a_fair_judge(label):
     """Unadjusted for error, a fair judge was accused in .40 to .99 of studies of 600 pairs."""
     rng, accused = np.random.default_rng(0), []

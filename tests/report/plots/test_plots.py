@@ -352,6 +352,7 @@ _ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_ROWS)
 @settings(deadline=None, max_examples=8)
 def test_title_marks_and_table_of_a_figure_agree(tmp_path_factory, values):
