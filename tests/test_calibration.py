@@ -18,6 +18,7 @@ from biaslab.core import Calibration, Metric
 from biaslab.core.errors import InputError
 from biaslab.probes import available
 from biaslab.probes.position import Position
+from biaslab.probes.verbosity import Verbosity
 
 METRIC = "first_position_rate"
 SMALL = {"metrics": [METRIC], "studies": 100, "population": 600, "contexts": [24], "curve": []}
@@ -292,3 +293,15 @@ def test_command_fails_and_names_the_cell_outside_its_band(monkeypatch, capsys):
 def test_the_command_refuses_a_wrong_file_before_anything_runs(capsys):
     assert main(["validate", "--out", "table.xlsx"]) == 2
     assert "out is 'table.xlsx'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_planted_biases_lie_inside_their_intervals(tmp_path):
+    found = calibration.recover([Position, Verbosity], contexts=24, population=120)
+    assert found.groupby("metric")["planted"].is_monotonic_increasing.all()
+    assert found["inside"].sum() >= len(found) - 1
+    wide = found[(found["ci_low"] <= found["planted"]) & (found["planted"] <= found["ci_high"])]
+    assert len(wide) == found["inside"].sum()
+    drawn = bl.plots.recovery(found, name="calibration__recovery", out=tmp_path)
+    marks = sum(len(container.lines[0].get_xdata()) for container in drawn.axes[0].containers)
+    assert marks == len(found)

@@ -3,8 +3,9 @@
 `trials` returns the judgements whose licences allow redistribution, `sources` their origin, and `judges` who made them.
 `estimates` returns biaslab's estimates for all sources, including those that cannot be redistributed; `replications`
 compares them with the numbers that authors printed, and `replication_page` shows how both of a pair are computed.
-`released` dates the judges, `trend` tests whether a bias has fallen, and `explorer` shows everything on one page. `add`
-turns a log into a contribution, which `estimates` reads too; `check` recomputes its estimates.
+`released` dates the judges, `trend` tests whether a bias has fallen, `draw_trend` plots it, and `explorer` shows
+everything on one page. `add` turns a log into a contribution, which `estimates` reads too; `check` recomputes its
+estimates.
 
 Examples
 --------
@@ -23,7 +24,7 @@ from biaslab.atlas.contribution import add, check
 from biaslab.atlas.estimates_table import Contribution, contributions, estimates
 from biaslab.atlas.explorer_page import Explorer, explorer
 from biaslab.atlas.judgements import names, trials
-from biaslab.atlas.release_trend import released, trend
+from biaslab.atlas.release_trend import draw_trend, released, trend
 from biaslab.atlas.replication import ReplicationPage, replication_page, replications
 from biaslab.atlas.sources import SOURCES
 
@@ -34,6 +35,7 @@ __all__ = [
     "add",
     "check",
     "contributions",
+    "draw_trend",
     "estimates",
     "explorer",
     "judges",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,9 @@ from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
 from biaslab.probes import available
+
+if TYPE_CHECKING:
+    from biaslab.report.plots import DrawnFigures
 
 #: Dates are counted in years from here, so the intercept refers to a judge released in this month.
 ORIGIN = "2023-01"
@@ -195,6 +198,57 @@ def has_fallen(
         f"by {slope['tau']:.2f} (SD), and for another one released in {last}{described} "
         f"{max(0.0, slope['prediction_low']):.2f} to {slope['prediction_high']:.2f} is predicted."
     ).replace("-0.", "−0.")
+
+
+def draw_trend(
+    rows: pd.DataFrame, null: float, headline: str, name: str | None = None, out: str | PathLike[str] = "figures"
+) -> DrawnFigures:
+    """Plot the distance of each judge from the unbiased value against its release date, with the regression line.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Estimates of dated judges: see `with_dates`.
+    null : float
+        Value for an unbiased judge.
+    headline : str
+        The sentence above the figure.
+    name, out
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    DrawnFigures
+        The line is the mean distance of judges that do not reason; the bar at its end holds 95 % of new judges.
+
+    Examples
+    --------
+    >>> draw_trend(panel.rows, 0.5, panel.headline, name="atlas__over_time")  # doctest: +SKIP
+    """
+    from biaslab.report.plots import style
+    from biaslab.report.plots.drawing import caption
+    from biaslab.report.plots.figure import close
+    from biaslab.report.plots.figure_words import short_label
+
+    found = trend(rows, null)
+    ends = np.sort(np.abs(rows[["ci_low", "ci_high"]].to_numpy(float) - null), axis=1)
+    ends[((rows["ci_low"] <= null) & (rows["ci_high"] >= null)).to_numpy(), 0] = 0.0
+    apart = rows.assign(estimate=(rows["estimate"] - null).abs(), ci_low=ends[:, 0], ci_high=ends[:, 1])
+    [ax] = style.panels(1, 7.5, width=12.0)
+    for family, part in apart.groupby(apart["judge"].map(style.family_of), sort=False):
+        colour = style.family_colour(str(part["judge"].iloc[0]))
+        style.dots(ax, part, part["years"].to_numpy(float), 0, family, vertical=True, colour=colour, join=False)
+    start, slope = found["estimate"].iloc[:2]
+    years = np.array([rows["years"].min(), rows["years"].max()], float)
+    ax.plot(years, np.maximum(start + slope * years, 0.0), color="0.2", label="mean of judges that do not reason")
+    bar = np.maximum(found[["prediction_low", "prediction_high"]].iloc[0].to_numpy(float), 0.0)
+    ax.plot([years[1] + 0.08] * 2, bar, color="0.6", linewidth=4, label="95 % of new judges", solid_capstyle="butt")
+    first = int(ORIGIN[:4])
+    ax.set_xticks(range(int(years[1]) + 2), [str(first + year) for year in range(int(years[1]) + 2)])
+    label = short_label(find_metric(rows["metric"].iloc[0], rows["probe"].iloc[0]))
+    ax.set(xlabel="release of the judge", ylabel=f"|{label} − {null:g}|")
+    style.note(ax, caption(rows, "recorded judges"))
+    return close([ax], rows, name, out, headline)
 
 
 class _Fit:

@@ -35,6 +35,7 @@ from biaslab.calibration.cells import (
 )
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.promises import PROMISES, keep_promises
+from biaslab.calibration.recovery import recover
 from biaslab.calibration.table import Sheet
 from biaslab.core.checks import did_you_mean, require_whole
 from biaslab.core.errors import InputError
@@ -54,6 +55,7 @@ __all__ = [
     "describe",
     "keep_promises",
     "outside",
+    "recover",
     "validate",
     "validate_all",
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import biaslab as bl
 from biaslab.atlas import pair_panels, score_panels
 from biaslab.atlas.estimates_table import PEOPLE, estimates, reference
 from biaslab.atlas.panel import WRITTEN, AtlasFigure, choose, joined, labelled, largest
@@ -68,7 +69,6 @@ def test_first_position_has_about_thirty_judges_on_data():
     [
         ("README.md", "today", pair_panels.today),
         ("README.md", "order_consistency", pair_panels.order_and_noise),
-        ("README.md", "null_model", score_panels.null_model),
         ("docs/index.md", "today", pair_panels.today),
         ("docs/index.md", "first_position_rate", pair_panels.first_position),
     ],
@@ -175,3 +175,14 @@ def test_row_labels_are_distinct():
     told = labelled(frame, "judge", "configuration", "data")["who"].tolist()
     assert told == ["a", "b · reasons, then score · SummEval"]
     assert [joined(list(names)) for names in ("a", "ab", "abc")] == ["a", "a and b", "a, b and c"]
+
+
+def test_trend_is_drawn_over_dates(tmp_path):
+    panel = pair_panels.over_time()
+    [ax] = bl.atlas.draw_trend(panel.rows, 0.5, panel.headline, name="atlas__trend", out=tmp_path).axes
+    drawn = sorted(y for container in ax.containers for y in container.lines[0].get_ydata())
+    assert drawn == pytest.approx(sorted((panel.rows["estimate"] - 0.5).abs()))
+    found = bl.atlas.trend(panel.rows, null=0.5)["estimate"]
+    [line] = [line for line in ax.lines if line.get_label().startswith("mean")]
+    years = panel.rows["years"]
+    assert line.get_ydata() == pytest.approx([found[0] + found[1] * years.min(), found[0] + found[1] * years.max()])

@@ -5,6 +5,7 @@ from .figure import (
     draw as draw,
     inherited as inherited,
     promises as promises,
+    recovery as recovery,
     save as save,
     standard as standard,
 )

@@ -569,6 +569,53 @@ def promises(
     return close(list(axes), rows, name, out, headline)
 
 
+@style.styled
+def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
+    """Plot estimates of planted biases against what was planted, in units of the smallest size that matters.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        Result of `biaslab.calibration.recover`.
+    name, out
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    Drawn
+        On the dashed line an estimate equals what was planted.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> recovery(bl.calibration.recover(), name="calibration__recovery")  # doctest: +SKIP
+    """
+    require_columns(found, ["probe", "metric", "planted", "estimate", "ci_low", "ci_high", "inside"], "found")
+    metrics = [find_metric(*named) for named in zip(found["metric"], found["probe"], strict=True)]
+    null, size = (np.array([getattr(each, field) for each in metrics], float) for field in ("null", "matters"))
+    columns = found[["planted", "estimate", "ci_low", "ci_high"]].to_numpy(float)
+    planted, *estimated = ((columns - null[:, None]) / size[:, None]).T
+    rows = pd.DataFrame(dict(zip(("estimate", "ci_low", "ci_high"), estimated, strict=True)))
+    [ax] = style.panels(1, 8.0)
+    ax.axline((0, 0), slope=1, label="estimated = planted", **style.NULL)
+    held = found["inside"].to_numpy(bool)
+    for index, (label, chosen) in enumerate({"interval holds the planted value": held, "it does not": ~held}.items()):
+        if chosen.any():
+            style.dots(ax, rows[chosen], planted[chosen], 3 * index, label, vertical=True, join=False)
+    ax.set(xlabel="planted bias (1 = smallest that matters)", ylabel="estimated bias, with 95 % interval")
+    studies = f"n = {found['n_contexts'].max()} contexts a study"
+    style.note(
+        ax, f"simulated judges · {found['probe'].nunique()} probes, {found['metric'].nunique()} metrics · {studies}"
+    )
+    fit_text(ax)
+    headline = f"{held.sum()} of {len(found)} intervals hold the planted value (simulated judges; 95 % is promised)"
+    return close([ax], found, name, out, headline)
+
+
 _SEEN = 0.02  # visible difference of a pixel, as a share of the full range
 _DIGIT = 64  # pixels; replacing a digit of the smallest text by another changes at least 119
 

@@ -195,9 +195,9 @@ FILLS: dict[str, dict[str, Any]] = {
 }
 #: What the marks mean, in a legend.
 FOUND_WORDS = {
-    "found": "bias found (q < .05)",
+    "found": "found (q < .05)",
     "slight": "found, but slight",
-    "none": "no bias that matters",
+    "none": "none that matters",
     "open": "inconclusive",
     "untested": "not tested",
 }
@@ -212,6 +212,7 @@ def dots(
     vertical: bool = False,
     colour: Any = None,
     fills: Sequence[str] | None = None,
+    join: bool = True,
 ) -> list[tuple[ErrorbarContainer, np.ndarray]]:
     """Draw estimates with their intervals, in the look of an index; each mark is filled as its finding says.
 
@@ -219,6 +220,8 @@ def dots(
     ----------
     fills : sequence of str, optional
         Keys of `FILLS`, one per row; default: all filled.
+    join : bool
+        Join marks of vertical intervals by a line.
 
     Returns
     -------
@@ -231,9 +234,9 @@ def dots(
     color = PALETTE[index % len(PALETTE)] if colour is None else colour
     base: dict[str, Any] = {"marker": MARKERS[index % len(MARKERS)], "color": color, "markersize": 4, "linestyle": ""}
     if label is not None:  # in the legend, a filled mark of the look
-        line = LINES[index % len(LINES)] if vertical else ""
+        line = LINES[index % len(LINES)] if vertical and join else ""
         ax.plot([], [], label=str(label), **base | {"linestyle": line, "linewidth": 1})
-    if vertical:
+    if vertical and join:
         ax.plot(places, values, color=color, linestyle=LINES[index % len(LINES)], linewidth=1)
     drawn = []
     for kind, fill in FILLS.items():

@@ -211,7 +211,7 @@ def test_one_legend_holds_what_any_panel_shows(estimates):
     for _ in range(2):  # the second one takes the place of the first
         bl.plots.share_legend(axes)
     [legend] = axes[0].figure.legends
-    marks = ["bias found (q < .05)", "too small to matter"]
+    marks = ["found (q < .05)", "too small to matter"]
     names = ["template 1", "template 2", "published: FlanT5-3B", *marks]
     assert [text.get_text() for text in legend.get_texts()] == names
 
@@ -402,7 +402,7 @@ def test_a_condition_that_does_not_vary_is_no_legend(estimates):
     one = without_breakdowns(estimates)
     one = one[one["template"] == 1]
     ax = bl.plots.intervals(one, "first_position_rate", by="attribute", hue="template")
-    assert ax.get_legend_handles_labels()[1] == ["bias found (q < .05)", "too small to matter"]
+    assert ax.get_legend_handles_labels()[1] == ["found (q < .05)", "too small to matter"]
 
 
 def test_short_values_are_named_in_words():

@@ -1,0 +1,100 @@
+"""Plant biases of several sizes in simulated judges, and estimate each from a small study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from biaslab.calibration.population import population_for
+from biaslab.core.interfaces import ProbeInterface
+from biaslab.core.metrics import Calibration, Metric
+from biaslab.judges.simulated import SimulatedJudge
+from biaslab.probes import available
+from biaslab.stats.frame import with_numpy_types
+from biaslab.study.collect import collect
+
+
+def recover(
+    probes: Iterable[type[ProbeInterface]] | None = None,
+    strengths: Sequence[float] = (0.0, 0.5, 1.0),
+    contexts: int = 24,
+    population: int = 400,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Estimate planted biases, to be held against what was planted.
+
+    Each metric's own simulated judge (`biaslab.core.Calibration`) is given a share of its planted bias. One study takes
+    the first contexts of a population; what the metric is over all other contexts counts as the truth.
+
+    Parameters
+    ----------
+    probes : iterable of probe classes, optional
+        Default: all. Primary metrics with a calibration and a smallest size that matters are estimated.
+    strengths : sequence of float
+        Shares of the planted bias; 0 is the unbiased judge.
+    contexts, population : int
+        Number of contexts in the study, and in the population.
+    seed : int
+        Seed of population, judges and resampling.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Estimates of the studies, with the columns ``strength``, ``planted`` (the metric over the other contexts) and
+        ``inside`` (whether the interval holds it).
+
+    Examples
+    --------
+    >>> from biaslab.probes import Position
+    >>> found = recover([Position], strengths=[0.0, 1.0])
+    >>> found["inside"].tolist()
+    [True, True]
+    """
+    rows = [
+        row
+        for kind in (available().values() if probes is None else probes)
+        for metric in kind.metrics
+        if metric.primary and metric.calibration and metric.matters
+        for row in _of_metric(kind, metric, strengths, contexts, population, seed)
+    ]
+    return with_numpy_types(pd.DataFrame(rows))
+
+
+def _of_metric(
+    kind: type[ProbeInterface], metric: Metric, strengths: Sequence[float], contexts: int, population: int, seed: int
+) -> Iterator[dict[Any, Any]]:
+    """Yield the estimate of one metric for each strength of its planted bias."""
+    calibration = metric.calibration or Calibration({}, {})
+    probe, dataset = kind(**calibration.parameters), population_for(calibration, population, seed)
+    for strength in strengths:
+        settings = _mixed(calibration.fair, calibration.planted, strength)
+        trials = collect(probe, SimulatedJudge(dataset, seed=seed, **settings), dataset, progress=False)
+        studied = trials["context_id"].isin(trials["context_id"].unique()[:contexts])
+        own, rest = (_estimate(probe, trials[chosen], metric.name) for chosen in (studied, ~studied))
+        if own and rest:
+            planted = rest["estimate"]
+            inside = bool(own["ci_low"] <= planted <= own["ci_high"])
+            yield own | {"strength": strength, "planted": planted, "inside": inside}
+
+
+def _estimate(probe: ProbeInterface, trials: pd.DataFrame, metric: str) -> dict[Any, Any]:
+    """Return the first estimate of a metric; empty if there is none."""
+    rows = probe.estimate(trials, [metric])
+    rows = rows[(rows["metric"] == metric) & rows["estimate"].notna()]
+    return rows.iloc[0].to_dict() if len(rows) else {}
+
+
+def _mixed(fair: Mapping[str, Any], planted: Mapping[str, Any], strength: float) -> dict[str, Any]:
+    """Return settings of a simulated judge between an unbiased and a biased one."""
+    mixed = dict(fair)
+    for name, value in planted.items():
+        if isinstance(value, Mapping):
+            mixed[name] = {each: strength * size for each, size in value.items()}
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            start = float(fair.get(name, SimulatedJudge.__dataclass_fields__[name].default))
+            mixed[name] = start + strength * (value - start)
+        else:
+            mixed[name] = value
+    return mixed
