@@ -72,6 +72,7 @@ def test_invalid_judge_names_are_refused(name, said):
         bl.load_judge(name)
 
 
+@pytest.mark.slow
 def test_a_recorded_judge_answers_a_probe_again(questions):
     judge = bl.load_judge(NAMES["mt_bench"], questions)
     probe = bl.probes.Position(attributes=["overall"], templates=[1])

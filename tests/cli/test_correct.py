@@ -130,6 +130,7 @@ def test_column_named_label_counts_as_people(log, corrected):
     assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
 
 
+@pytest.mark.slow
 def test_labels_join_texts_by_context_only_if_unique(log):
     plain = bl.read_judgements(log.drop(columns=["model", "human_verdict"]))
     labels = labels_of(log, "only ids")
@@ -141,6 +142,7 @@ def test_labels_join_texts_by_context_only_if_unique(log):
         correct_systems(both, labels)
 
 
+@pytest.mark.slow
 def test_labels_of_other_items_are_counted_or_refused(log, capsys):
     labels = labels_of(log, "rows of the log")
     other = labels.assign(case_id="x" + labels["case_id"])
@@ -174,6 +176,7 @@ def test_mapping_of_the_log_leaves_plain_labels_readable(log, corrected):
     assert main([*planned, "--effect", ".2"]) == 0
 
 
+@pytest.mark.slow
 def test_column_of_the_labels_identifies_items_of_the_log(log, corrected):
     """The log is read by its questions, the labels by an id that stands beside them."""
     named = log.rename(columns={"case_id": "id"}).assign(question=[f"What is {n} plus one?" for n in range(400)])
@@ -185,6 +188,7 @@ def test_column_of_the_labels_identifies_items_of_the_log(log, corrected):
     assert found["estimate"].tolist() == pytest.approx(corrected["estimate"].tolist(), nan_ok=True)
 
 
+@pytest.mark.slow
 def test_column_of_both_files_identifies_items_of_both(log, corrected):
     named = log.assign(question=[f"What is {n} plus one?" for n in range(400)])
     named.drop(columns=["case_id", "human_verdict"]).to_csv("log.csv", index=False)
@@ -194,6 +198,7 @@ def test_column_of_both_files_identifies_items_of_both(log, corrected):
     assert found["estimate"].tolist() == pytest.approx(corrected["estimate"].tolist(), nan_ok=True)
 
 
+@pytest.mark.slow
 def test_common_columns_that_match_different_items_ask(log, capsys):
     named = log.assign(row=range(400)).drop(columns="model")
     named.drop(columns="human_verdict").to_csv("log.csv", index=False)
@@ -231,6 +236,7 @@ def test_mapping_file_belongs_to_the_file_with_its_columns(log, corrected):
     pd.testing.assert_frame_equal(found, corrected)
 
 
+@pytest.mark.slow
 def test_labels_on_another_scale_ask_for_theirs(log, capsys):
     n = np.arange(60)
     pd.DataFrame({"question": n, "judge_score": 1 + n % 10}).to_csv("log.csv", index=False)
@@ -256,6 +262,7 @@ def test_observed_range_of_people_is_not_their_scale(log):
         assert main(["correct", "log.csv", "--labels", "labels.csv", *given]) == 2
 
 
+@pytest.mark.slow
 def test_by_keeps_a_column_of_the_log(log, capsys):
     log.assign(language=np.resize(["de", "en", ""], 400)).to_csv("part.csv", index=False)
     found = estimates("part.csv", "--by", "language")
@@ -304,6 +311,7 @@ def test_labels_of_pairs_in_the_form_of_the_log(log):
     pd.testing.assert_frame_equal(found, estimates("arena.csv", "--labels", "turned.csv", "--map", "person==people"))
 
 
+@pytest.mark.slow
 def test_texts_without_systems_are_taken_together(log):
     found = correct_systems(bl.read_judgements(log.drop(columns="model"))).estimates
     assert set(found["system"]) == {""}
@@ -316,6 +324,7 @@ def test_texts_without_systems_are_taken_together(log):
         correct_systems(bl.read_judgements(texts.drop(columns="human")))
 
 
+@pytest.mark.slow
 def test_other_column_is_compared_instead_of_systems(log):
     trials = bl.read_judgements(log).assign(subset=np.where(np.arange(400) < 200, "easy", "hard"))
     found = correct_systems(trials, by="subset").estimates
@@ -324,6 +333,7 @@ def test_other_column_is_compared_instead_of_systems(log):
         correct_systems(trials, by="nothing")
 
 
+@pytest.mark.slow
 def test_plan_halves_the_detectable_effect(log):
     found = correct_systems(bl.read_judgements(log))
     widest = found.estimates.query("metric == 'pass_rate' and correction == 'ppi'")["mde"].max()

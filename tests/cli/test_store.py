@@ -93,6 +93,7 @@ def test_every_way_of_asking_is_found_again(tmp_path):
     assert "unknown" not in set(found["probe"])
 
 
+@pytest.mark.slow
 def test_trials_of_one_attribute_are_found_in_the_store(tmp_path):
     """Which some probes refuse: they asked nothing about them."""
     graded = bl.load_dataset("graded", limit=2)

@@ -68,6 +68,7 @@ def test_recorded_judges_differ_by_their_estimates():
         assert row["ci_low"] < row["estimate"] < row["ci_high"]
 
 
+@pytest.mark.slow
 def test_a_judge_does_not_differ_from_itself(data, both):
     again = both[0].assign(judge="the same again")
     row = shift(bl.compare([both[0], again], metrics=METRIC, progress=False))
@@ -76,6 +77,7 @@ def test_a_judge_does_not_differ_from_itself(data, both):
     assert "no variation between contexts" in row["note"]
 
 
+@pytest.mark.slow
 def test_a_difference_that_no_context_varies_has_no_interval(data, both):
     fixed = [both[0].assign(judge=name, value=value) for name, value in (("one", 0.9), ("other", 0.2))]
     row = shift(bl.compare(fixed, metrics=METRIC, progress=False))
@@ -97,6 +99,7 @@ def test_exchanging_the_two_turns_the_sign(seed):
     assert one["ci_low"] == pytest.approx(-two["ci_high"], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_contexts_of_one_judge_only_are_excluded(both):
     few = both[1][both[1]["context_id"].isin(sorted(set(both[1]["context_id"]))[:8])]
     found = bl.compare([both[0], few], metrics=METRIC, progress=False)
@@ -118,6 +121,7 @@ def test_templates_of_one_judge_are_compared_cell_by_cell(data):
     assert len(verdicts(shifts)) == 2
 
 
+@pytest.mark.slow
 def test_estimates_without_trials_are_assumed_independent(both):
     estimates = pd.concat([PROBE.estimate(trials, METRIC) for trials in both])
     single, paired = (shift(bl.compare(found, metrics=METRIC, progress=False)) for found in (estimates, both))

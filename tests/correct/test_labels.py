@@ -96,6 +96,7 @@ def test_scale_column_of_a_label_file_is_not_taken_for_their_range():
         read_cells(trials, known, None, ())
 
 
+@pytest.mark.slow
 def test_items_without_a_label_keep_that_of_the_log():
     log = LOG.assign(human_verdict=["pass", "pass", "", "", "", "fail"])
     labels = pd.DataFrame({"question": [*"bc"], "human_label": ["pass", "fail"]})

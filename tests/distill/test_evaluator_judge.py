@@ -219,6 +219,7 @@ def test_weights_that_do_not_fit(evaluator, tmp_path):
             load_evaluator(folder)
 
 
+@pytest.mark.slow
 def test_the_encoder_may_have_moved_but_not_changed(tiny_encoder, taught, tmp_path):
     other = shutil.copytree(tiny_encoder, tmp_path / "tiny")
     made = train(taught, encoder=str(other), **QUICK)

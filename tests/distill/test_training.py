@@ -65,6 +65,7 @@ def test_vectors_are_those_of_each_text_alone(tiny_encoder, taught, pooling, lay
         assert vector.numpy() == pytest.approx(wanted.numpy(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_vector_does_not_depend_on_its_batch(tiny_encoder, taught):
     """To the last bit: a run that is taken up again encodes other texts together than the one that was killed."""
     together, alone = (TextEncoder(find_model(tiny_encoder)) for _ in range(2))
@@ -204,6 +205,7 @@ def test_contexts_stand_on_one_side(taught):
     assert len(_split(one, Settings(validation=0))[0]) == len(taught)
 
 
+@pytest.mark.slow
 def test_training_stops_early_and_keeps_the_best_epoch(tiny_encoder, taught):
     noise = taught.assign(label=np.random.default_rng(0).random(len(taught)))
     made = train(noise, encoder=tiny_encoder, learning_rate=0.05, patience=4, progress=False)

@@ -384,6 +384,7 @@ def test_judge_names_with_thinking(model, byte_level, tmp_path):
             load_judge(bad)
 
 
+@pytest.mark.slow
 def test_the_mean_over_thoughts(judge_of, tmp_path):
     """Each thought is kept under the judge's own id, and more of them go on with those that there are."""
     judge, path = judge_of(), tmp_path / "replies.sqlite"

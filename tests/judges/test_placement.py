@@ -80,7 +80,9 @@ def same(found, wanted):
         assert (reply.logprobs or ()) == pytest.approx(wanted[request].logprobs or (), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if at > 1 else []) for at, name in enumerate(MAPS)]
+)
 def test_a_spread_model_answers_as_one_in_one_place(save, name):
     folder = save(tie_word_embeddings=False)
     whole, spread = LocalJudge(folder, device="cpu"), LocalJudge(folder, device_map=MAPS[name], dtype="float32")

@@ -194,6 +194,7 @@ def test_a_saved_model_is_loaded_by_name_and_stored(models, tokenizer, tmp_path,
     assert trials[0]["value"].tolist() == trials[1]["value"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [("two outputs", "it has 2 outputs, but a reward model has one"), ("no head", "no weights for score.weight")],

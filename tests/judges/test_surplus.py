@@ -25,7 +25,13 @@ def no_http(response, number):
 @pytest.mark.parametrize("width", [4, pytest.param(32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("delay", "surplus"),
-    [(0.0, same), (0.0, other_answer), (0.0, no_http), (0.01, same), (0.05, same)],
+    [
+        (0.0, same),
+        pytest.param(0.0, other_answer, marks=pytest.mark.slow),
+        (0.0, no_http),
+        pytest.param(0.01, same, marks=pytest.mark.slow),
+        pytest.param(0.05, same, marks=pytest.mark.slow),
+    ],
     ids=["at once", "another at once", "no HTTP", "soon", "late"],
 )
 def test_surplus_response_answers_no_request(width, delay, surplus):

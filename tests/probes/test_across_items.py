@@ -71,6 +71,7 @@ def test_level_follows_the_share_of_contexts_with_several_answers(several, level
     assert slope(trials, level="dataset")["level"] == "dataset"
 
 
+@pytest.mark.slow
 def test_two_ratings_separate_length_from_quality():
     """Longer texts are better, and people err: two ratings give both the fair slope and the planted one."""
     fair, biased = (slope(answers(600, bias, 0.6, 0.5, ratings=2)) for bias in (0.0, 0.3))

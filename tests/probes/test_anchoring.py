@@ -75,6 +75,7 @@ def test_slope_is_that_of_the_expected_scores(graded):
     assert found["p_value"] < 0.05
 
 
+@pytest.mark.slow
 def test_joint_distribution_is_exact(graded):
     """Correlation and shares agree with enumerating both scores of every item by the judge's own formula."""
     judge = bl.SimulatedJudge(graded, anchoring=0.5, sharpness=4.0)

@@ -83,6 +83,7 @@ def test_sweep_of_counted_judge_asks_text_at_other_temperatures(data):
     assert len(exact) == len(list(probe.design(data)))  # of an exact distribution nothing more is asked
 
 
+@pytest.mark.slow
 def test_sweep_of_counted_samples_is_that_of_texts(data):
     """The same replicates of the same texts: alpha and agreement are equal to the last digit but for the order."""
     judge = judge_of(data, k=4)
@@ -110,6 +111,7 @@ def test_consistency_draws_every_counted_sample_once(data):
     assert (found["n_trials"] == 3 * 120).all()
 
 
+@pytest.mark.slow
 def test_one_sample_says_nothing_of_consistency(data):
     probe = Consistency(**ONE, scales=["1-5", "1-10"], joint=False, replicates=2)
     found = probe.estimate(collected(probe, judge_of(data, k=1)))

@@ -169,7 +169,7 @@ def test_logits_of_texts_are_mantel_and_haenszels(graded):
     assert "jackknife" in row["method"]
 
 
-@pytest.mark.parametrize("planted", [0.0, 0.8, -0.5])
+@pytest.mark.parametrize("planted", [0.8, *(pytest.param(shift, marks=pytest.mark.slow) for shift in (0.0, -0.5))])
 def test_planted_edit_effect_is_recovered(graded, planted):
     """Without noise exactly: in logits the planted points, in scores the judge's own expectation."""
     judge = bl.SimulatedJudge(graded, edits={"authority": 0.3 + planted, "null:authority": 0.3})
@@ -213,6 +213,7 @@ def test_worth_is_in_points_of_human_score():
     assert "not shown to increase" in row["note"]
 
 
+@pytest.mark.slow
 def test_unchanged_texts_are_excluded_and_counted(graded):
     judge = bl.SimulatedJudge(graded, edits={"shout_if_rainy": 1.0})
     probe = Edit(["coherence"], [shout_if_rainy], n_candidates=None, n_pairs=None)

@@ -97,7 +97,10 @@ def some_lost(trials, asked, share=0.1, seed=3):
     return (trials["asked"] == asked).to_numpy() & (np.random.default_rng(seed).random(len(trials)) < share)
 
 
-@pytest.mark.parametrize(("metric", "asked", "k"), [(SHIFT, "score", None), (EXCESS, "pair", None), (LOGIT, "pair", 1)])
+@pytest.mark.parametrize(
+    ("metric", "asked", "k"),
+    [(SHIFT, "score", None), pytest.param(EXCESS, "pair", None, marks=pytest.mark.slow), (LOGIT, "pair", 1)],
+)
 def test_bounds_cover_every_completion(metric, asked, k):
     trials = own_texts(30, bias=0.4, k=k, reliability=0.8, better=0.5)
     lost = some_lost(trials, asked)

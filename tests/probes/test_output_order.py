@@ -161,6 +161,7 @@ def test_an_answer_that_was_begun_is_read_as_a_whole(graded):
     assert opened.read(trial, Reply(text=" well"))[1] == "unparsable"
 
 
+@pytest.mark.slow
 def test_refusals_are_no_parse_failures_and_drop_whole_items(graded):
     judge = bl.SimulatedJudge(graded, refusal=0.5, selective=True, garbage=0.2)
     probe = OutputOrder(replicates=1, **ONE)
@@ -268,6 +269,7 @@ def test_published_shifts_are_of_scores_that_mean_severity():
     assert printed["note"].str.contains("severe").all()
 
 
+@pytest.mark.slow
 def test_the_printed_wording_asks_for_one_severity_in_json():
     """Chen et al.: sets of dialogues as one item, an example in JSON, a high score for severe problems."""
     data = bl.load_dataset("dialogue_sets", limit=10)

@@ -117,6 +117,7 @@ def test_verdicts_have_log_odds_too(population):
     assert "error shared by annotators" in found["note"]
 
 
+@pytest.mark.slow
 def test_preference_is_corrected_for_annotator_error(population):
     """Own texts are better, and the judge sees the true quality: only with single ratings it is not accused."""
     rng = np.random.default_rng(3)
@@ -189,6 +190,7 @@ def test_a_pair_that_is_refused_in_one_order_does_not_enter(population):
     assert found["n_trials"] % 2 == 0
 
 
+@pytest.mark.slow
 def test_without_own_each_system_is_estimated_untested(population):
     data = population.head(20)
     found = run(SelfPreference(resampling=FAST), judge_of(data, self_preference=2.0), data)
@@ -222,6 +224,7 @@ def test_bad_parameters(parameters, words, population):
         list(SelfPreference(**parameters).design(population.head(1)))
 
 
+@pytest.mark.slow
 def test_functions_answer_the_form_they_can_score_or_pair(population):
     probe, data = SelfPreference(own="own"), population.head(6)
     asked = {}

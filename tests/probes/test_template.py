@@ -53,6 +53,7 @@ def keys(probe, data, **where):
     ]
 
 
+@pytest.mark.slow
 def test_base_requests_equal_those_of_other_probes(graded):
     """So that a store answers both with one reply."""
     scores = keys(Template(factors=["order"]), graded, template="base")
@@ -135,6 +136,7 @@ def test_judge_of_texts_alone_has_no_template_variance(population, form):
         assert row_of(found, "variance_share", component="pair")["estimate"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_order_has_its_share_in_pairs(population):
     """A judge that sees no quality and always leans to the first: all of its mean square about ½ is order."""
     leaning = bl.SimulatedJudge(population, quality=0.0, position=1.0)

@@ -293,6 +293,7 @@ def test_every_bias_of_a_probe_says_which_use_it_spoils():
     assert [one.name for one in biases if not any(one.use)] == []
 
 
+@pytest.mark.slow
 def test_each_verdict_has_a_colour_a_mark_and_what_to_do(make_row):
     rows = [
         make_row(attribute="found"),

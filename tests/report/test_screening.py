@@ -74,6 +74,7 @@ def test_announced_requests_are_each_asked_once(judge, graded, told):
     assert set(found.trials["probe"]) == {"position", "verbosity", "consistency", "score_distribution"}
 
 
+@pytest.mark.slow
 def test_it_is_announced_once_beside_progress_bars(graded, capsys):
     bl.screen(longer, graded, reference=None)
     said = "".join(capsys.readouterr())

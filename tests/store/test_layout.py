@@ -131,6 +131,7 @@ def test_log_of_a_killed_process_is_read(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_damaged_store_with_a_log_is_refused_and_both_untouched(path: Path) -> None:
     fill(path)
     die_with_a_log(path)

@@ -210,6 +210,7 @@ def test_difference_of_two_judges_is_over_the_items_of_both():
     assert row["q_value"] < 0.05
 
 
+@pytest.mark.slow
 def test_two_judges_are_compared_with_each_other():
     one, two = pass_fail(seed=1), pass_fail(seed=1)
     two["judge_verdict"] = np.roll(two["judge_verdict"], 7)
@@ -271,6 +272,7 @@ def test_page_without_any_estimate_names_the_measure():
     assert "agreement" in bl.report.page(found)
 
 
+@pytest.mark.slow
 def test_half_points_can_be_exactly_equal():
     table = graded().assign(judge_score=lambda frame: (frame["judge_score"] + 0.5 * (frame.index % 2)).clip(upper=5))
     rows = main_rows(audited(table, MAPPING | {"ratings": ["annotator_0"]}).query("level.isna()"))

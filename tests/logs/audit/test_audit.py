@@ -408,6 +408,7 @@ def test_calls_that_failed_are_no_judgements(tmp_path):
         bl.audit(file)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_unreadable_judge_is_excluded_and_named(tmp_path):
     rows = [f"{judge},{row}" for judge in ("clear", "also clear") for row in biased(12)]
@@ -489,6 +490,7 @@ def test_unknown_cluster_is_refused():
         bl.audit(of_documents(), cluster="page")
 
 
+@pytest.mark.slow
 def test_audit_command_takes_a_cluster(tmp_path, capsys):
     trials = of_documents()
     table = trials[["context_id", "candidate_id", "opponent_id", "document"]]

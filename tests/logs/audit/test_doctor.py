@@ -215,6 +215,7 @@ def test_holdings_count_pairs_scores_and_contexts():
     assert (held.rated_pairs, held.long_pairs, held.rated_items) == (4, 4, 0)
 
 
+@pytest.mark.slow
 def test_unread_replies_are_shown_five_of_each_kind(tmp_path):
     replies = [f"I like apple number {i}." for i in range(8)] + ["[[A]]"] * 20
     rows = [{"judge": "j", "question": i, "A": "x", "B": "y", "judgment": text} for i, text in enumerate(replies)]

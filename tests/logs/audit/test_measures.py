@@ -497,6 +497,7 @@ def test_longer_wins_false_positive_rate_for_a_fair_judge(label):
     assert np.mean(accused) <= 0.065
 
 
+@pytest.mark.slow
 def test_lengths_are_needed_for_length(tmp_path):
     rows = [{key: value for key, value in pair(0, "x", 1).items() if key not in ("one", "two")}]
     assert "lengths of both texts" in bl.audit(read(tmp_path, rows)).attrs["not_run"]["pair_length"]

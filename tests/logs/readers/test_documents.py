@@ -105,6 +105,7 @@ def test_zeros_alone_are_no_utf_16():
     assert decode(b"").text == ""
 
 
+@pytest.mark.slow
 def test_the_command_says_which_encoding_was_read(tmp_path, capsys):
     page = {}
     for encoding in ("latin-1", "utf-8"):

@@ -473,6 +473,7 @@ def test_bland_altman_draws_scores_and_limits(labelled):
     assert apart.lines[0].get_ydata()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["value", "human"])
 def test_plots_without_labels_draw_nothing(labelled, part):
     for trials in labelled:

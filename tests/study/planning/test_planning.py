@@ -237,6 +237,7 @@ def test_bad_input(data, given):
         plan(PROBE, Silent(), data, **given)
 
 
+@pytest.mark.slow
 def test_uninformative_pilots_are_refused(data):
     unrated = bl.Dataset("new", data.candidates, data.human.head(0), data.attributes, data.scale, data.noun)
     with pytest.raises(InputError, match="pilot="):
@@ -317,6 +318,7 @@ def test_unanswered_are_the_different_requests_without_a_reply(data, tmp_path):
         assert unanswered(judge, requests, store) == requests[7:]
 
 
+@pytest.mark.slow
 def test_measured_requests_are_stored(data, tmp_path):
     store, judge = tmp_path / "replies.sqlite", bl.SimulatedJudge(data)
     assert 0 < measure(PROBE, judge, data, store, contexts=2) < 0.1
