@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import traceback
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -164,6 +165,16 @@ def test_names_that_resemble_keys_are_accepted(monkeypatch):
     require_none_in_command(["hf_datasets/log.jsonl", "local:hf_checkpoints/7b", "sk-learn-results.csv", "me@host.org"])
     for part in ("meta-llama/Meta-Llama-3-8B-Instruct", "Qwen2.5-72B-Instruct-GPTQ-Int4", "auth", "ollama"):
         require_public_path(f"/{part}/v1")
+    for path in ("/auth/openai/v1", "/token/llama-3.1-8b/v1"):
+        require_public_path(path)
+
+
+@pytest.mark.parametrize("unit", ["\\", "u", "It\\u2019s 50% & more. ", "It is clear. "])
+def test_megabyte_without_secrets_is_masked_fast(unit):
+    text = (unit * 2**20)[: 2**20]
+    start = time.thread_time()
+    assert mask(text, frozenset({SENTINEL, SHORT})) == text
+    assert time.thread_time() - start < 0.2
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def _read(log: pd.DataFrame | str | Path, format: str | None, mapping: Any) -> p
     import pandas as pd
 
     from biaslab.logs.readers import read_judgements
-    from biaslab.logs.readers.summary import require_readable
+    from biaslab.logs.readers.card import require_readable
 
     is_read = isinstance(log, pd.DataFrame) and {"probe", "status"} <= set(log.columns)
     trials: pd.DataFrame = log if is_read else read_judgements(log, format, mapping)  # type: ignore[assignment]

@@ -206,7 +206,7 @@ def _require_once(files: list[Path]) -> None:
 
 def _require_readable(file: Path, trials: pd.DataFrame) -> None:
     """Exit if more than half of a log could not be read, showing examples and how to read them."""
-    from biaslab.logs.readers.summary import describe_unread, explain_unread, require_readable
+    from biaslab.logs.readers.card import describe_unread, explain_unread, require_readable
 
     try:
         require_readable(trials)

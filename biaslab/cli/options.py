@@ -123,7 +123,7 @@ class LogOptions:
             return self.given_mapping(), None
         from biaslab.correct.label_files import read_labels_of
         from biaslab.logs.readers.card import ReadingCard
-        from biaslab.logs.readers.mapping_files import read_mapping_file
+        from biaslab.logs.readers.mapping import read_mapping_file
 
         written = {} if self.mapping is None else read_mapping_file(self.mapping)
         of_file = not str(log).startswith("atlas:")
@@ -145,7 +145,7 @@ class LogOptions:
         entries = self._entries()
         if self.mapping is None or not entries:
             return entries or self.mapping
-        from biaslab.logs.readers.mapping_files import read_mapping_file
+        from biaslab.logs.readers.mapping import read_mapping_file
 
         return read_mapping_file(self.mapping) | entries
 

@@ -145,8 +145,9 @@ DECODER = json.JSONDecoder(object_pairs_hook=unique)
 LIMIT = "BIASLAB_UNPACKED_GB"
 _GB = 10**9
 _MOST = 2 * _GB
-_SURE = 16 * 10**6  # any file may decompress to this size
+_SURE = 64 * 10**6  # any file may decompress to this size
 _RATIO = 200  # logs compress to a hundredth at best, bombs to a thousandth or less
+_LIST = 56  # bytes that an empty list takes in memory
 _PART = 2**20
 _PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
@@ -163,7 +164,7 @@ class Allowance:
     name : str
         File name, for the message.
     size : int
-        Compressed size in bytes. The limit is 200 times that or 16 MB, whichever is larger, but at most 2 GB, unless
+        Compressed size in bytes. The limit is 200 times that or 64 MB, whichever is larger, but at most 2 GB, unless
         the environment variable ``BIASLAB_UNPACKED_GB`` is set.
 
     Examples
@@ -175,7 +176,7 @@ class Allowance:
 
     def __init__(self, name: str, size: int) -> None:
         allowed = _limit_in_environment()
-        self._name = name
+        self._name, self._dense = name, _RATIO * size
         self._whole = self._left = min(_MOST, max(_SURE, _RATIO * size)) if allowed is None else allowed
 
     def unpacked(self, data: bytes) -> bytes:
@@ -190,6 +191,8 @@ class Allowance:
         """
         while opened := next((how for magic, how in _PACKED.items() if data.startswith(magic)), None):
             data = self.read(opened(io.BytesIO(data)))
+        if len(data) > self._dense:
+            self.take(_LIST * (data.count(b"[") + data.count(b"{")))
         return data
 
     def read(self, stream: IO[bytes] | io.BufferedIOBase) -> bytes:

@@ -195,30 +195,13 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
 
 #: Data sets as papers write them.
 TITLES = {
-    "alpaca_eval": "AlpacaEval",
-    "alt_test_10k_prompts": "10k prompts",
-    "alt_test_cebab_stars": "CEBaB",
-    "alt_test_mtbench": "MT-Bench",
-    "arena": "Arena",
-    "devbench": "DevBench",
-    "judgebench": "JudgeBench",
-    "korean_battles": "Korean battles",
-    "llmbar": "LLMBar",
-    "mt_bench": "MT-Bench",
-    "pandalm": "PandaLM",
-    "prometheus": "Vicuna set",
-    "roscoe": "ROSCOE",
-    "self_recognition": "XSum",
-    "shaberi_elyza": "ELYZA tasks",
-    "shaberi_rakuda": "Rakuda",
-    "small_judges": "MT-Bench",
-    "small_judges_llmbar": "LLMBar",
-    "summeval": "SummEval",
-    "topical_chat": "TopicalChat",
-    "topicalchat": "TopicalChat",
-    "wildbench": "WildBench",
-    "xsum": "XSum",
-}
+    "alpaca_eval": "AlpacaEval", "alt_test_10k_prompts": "10k prompts", "alt_test_cebab_stars": "CEBaB",
+    "alt_test_mtbench": "MT-Bench", "arena": "Arena", "devbench": "DevBench", "judgebench": "JudgeBench",
+    "korean_battles": "Korean battles", "llmbar": "LLMBar", "mt_bench": "MT-Bench", "pandalm": "PandaLM",
+    "prometheus": "Vicuna set", "roscoe": "ROSCOE", "self_recognition": "XSum", "shaberi_elyza": "ELYZA tasks",
+    "shaberi_rakuda": "Rakuda", "small_judges": "MT-Bench", "small_judges_llmbar": "LLMBar", "summeval": "SummEval",
+    "topical_chat": "TopicalChat", "topicalchat": "TopicalChat", "wildbench": "WildBench", "xsum": "XSum",
+}  # fmt: skip
 
 #: Question formats for scores of SummEval (Shen et al. 2023), encoded in the log.
 WAYS = {

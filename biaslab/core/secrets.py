@@ -33,8 +33,12 @@ _TOKENS = re.compile(r"(?:eos|bos|pad|stop|end|start|unk|mask|sep)[-_]?token$", 
 _KEY = re.compile(
     r"\b(?:sk-(?:(?=[\w-]*\d)[\w-]{8,}|[\w-]{16,})|(?:hf_|gsk_|xai-|ghp_)[A-Za-z0-9]{16,}|(?:nvapi-|AIza)[\w-]{16,})"
 )
+_STARTS = ("sk-", "hf_", "gsk_", "xai-", "ghp_", "nvapi-", "AIza")
+_HEX, _PERCENT = re.compile(r"u0+([0-9a-fA-F]{2})"), re.compile(r"%([0-9a-fA-F]{2})")
+_ENTITY = re.compile(r"&[#\w]{1,16};")
 _HEADER = re.compile(r"(?:Bearer|Basic|Token)\s+[\w.~+/=-]{4,}")
 _MIXED = re.compile(r"\b(?=[A-Z\d]*[a-z])(?=[a-z\d]*[A-Z])(?=[A-Za-z]*\d)[A-Za-z\d]{20,}")  # unlike a model's name
+_ROUTE = re.compile(r"[a-z]{1,15}(?:[._-][a-z\d]{1,8}){0,4}")
 _LOGIN = re.compile(r"(?<=://)[^/\s?#,+]*@")
 _ADDRESS = re.compile(r"https?://[^/\s?#,+]*@[^\s,+]*")
 
@@ -48,11 +52,17 @@ def _quoted(secret: str) -> re.Pattern[str] | None:
     for sign in secret:
         code, quoted = f"{ord(sign):x}", "".join(f"%{byte:02x}" for byte in sign.encode())
         ways.append(
-            rf"(?:\\*(?:{re.escape(sign)}|(?i:u0*{code}))|(?i:{quoted}|&#(?:x0*{code}|0*{ord(sign)});)"
+            rf"(?:\\*(?:{re.escape(sign)}|(?i:u0*{code:0>4}))|(?i:{quoted}|&#(?:x0*{code}|0*{ord(sign)});)"
             rf"|{re.escape(html.escape(sign))})"
         )
-    whole = "".join(ways)
+    whole = rf"(?<!\\){''.join(ways)}"  # not within a run of backslashes, which would take quadratic time
     return re.compile(whole if len(secret) >= _SHORT else rf"(?:(?<!\w)|(?<=\\[bfnrt])){whole}(?!\w)")
+
+
+def _coded_signs(text: str) -> set[str]:
+    """Return the ASCII signs, and bytes, that a text writes as codes."""
+    codes = {*_HEX.findall(text.replace("U", "u")), *_PERCENT.findall(text)}
+    return {chr(int(code, 16)) for code in codes} | set(map(html.unescape, _ENTITY.findall(text)))
 
 
 def mask(text: str, secrets: frozenset[str] = frozenset()) -> str:
@@ -63,10 +73,12 @@ def mask(text: str, secrets: frozenset[str] = frozenset()) -> str:
     >>> mask(r"a\/b%2Bcdefgh, sk-123456789 and me", frozenset({"a/b+cdefgh"}))
     '***, *** and me'
     """
+    plain, coded = text.replace("\\", ""), _coded_signs(text)
     for secret in sorted(secrets, key=len, reverse=True):
-        if (pattern := _quoted(secret)) is not None:
+        may_occur = not secret.isascii() or not coded.isdisjoint(secret) or secret.replace("\\", "") in plain
+        if may_occur and (pattern := _quoted(secret)) is not None:  # a pattern takes .1 s a megabyte
             text = pattern.sub(HIDDEN, text)
-    return _KEY.sub(HIDDEN, text)
+    return _KEY.sub(HIDDEN, text) if any(start in text for start in _STARTS) else text
 
 
 def require_no_secret(name: str, value: Any) -> None:
@@ -96,7 +108,8 @@ def require_public_path(path: str) -> None:
     parts = path.split("/")
     known = {value for name, value in os.environ.items() if name.endswith("_API_KEY") and _quoted(value) is not None}
     for before, part in zip(["", *parts], parts, strict=False):
-        is_named = len(part) >= _SHORTEST and _NAME.search(before)  # /auth/v1 holds no key
+        is_route = before.lower() in ("auth", "token") and _ROUTE.fullmatch(part)  # /auth/openai/v1 holds no key
+        is_named = len(part) >= _SHORTEST and not is_route and _NAME.search(before)
         if _KEY.match(part) or _MIXED.search(part) or part in known or is_named:
             raise InputError("base_url", HIDDEN, "an address without a key in its path", _FROM_ENVIRONMENT)
 

@@ -15,7 +15,7 @@ from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
 from biaslab.logs.readers.expressions import COUNTED, map_line, parse_expression
-from biaslab.logs.readers.mapping_files import OPTIONS
+from biaslab.logs.readers.mapping import OPTIONS
 from biaslab.logs.readers.reading import paths_of
 from biaslab.logs.readers.rows import Log, Rows, read_value
 from biaslab.stats.blocks import ITEM
@@ -69,6 +69,10 @@ def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None =
     entries = dict(mapping or {})
     unnamed = "person" in entries and not any(paths_of(entries["person"]))
     trials = read_judgements(labels, mapping=counted | entries if unnamed else entries)
+    roles = [role for reading in trials.attrs["reading"]["readings"] for role in reading["roles"]]
+    columns = [name for role in roles if role["role"] == "score" for own in role["sources"] for name in own["columns"]]
+    if columns and all(map(is_label, columns)) and "person" not in entries and (trials["judge"] == "unknown").all():
+        return read_labels(labels, entries | {"person": "=people"})
     if not (trials.attrs["duplicates"] and is_by_people(trials)):
         return trials
     every = read_judgements(labels, mapping=entries | counted)

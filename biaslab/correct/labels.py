@@ -698,7 +698,7 @@ def _require_labels(items: pd.DataFrame, labels: HumanLabels, judge: str) -> Non
 
 def _example(items: pd.DataFrame) -> str:
     """Return the identifiers of the first item, for messages."""
-    from biaslab.logs.readers.summary import shortened
+    from biaslab.logs.readers.card import shortened
 
     ids = [f"{name} {shortened(str(value), _LONGEST)}" for name, values in items.items() for value in values.head(1)]
     return f", such as {', '.join(ids)}" if ids else ""

@@ -83,8 +83,8 @@ def load_judge(name: str, dataset: Dataset | None = None) -> Judge:
 
         return make_judge(*split_address(name.removeprefix("api:")))
     wrappers: tuple[tuple[str, Callable[[str, Dataset | None], Judge]], ...] = (
-        ("sampled:", _sampled),
-        ("thoughts:", _over_thoughts),
+        ("sampled:", _repeated),
+        ("thoughts:", _repeated),
         ("panel:", _panel),
         ("ray:", _on_ray),
     )
@@ -122,22 +122,13 @@ def _local(name: str) -> Judge:
     return LocalJudge(model, thinking=int(value) if value.isdecimal() else value)
 
 
-def _over_thoughts(name: str, dataset: Dataset | None) -> Judge:
-    from biaslab.judges.repetition import MeanOverThoughts
+def _repeated(name: str, dataset: Dataset | None) -> Judge:
+    from biaslab.judges.repetition import MeanOverThoughts, Sampled
 
-    k, _, inner = name.removeprefix("thoughts:").partition(":")
+    kind, k, inner = (*name.split(":", 2), "", "")[:3]
     if not k.isdecimal() or not inner:
-        raise InputError("judge", name, "thoughts:k:judge, such as thoughts:8:Qwen/Qwen3-8B?thinking=1024")
-    return MeanOverThoughts(load_judge(inner, dataset), int(k))
-
-
-def _sampled(name: str, dataset: Dataset | None) -> Judge:
-    from biaslab.judges.repetition import Sampled
-
-    k, _, inner = name.removeprefix("sampled:").partition(":")
-    if not k.isdecimal() or not inner:
-        raise InputError("judge", name, "sampled:k:judge, such as sampled:20:api:qwen3@http://localhost:8000/v1")
-    return Sampled(load_judge(inner, dataset), int(k))
+        raise InputError("judge", name, f"{kind}:k:judge, such as {_REPEATED[kind]}")
+    return (Sampled if kind == "sampled" else MeanOverThoughts)(load_judge(inner, dataset), int(k))
 
 
 def _panel(name: str, dataset: Dataset | None) -> Judge:
@@ -168,9 +159,8 @@ def _on_ray(name: str, dataset: Dataset | None) -> Judge:
 
 def _require_name(name: object) -> None:
     if not isinstance(name, str):
-        raise InputError(
-            "judge", name, "the name of a judge, such as 'smollm2-135m'", "a judge itself needs no loading"
-        )
+        remedy = "a judge itself needs no loading"
+        raise InputError("judge", name, "the name of a judge, such as 'smollm2-135m'", remedy)
 
 
 def _refuse_unknown_kind(name: str) -> None:
@@ -219,6 +209,10 @@ def _planted(text: str) -> dict[str, Any]:
     return values
 
 
+_REPEATED = {
+    "sampled": "sampled:20:api:qwen3@http://localhost:8000/v1",
+    "thoughts": "thoughts:8:Qwen/Qwen3-8B?thinking=1024",
+}
 _TAKEN = ("smollm2-135m", "simulated")
 _OWN = ("judge", "model", "address", "samples")
 

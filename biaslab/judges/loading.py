@@ -29,14 +29,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "EMBEDDED",
-    "EMBEDDED_ENCODER",
-    "ModelSource",
-    "find_model",
-    "load_headless",
-    "load_model",
-    "load_reward_model",
-]
+    "EMBEDDED", "EMBEDDED_ENCODER", "ModelSource", "find_model", "load_headless", "load_model", "load_reward_model",
+]  # fmt: skip
 
 
 def load_model(source: ModelSource, dtype: str, device: str, device_map: DeviceMap | None = None) -> tuple[Any, Any]:

@@ -24,8 +24,8 @@ from biaslab.datasets._files import text_key
 from biaslab.judges.simulated.knowledge import Knowledge, ListQuestion, PairQuestion, Questions, ScoreQuestion
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
+from biaslab.logs.readers.formats import load_spec
 from biaslab.logs.readers.rows import Log
-from biaslab.logs.readers.specs import load_spec
 
 _ORDERS = {"none": "s", "after": "sr", "before": "rs"}
 _ABOUT = ("context_id", "candidate_id", "opponent_id", "attribute")

@@ -19,8 +19,8 @@ from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
-from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import STUDY
+from biaslab.logs.audit.measures import Covariates
 from biaslab.logs.audit.run import measures as audit_measures
 from biaslab.logs.readers.card import ReadingCard
 from biaslab.report.agreement import PROBE, agreement_lines, agreement_table

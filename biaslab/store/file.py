@@ -173,18 +173,10 @@ SCHEMA_VERSION = 1
 CHECKED_BYTES = 64 * 2**20  # up to this size, every page is checked when a store is opened
 BUSY_SECONDS = 60.0
 
-_KEPT = {
-    "key": "TEXT NOT NULL UNIQUE",
-    "judge": "TEXT NOT NULL",
-    "kind": "TEXT NOT NULL",
-    "prompt_tokens": "INTEGER NOT NULL",
-    "cached_tokens": "INTEGER NOT NULL",
-    "completion_tokens": "INTEGER NOT NULL",
-    "created": "TEXT NOT NULL",
-    "version": "TEXT NOT NULL",
-    "request": "TEXT NOT NULL",
-    "reply": "TEXT NOT NULL",
-}
+_COUNTS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+_TEXTS = ("created", "version", "request", "reply")
+_KEPT = {"key": "TEXT NOT NULL UNIQUE", "judge": "TEXT NOT NULL", "kind": "TEXT NOT NULL"}
+_KEPT |= dict.fromkeys(_COUNTS, "INTEGER NOT NULL") | dict.fromkeys(_TEXTS, "TEXT NOT NULL")
 #: Columns of a stored reply, in order.
 COLUMNS = tuple(_KEPT)
 

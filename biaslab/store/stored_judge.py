@@ -2,16 +2,18 @@
 
 Each run has a file next to the store with the keys it claims, and a lock on that file which ends with its process:
 claims of a killed process are free at once. A run that stores no reply for ten minutes loses its claims too. Claims
-hold between threads as between processes; runs of one thread, which may be nested, do not wait for each other.
+hold between threads as between processes; runs of one thread, which may be nested, do not wait for each other. A thread
+that waits for a run whose reader stopped asking ends that run: its replies in flight are stored, and it resumes later.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -212,10 +214,13 @@ class StoredJudge(BaseJudge):
                 mine = claims.take(waiting)
                 stored = self._stored_meanwhile(waiting)  # by another process, since the last look
                 if stored:
-                    yield stored
-                asked = {key: waiting.pop(key) for key in [*waiting] if key in mine}
+                    with claims.suspended():
+                        yield stored
+                asked = {key: waiting.pop(key) for key in [*waiting] if key in mine and claims.are_held}
                 yield from self._asked(asked, claims)
+                waiting |= asked  # what another thread has taken over
                 if waiting:
+                    claims.take_over()
                     time.sleep(pause)
                     pause = min(2 * pause, _LONGEST)
 
@@ -236,26 +241,33 @@ class StoredJudge(BaseJudge):
         if self.judge.members:
             known = waiting.keys() - {request_key(each, self.id) for each in self.store.missing(self.judge, requests)}
         answers = Groups(self.judge.packs(requests), self.groups)
-        bad = _BadReplies(self.judge.id)
-        with handling_signals(lambda: self._let_go(answers, waiting)) as run:
+        bad, claims = _BadReplies(self.judge.id), claims or Claims(self.store.path)
+
+        def let_go() -> None:
+            with claims.lock:
+                self._let_go(answers, waiting)
+
+        with handling_signals(let_go) as run:
             try:
                 if answers.in_flight:  # several paid replies may be lost
                     reserve_space(self.store.path)
                 for pack in answers:
                     kept = self._kept(pack, waiting, known, bad)
-                    if claims is not None:
-                        claims.renew()
+                    claims.renew()
                     if kept:
                         run.is_inside = False
-                        yield kept
+                        with claims.suspended(let_go):
+                            yield kept
                         run.is_inside = True
+                        if not claims.are_held:
+                            return
                     elif not bad.good:  # no reply can be stored
                         bad.require_none()
             finally:
                 run.is_inside = True
                 with draining():
                     release_space(self.store.path)
-                    self._let_go(answers, waiting)
+                    let_go()
         if waiting:
             left = next(iter(waiting.values()))[0]
             raise JudgeError(f"the judge {self.judge.id!r} ended with {len(waiting):,} requests unanswered", left)
@@ -360,24 +372,69 @@ class _BadReplies:
 _process = {"name": uuid4().hex}
 
 
+_RUNS: set[Claims] = set()  # of this process
+_SUSPENDED = 5.0  # seconds
+
+
 class Claims:
     """The claims of one run; there are none if files cannot be locked.
+
+    Replies are handed on one pack at a time, and their reader may never ask for the next. Another thread that waits for
+    them can then end the run in its place: replies in flight are stored, and the run asks for the rest if it goes on.
 
     Parameters
     ----------
     store : Path
         The store's file, next to which the claims are.
+
+    Attributes
+    ----------
+    are_held : bool
+        Whether no other thread has ended the run since it last took claims.
+    lock : threading.RLock
+        Held by the thread that ends the run.
+    folder, owner : Path, str
+        The folder of claims on the store, and the beginning of the names of this thread's files in it.
     """
 
     def __init__(self, store: Path) -> None:
-        self._folder = store.with_name(f".{store.name}.claims")
-        self._own = f"{_process['name']}-{threading.get_ident()}-"
-        self._file = self._folder / f"{self._own}{uuid4().hex}"
-        self._lock: int | None = None
+        self.folder = store.with_name(f".{store.name}.claims")
+        self.owner = f"{_process['name']}-{threading.get_ident()}-"
+        self._file = self.folder / f"{self.owner}{uuid4().hex}"
+        self._descriptor: int | None = None
+        self.are_held, self.lock, self._since = True, threading.RLock(), math.inf
+        self._let_go: Callable[[], object] = bool
+
+    @contextlib.contextmanager
+    def suspended(self, let_go: Callable[[], object] = bool) -> Iterator[None]:
+        """Let other threads end the run, by a function, while its reader has not asked for more for a while."""
+        self._let_go, self._since = let_go, time.monotonic()
+        try:
+            yield
+        finally:
+            with self.lock:
+                self._since = math.inf
+
+    def take_over(self) -> None:
+        """End the runs of other threads, with claims on this store, whose readers have not asked for more."""
+        for other in list(_RUNS):
+            if other.folder == self.folder and other.owner != self.owner:
+                other.end_if_suspended()
+
+    def end_if_suspended(self) -> None:
+        """End the run, and store its replies in flight, if its reader has been away for a while."""
+        if time.monotonic() - self._since > _SUSPENDED and self.lock.acquire(blocking=False):
+            try:
+                if self._since < math.inf:  # still
+                    self.are_held = False
+                    with closing(self):
+                        self._let_go()
+            finally:
+                self.lock.release()
 
     def take(self, keys: Iterable[str]) -> set[str]:
         """Claim those keys that no other thread or living process has claimed, and return them."""
-        wanted = set(keys)
+        wanted, self.are_held = set(keys), True
         if fcntl is None:
             return wanted
         try:
@@ -396,27 +453,29 @@ class Claims:
 
     def close(self) -> None:
         """Release all claims."""
-        if self._lock is None:
+        if self._descriptor is None:
             return
-        lock, self._lock = self._lock, None
+        descriptor, self._descriptor = self._descriptor, None
+        _RUNS.discard(self)
         with contextlib.suppress(OSError), self._alone():
             self._file.unlink(missing_ok=True)
-            if [each.name for each in self._folder.iterdir()] == [_MUTEX]:
-                (self._folder / _MUTEX).unlink()
-                self._folder.rmdir()
-        os.close(lock)
+            if [each.name for each in self.folder.iterdir()] == [_MUTEX]:
+                (self.folder / _MUTEX).unlink()
+                self.folder.rmdir()
+        os.close(descriptor)
 
     def _write(self, keys: set[str]) -> None:
-        if self._lock is None:
-            self._lock = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-        os.write(self._lock, "".join(f"{key}\n" for key in sorted(keys)).encode())
+        if self._descriptor is None:
+            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            _RUNS.add(self)
+        os.write(self._descriptor, "".join(f"{key}\n" for key in sorted(keys)).encode())
 
     def _of_others(self) -> set[str]:
         """Return the keys that other threads and processes claim, and remove the files of those that have ended."""
         claimed: set[str] = set()
-        for file in self._folder.iterdir():
-            if file.name == _MUTEX or file.name.startswith(self._own):
+        for file in self.folder.iterdir():
+            if file.name == _MUTEX or file.name.startswith(self.owner):
                 continue
             with contextlib.suppress(FileNotFoundError):  # that run has just ended
                 if not _is_locked(file):
@@ -429,14 +488,14 @@ class Claims:
     def _alone(self) -> Iterator[None]:
         """Let only one run at a time access the files."""
         while True:
-            self._folder.mkdir(exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
             try:
-                mutex = os.open(self._folder / _MUTEX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+                mutex = os.open(self.folder / _MUTEX, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
             except FileNotFoundError:  # the last other run has just removed the folder
                 continue
             fcntl.flock(mutex, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
-                if os.fstat(mutex).st_ino == (self._folder / _MUTEX).stat().st_ino:
+                if os.fstat(mutex).st_ino == (self.folder / _MUTEX).stat().st_ino:
                     break
             os.close(mutex)
         try:
@@ -459,6 +518,7 @@ def _is_locked(file: Path) -> bool:
 
 def _rename() -> None:
     _process["name"] = uuid4().hex
+    _RUNS.clear()
 
 
 if hasattr(os, "register_at_fork"):

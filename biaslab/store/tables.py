@@ -42,14 +42,9 @@ _STUDY = ("probe", "judge", "dataset")
 REPEATED = pa.dictionary(pa.int32(), pa.string())
 _LEADING = ("probe", "judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute")
 _TRAILING = {
-    "replicate": pa.int64(),
-    "value": pa.float64(),
-    "status": REPEATED,
-    "label_mass": pa.float64(),
-    "samples": pa.float64(),
-    "tokens": pa.int64(),
-    "key": pa.string(),
-}
+    "replicate": pa.int64(), "value": pa.float64(), "status": REPEATED, "label_mass": pa.float64(),
+    "samples": pa.float64(), "tokens": pa.int64(), "key": pa.string(),
+}  # fmt: skip
 #: Tokens of a reply and, if thinking is a condition, of its thought; NaN for trials without a reply.
 OF_THOUGHTS = ("written", "thought_tokens")
 _NUMPY: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
@@ -161,8 +156,6 @@ class TrialsFile:
 
     def _keys(self) -> Any:
         """Return the first 16 digits of each key as a number; the keys themselves if one is not hexadecimal."""
-        import numpy as np
-
         numbers = np.empty(len(self), np.uint64)
         start = 0
         with self._opened() as file:
@@ -175,9 +168,6 @@ class TrialsFile:
         return numbers
 
     def _opened(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
             return pq.ParquetFile(self.path, read_dictionary=list(repeated))
         except (OSError, pa.ArrowInvalid) as error:
@@ -202,8 +192,6 @@ def spelled(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _numbers_of(keys: Any) -> Any:
     """Return the first 16 of each key's 64 hexadecimal digits as a number; None if a key has another format."""
-    import numpy as np
-
     parts = []
     for chunk in keys.chunks:
         offsets = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]

@@ -441,13 +441,13 @@ class Walk:
         """Ask and parse a round, window by window."""
         known: dict[str, Reply] = {}
         for window in windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]:
-            requests = list(dict.fromkeys([trial.request for trial in window]))
-            shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
-            keys = {request: request_key(request, study["judge"]) for request in shared}
-            replies = {request: known[key] for request, key in keys.items() if key in known}
             trials: dict[Request, list[Trial]] = {}
             for trial in window:
                 trials.setdefault(trial.request, []).append(trial)
+            requests = list(trials)
+            shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
+            keys = {request: request_key(request, study["judge"]) for request in shared}
+            replies = {request: known[key] for request, key in keys.items() if key in known}
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
                 self._ask(part, replies, trials)
             try:
@@ -478,14 +478,16 @@ class Walk:
                 self.bar.update(len(pack))
                 self._answered += len(pack)
                 for request, reply in pack:
-                    self._first.note(trials[request], reply)
+                    if self._first.watches(request):
+                        self._first.note(trials[request], reply)
                 if self._watches and (error := self._first.error()):
                     if self.ledger.requests:
                         raise UnlabelledRepliesError(f"{error}; {_ANYWAY}", error.request)
                     self._watches = False  # an earlier run stopped here, and its user goes on
                 if self._answered < self._planned:
                     answered = f"{self._answered} of {self._planned} requests were answered"
-                    self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)")
+                    left = self._planned - self._answered
+                    self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)", left)
 
 
 _FIRST, _FEW = 20, 50  # replies after which none, or at most half, may be without a label
@@ -509,7 +511,13 @@ class FirstReplies:
     def __init__(self, design: Design) -> None:
         self._design = design
         self._statuses: defaultdict[tuple[type, bool], Counter[Status]] = defaultdict(Counter)
+        self._counted = Counter[type]()
         self._without: defaultdict[tuple[type, bool], list[tuple[Request, Reply]]] = defaultdict(list)
+
+    def watches(self, request: Request) -> bool:
+        """Count a request, and return whether few of its kind were counted before."""
+        self._counted[type(request)] += 1
+        return self._counted[type(request)] <= 5 * _WATCHED
 
     def note(self, trials: Sequence[Trial], reply: Reply) -> None:
         """Record the status of a reply to the request of some trials, if it is among the first of its kind."""

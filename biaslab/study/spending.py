@@ -274,13 +274,19 @@ class Ledger:
     def _price(self, usage: Usage) -> float:
         return 0.0 if self.budget.prices is None else dollars(usage, self.budget.prices)
 
-    def stop_at_limit(self, progress: str) -> None:
-        """Raise `BudgetExceededError` if a limit is reached."""
+    def stop_at_limit(self, progress: str, left: int = 0) -> None:
+        """Raise `BudgetExceededError` if a limit is reached, or thoughts will exceed it in the requests left."""
         seconds = time.monotonic() - self._started
         reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars)
+        again = "run again with a larger budget to continue"
         if self.requests and reached:
-            again = "run again with a larger budget to continue"
             raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
+        if self._checked and self.usage.reasoning_tokens and self.requests >= _FIRST:
+            factor = (1 + left / self.requests) * (1 - self.requests**-0.5)  # less the random variation of so few
+            over = self.budget.exceeded(0, round(factor * self.usage.tokens), 0, factor * self.dollars)
+            if over:
+                words = f"the judge thinks before it answers, so the run needs at least {over}; {progress}; {again}"
+                raise BudgetExceededError(f'{words}, or with a judge that thinks less: thinking="off", or an effort')
 
     def _cost_of(self, read: Floats, written: Floats) -> dict[str, Floats]:
         """Return the cost of each request, by limit."""

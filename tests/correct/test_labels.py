@@ -6,8 +6,10 @@ import pytest
 
 import biaslab as bl
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct.label_files import read_label_file
 from biaslab.correct.labels import HumanLabels, read_cells, with_labels
 from biaslab.correct.systems import correct_systems
+from biaslab.logs.readers.card import is_by_people
 
 LOG = pd.DataFrame({"question": [*"abcdef"], "verdict": ["pass", "fail"] * 3})
 
@@ -44,6 +46,18 @@ def test_labels_of_unjudged_pairs_do_not_match():
 def test_verdicts_of_a_judge_are_no_labels(labels):
     with pytest.raises(InputError, match="person==people"):
         labelled(LOG, labels)
+
+
+@pytest.mark.parametrize("words", [["pass", "pass"], ["pass", "unsure"]])
+def test_question_about_labels_lists_their_values(words, tmp_path):
+    pd.DataFrame({"id": [1, 2], "label": words}).to_csv(tmp_path / "labels.csv", index=False)
+    with pytest.raises(InputError, match=f"{words[1]} -> NUMBER"):
+        read_label_file(tmp_path / "labels.csv")
+
+
+def test_scores_in_a_label_file_are_those_of_people(tmp_path):
+    pd.DataFrame({"id": [1, 2], "label": ["pass", "fail"]}).to_csv(tmp_path / "labels.csv", index=False)
+    assert is_by_people(read_label_file(tmp_path / "labels.csv"))
 
 
 WIDE = pd.DataFrame({"question": [*"abc"], "annotator_1": ["pass", "fail", "pass"], "annotator_2": ["fail"] * 3})

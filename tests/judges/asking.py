@@ -1,18 +1,31 @@
 """Judges that ask a server in several ways, and a run of one of them: KIND ADDRESS STORE COUNT."""
 
+import contextlib
 import functools
 import http.client
 import json
+import os
+import signal
 import sys
 
 import biaslab as bl
 from biaslab.core import Choice, Completion
+from biaslab.core.errors import JudgeError
+from biaslab.judges import ray_judge
 from biaslab.judges.api import ApiJudge
 from biaslab.judges.repetition import MeanOverThoughts, Sampled
 
 
 class Thinker(ApiJudge):
     thought_tokens = 8
+
+
+def plain():
+    return ApiJudge("judge", os.environ["JUDGE_URL"], max_concurrency=16)
+
+
+def thinker():
+    return Thinker("judge", os.environ["JUDGE_URL"], max_concurrency=16)
 
 
 def made(kind, url):
@@ -23,15 +36,20 @@ def made(kind, url):
         return Sampled(api("judge"), 10)
     if kind == "thoughts":
         return MeanOverThoughts(Thinker("judge", url, max_concurrency=32), 4)
+    if kind == "replicas sampled":
+        return Sampled(ray_judge.RayJudge(plain, 2), 10)
+    if kind == "replicas thoughts":
+        return MeanOverThoughts(ray_judge.RayJudge(thinker, 2), 4)
     if kind == "panel":
         return bl.Panel([api("judge"), api("other")])
     if kind == "panel of sampled":
         return bl.Panel([Sampled(api("judge"), 4), Sampled(api("other"), 4)])
 
     def called(prompt):
-        link = http.client.HTTPConnection(url.split("/")[2])
-        link.request("POST", "/v1/chat/completions", json.dumps({"model": "f", "messages": [{"content": prompt}]}))
-        return json.loads(link.getresponse().read())["choices"][0]["message"]["content"]
+        body = json.dumps({"model": "f", "messages": [{"content": prompt}]})
+        with contextlib.closing(http.client.HTTPConnection(url.split("/")[2])) as link:
+            link.request("POST", "/v1/chat/completions", body)
+            return json.loads(link.getresponse().read())["choices"][0]["message"]["content"]
 
     return bl.FunctionJudge(called, concurrency=32)
 
@@ -42,8 +60,18 @@ def asked(kind, count):
     return [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(count)]
 
 
-if __name__ == "__main__":
+def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     kind, url, path, count = sys.argv[1:]
+    ray_judge._SECONDS = 1800.0
+    os.environ["JUDGE_URL"] = url
+    for left in (3, 2, 1, 0):
+        try:
+            judge = made(kind, url)
+            break
+        except JudgeError:  # Ray gives its processes 30 seconds to start
+            if not left:
+                raise
     with bl.Store(path) as store:
-        for _ in store.wrap(made(kind, url)).ask(asked(kind, int(count))):
+        for _ in store.wrap(judge).ask(asked(kind, int(count))):
             pass

@@ -19,6 +19,7 @@ class BatchServer(FaultServer):
         router.add_post("/v1/files", self.upload)
         router.add_get("/v1/files/{id}/content", self.download)
         router.add_post("/v1/batches", self.batch)
+        router.add_get("/v1/batches", self.listed)
         router.add_get("/v1/batches/{id}", self.batch_status)
 
     async def upload(self, request):
@@ -50,6 +51,9 @@ class BatchServer(FaultServer):
         self.paid[text] += 1
         response = {"status_code": 200, "request_id": "r", "body": self.document(body, text)}
         return {"id": f"r-{line['custom_id'][:8]}", "custom_id": line["custom_id"], "response": response, "error": None}
+
+    async def listed(self, request):
+        return web.json_response({"object": "list", "data": [*self.batches.values()][::-1], "has_more": False})
 
     async def batch_status(self, request):
         return web.json_response(self.batches[request.match_info["id"]])

@@ -50,13 +50,14 @@ class SurplusServer:
                 length = int(head.partition(b"content-length:")[2].split()[0])
                 prompt = json.loads(await reader.readexactly(length))["messages"][-1]["content"]
                 number = next(self._numbers)
+                named = head.partition(b"x-request-id: ")[2].partition(b"\r\n")[0]
                 await asyncio.sleep(self.latency)
                 writer.write(response := response_of(f"said {prompt}", f"chatcmpl-{number:032}"))
                 if number % 4 == 0:
                     self.sent += 1
                     if self.delay:
                         await asyncio.sleep(self.delay)
-                    writer.write(self.surplus(response, number))
+                    writer.write(self.surplus(response, number).replace(b"NAMED", named))
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             writer.close()
 
@@ -70,3 +71,13 @@ def response_of(text, name):
 def other_answer(response, number):
     """Return a response that nobody asked for, with an id of its own."""
     return response_of("said something else", f"chatcmpl-surplus-{number:032}")
+
+
+def late_answer(response, number):
+    """Return the same with the name of the request, which a proxy repeats."""
+    return other_answer(response, number).replace(b"Content-Type", b"X-Request-Id: NAMED\r\nContent-Type")
+
+
+def answer_of_vllm(response, number):
+    """Return a response whose id has the name of the request."""
+    return response_of("said something else", "chatcmpl-" + "0" * 40).replace(b"0" * 40, b"NAMED")

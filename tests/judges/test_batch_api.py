@@ -1,7 +1,12 @@
 """Batch files: what is written, how results come back in any state, and that a file is submitted once."""
 
+import asyncio
 import json
 import runpy
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -187,6 +192,33 @@ def test_failed_batch_is_resubmitted_and_partial_one_is_read(tmp_path):
             found = import_results(tmp_path / "s.jsonl", jobs.fetch(), store)
         assert (found.stored, found.open, dict(found.failed)) == (4, 5, {"expired": 1})
         assert jobs.submit() == []  # what is left is a new export
+
+
+class SlowServer(BatchServer):
+    """A server that starts a batch at once and says so late."""
+
+    async def batch(self, request):
+        response = await super().batch(request)
+        await asyncio.sleep(2)
+        return response
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_batch_that_a_kill_hides_is_started_once(tmp_path, number):
+    submit = "import sys, biaslab.judges.api.batch as b, pathlib as p; b.BatchJobs(p.Path(sys.argv[1])).submit()"
+    with SlowServer() as server:
+        export_batch(bl.ApiJudge("judge", server.url), REQUESTS, tmp_path / "s.jsonl")
+        process = subprocess.Popen([sys.executable, "-c", submit, str(tmp_path / "s.jsonl")], stderr=subprocess.DEVNULL)
+        while not server.batches:
+            time.sleep(0.01)
+            assert process.poll() is None
+        process.send_signal(number)
+        process.wait(30)
+        assert [job.batch for job in BatchJobs(tmp_path / "s.jsonl").submit()] == ["batch-0"]
+        assert BatchJobs(tmp_path / "s.jsonl").submit() == []
+        assert sum(server.paid.values()) == len(REQUESTS)
 
 
 @pytest.mark.slow

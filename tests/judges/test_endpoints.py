@@ -310,5 +310,5 @@ def test_an_endpoint_is_always_chosen(events, count):
 def test_times_as_ids_of_responses_show_no_repetition(name, is_repeated):
     [address] = addresses_of("http://localhost/v1")
     endpoint = Endpoint(address, ApiKey(None, address), ExactLabels(Wire("m", "max_tokens"), address.url), 4)
-    assert not any(endpoint.is_repeated({"id": name.format(n)}, b"%d" % n) for n in (10, 11))
-    assert endpoint.is_repeated({"id": name.format(11)}, b"12") == is_repeated
+    assert not any(endpoint.is_repeated(name.format(n), b"%d" % n) for n in (10, 11))
+    assert endpoint.is_repeated(name.format(11), b"12") == is_repeated

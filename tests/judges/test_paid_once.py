@@ -1,11 +1,13 @@
 """Every reply that was paid for is stored: of judges that ask several times, after kills, failures and in threads."""
 
+import os
 import runpy
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -16,19 +18,21 @@ from biaslab.core import Choice, Completion
 from biaslab.core.errors import ServerError
 from biaslab.judges.api import Patience
 from biaslab.judges.repetition import Sampled
-from biaslab.store import Store
+from biaslab.store import Store, stored_judge
 from biaslab.testing import FaultServer
 
 ASKING = Path(__file__).with_name("asking.py")
 MODULE = runpy.run_path(str(ASKING))
 made, asked = MODULE["made"], MODULE["asked"]
 TIMES = {"plain": 1, "sampled": 10, "thoughts": 4, "panel": 2, "panel of sampled": 8, "function": 1}
+TIMES |= {"replicas sampled": 10, "replicas thoughts": 4}
 IN_FLIGHT = 32
 
 
 def run(kind, server, path, count):
-    command = [sys.executable, str(ASKING), kind, server.url, str(path), str(count)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", "import asking; asking.main()", kind, server.url, str(path), str(count)]
+    environment = {**os.environ, "PYTHONPATH": str(ASKING.parent)}  # replicas import it, too
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def paid(server):
@@ -38,7 +42,9 @@ def paid(server):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.thorough if "replicas" in kind else ()) for kind in TIMES]
+)
 def test_kill_loses_at_most_what_is_in_flight(tmp_path, kind, number):
     count = 720 // TIMES[kind]
     with FaultServer(latency=0.1) as server:
@@ -50,7 +56,7 @@ def test_kill_loses_at_most_what_is_in_flight(tmp_path, kind, number):
         process.communicate(timeout=60)
         assert paid(server) < 720
         again = run(kind, server, tmp_path / "s", count)
-        _, words = again.communicate(timeout=120)
+        _, words = again.communicate(timeout=600)
         assert again.returncode == 0, words
         assert 0 <= paid(server) - 720 <= (IN_FLIGHT if number == signal.SIGKILL else 0)
 
@@ -101,6 +107,39 @@ def test_threads_ask_each_request_once(tmp_path, kind):
         for each in threads:
             each.join()
         assert (counts, paid(server)) == ([count] * 4, 480)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+@pytest.mark.parametrize("kind", ["plain", "sampled", "panel", "function"])
+def test_unfinished_iterator_blocks_no_other_thread(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(stored_judge, "_SUSPENDED", 0.5)
+    count = 240 // TIMES[kind]
+    with FaultServer(latency=0.05) as server, Store(tmp_path / "s") as store:
+        begun = store.wrap(made(kind, server.url)).ask(asked(kind, count))
+        first = [next(begun)]
+        with ThreadPoolExecutor(1) as pool:
+            again = pool.submit(lambda: dict(store.wrap(made(kind, server.url)).ask(asked(kind, count))))
+            assert len(again.result(60)) == count
+        assert len(dict(first + list(begun))) == count
+        assert paid(server) == 240
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_slow_readers_take_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_judge, "_SUSPENDED", 0.01)
+    with FaultServer(latency=0.02) as server, Store(tmp_path / "s") as store:
+        judges = [bl.ApiJudge("judge", server.url, max_concurrency=8) for _ in range(3)]
+
+        def read_slowly(judge):
+            replies = {}
+            for request, reply in store.wrap(judge).ask(asked("plain", 120)):
+                replies[request] = reply
+                time.sleep(0.02)
+            return len(replies)
+
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(read_slowly, judges)) == [120] * 3
+        assert paid(server) == 120
 
 
 def test_nested_wraps_do_not_wait_for_each_other(tmp_path):

@@ -31,6 +31,7 @@ from biaslab.judges.api.sender import Refusals, Thoughts
 from biaslab.judges.api.wire import Wire, usage_of
 from biaslab.judges.thinking import ThinkingOption
 from biaslab.study.spending import Ledger, dollars
+from biaslab.testing import FaultServer
 
 SERVER = runpy.run_path(str(Path(__file__).with_name("reasoning_server.py")))
 ReasoningServer, bodies_of = SERVER["ReasoningServer"], SERVER["bodies_of"]
@@ -81,17 +82,44 @@ def test_thought_and_answer(judge_of, where):
 
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("counts", [True, False])
-def test_without_room_a_study_stops_within_ten_calls(judge_of, where, counts):
-    with ReasoningServer(where, counts=counts) as server:
+def test_model_that_thinks_gets_room_with_one_warning(judge_of, where, counts):
+    data = bl.load_dataset("graded", limit=2)
+    with ReasoningServer(where, counts=counts, refuses=()) as server:
         judge = judge_of(server)
-        with pytest.raises(CutOffError) as caught:
-            collect(position(), judge, bl.load_dataset("graded", limit=4))
-    assert len(server.order) <= 10
-    assert "limit of 32 tokens" in str(caught.value)
-    assert "?thinking=" in str(caught.value)
-    assert '"auto"' in str(caught.value)
-    if counts:
-        assert "up to 32 tokens" in str(caught.value)
+        with pytest.warns(NearestDesignWarning, match="thinks before it answers") as warned:
+            trials = bl.collect(position(), judge, data, progress=False)
+        assert len(server.order) == trials["key"].nunique() + 1
+    assert trials["status"].isin(["ok", "tie"]).all()
+    assert len(warned) == 1
+    assert "thinking" not in judge.id
+    assert judge.thought_tokens == 1024
+
+
+def test_short_texts_of_a_model_that_does_not_think_cost_one_reply_more(judge_of):
+    """A text without a verdict at its limit may be a thought, so the first one is asked for once more."""
+    about = About("c1", ("a",), ("A text.",), ("fluency",), scale="1-5", reasons="none")
+    with FaultServer() as server:
+        server.answer_of = lambda text: "It depends on the"
+        make = server.document
+        server.document = lambda body, text: of_length(make(body, text))
+        judge = judge_of(server)
+        with pytest.raises(CutOffError):
+            list(judge.ask([Completion(f"How good? {n}", max_tokens=16, about=about) for n in range(12)]))
+        assert sum(body["max_tokens"] > 16 for body in server.bodies) == 1
+        assert len(server.bodies) <= 10
+
+
+def of_length(document):
+    document["choices"][0]["finish_reason"] = "length"
+    return document
+
+
+def test_budget_without_room_for_thoughts_stops_the_study_early(judge_of):
+    data = bl.load_dataset("graded", limit=4)
+    with ReasoningServer(refuses=()) as server:
+        with pytest.raises(BudgetExceededError, match="thinks before it answers, so the run needs at least"):
+            collect(position(), judge_of(server, max_concurrency=4), data, budget=bl.Budget(tokens=50_000))
+        assert len(server.order) <= 16  # the first ones, and what was in flight
 
 
 def test_small_token_budget_error_suggests_a_larger_one(judge_of):
@@ -471,7 +499,7 @@ def test_replies_that_were_cut_off_have_a_status_and_are_counted(judge_of):
     """Too few to be stopped; the page's note says how many."""
     data = bl.load_dataset("graded", limit=1)
     with ReasoningServer() as server:
-        trials = collect(position(n_pairs=1), judge_of(server), data)
+        trials = collect(position(n_pairs=1), judge_of(server, thinking=100), data)
     assert set(trials["status"]) == {"cut_off"}
     notes = quietly(position(n_pairs=1).estimate, trials)["note"]
     assert notes.str.contains(f"{len(trials)} of {len(trials)} judgements are cut off at the token limit").all()
@@ -566,12 +594,6 @@ def test_with_and_without_room(name, where, data, tmp_path):
     with warnings.catch_warnings(), ReasoningServer_reasoning_probes(where) as server:
         warnings.simplefilter("ignore")
         judge = bl.ApiJudge("thinker", server.url, patience=QUICK)
-        said = ""
-        try:
-            bl.collect(probe, judge, data, progress=False)
-        except CutOffError as error:
-            said = str(error)
-        assert "\n" not in said
-        assert "thinking=" in said
-        assert len(server.order) <= 10
+        trials = bl.collect(probe, judge, data, progress=False)
+        assert trials.loc[trials["status"] != "refused", "status"].isin(["ok", "tie"]).mean() >= 0.95
         judge.close()

@@ -26,7 +26,7 @@ from biaslab.judges.panel import Panel
 from biaslab.testing import FAULTS, REFUSALS, FaultServer, answer_of as said
 
 BROKEN = [name for name, kind in FAULTS.items() if "not valid HTTP" in kind.words and name in REFUSALS]
-SHOWN = [name for name, kind in FAULTS.items() if kind.distribution == "unusable"]
+SHOWN = [name for name, kind in FAULTS.items() if kind.distribution == "unusable" and name != "certain"]
 QUICK = Patience(retries=3, first_wait=0.001, grace=5)
 
 
@@ -134,6 +134,26 @@ def test_redirects_option_is_validated():
     assert load_judge("api:m@http://a/v1?redirects=same_host").redirects == "same_host"
     with pytest.raises(InputError, match="redirects is 'yes', allowed: "):
         ApiJudge("m", "http://a/v1", redirects="yes")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_sure_answers_of_a_server_that_measures_others_are_kept(judge_of, is_first):
+    choices = [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(8)]
+    sure = {each.messages[0].content for each in (choices[:3] if is_first else choices[5:])}
+    with FaultServer(lambda text, attempt: "certain" if text in sure else "") as server:
+        replies = dict(judge_of(server).ask(choices))
+        assert sum(server.asked.values()) == len(choices) + is_first  # one more, where no answer can be sure
+    for request, reply in replies.items():
+        assert reply.finish_reason != "unusable"
+        assert (reply.logprobs == (0.0, -math.inf)) == (request.messages[0].content in sure)
+
+
+def test_sure_answers_alone_are_unusable(judge_of):
+    with FaultServer("certain") as server:
+        choices = [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(8)]
+        replies = dict(judge_of(server).ask(choices))
+        assert {reply.finish_reason for reply in replies.values()} == {"unusable"}
+        assert sum(server.asked.values()) == len(choices) + 1
 
 
 @pytest.mark.parametrize("fault", [SHOWN[0], *(pytest.param(fault, marks=pytest.mark.slow) for fault in SHOWN[1:])])

@@ -31,8 +31,10 @@ def no_http(response, number):
         (0.0, no_http),
         pytest.param(0.01, same, marks=pytest.mark.slow),
         pytest.param(0.05, same, marks=pytest.mark.slow),
+        (0.05, SERVER["late_answer"]),
+        pytest.param(0.05, SERVER["answer_of_vllm"], marks=pytest.mark.slow),
     ],
-    ids=["at once", "another at once", "no HTTP", "soon", "late"],
+    ids=["at once", "another at once", "no HTTP", "soon", "late", "another late", "another late by vLLM"],
 )
 def test_surplus_response_answers_no_request(width, delay, surplus):
     requests = [bl.Completion(f"p {number}") for number in range(100)]

@@ -103,7 +103,8 @@ class ApiJudge(BaseJudge):
         each answer; ``{"effort": "low"}`` also sets the server's ``reasoning_effort`` (minimal, low, medium or high);
         ``"auto"`` raises the limit until replies are complete, up to 32,768. ``"off"`` turns thinking off through the
         chat template's switch, if it has one; for OpenAI use ``{"effort": "none"}``. Part of the id if set. A
-        request's own budget (an effort, tokens, or 0 for "off") takes precedence.
+        request's own budget (an effort, tokens, or 0 for "off") takes precedence. By default limits are raised as with
+        ``"auto"``, with a warning, once a reply shows an unfinished thought.
     prices : mapping, optional
         Dollars per million tokens, as in `biaslab.Budget`: ``input``, ``output`` and optionally ``cached``.
     limits : mapping, optional
@@ -133,7 +134,8 @@ class ApiJudge(BaseJudge):
       with the label, with or without a leading space (`biaslab.judges.api.exact_labels`). The first request tests this
       and checks it: probabilities from two orders of requests must agree, or `InexactLabelsWarning` is issued.
     * `Choice` otherwise: the label's share of the first tokens of a greedy answer, from ``top_logprobs``
-      (`biaslab.judges.api.wire`). A `LocalJudge` differs from both: it scores every label with its terminator.
+      (`biaslab.judges.api.wire`). A `LocalJudge` differs from both: it scores every label with its terminator. If a
+      server shows only 0 and -9999, the answer is sure if the server measures other answers, and unusable if not.
     * `Completion`: text. Each sample has a seed, which most servers obey; samples need not be reproducible.
     * `Likelihood`: through ``/completions``, if that returns log-probabilities of a prompt.
     * The first request of a kind is sent alone, to learn whether the server returns log-probabilities.
@@ -142,7 +144,8 @@ class ApiJudge(BaseJudge):
     * Several addresses share the requests, each at its own pace; unreachable servers are skipped
       (`biaslab.judges.api.endpoints`). Patience and budgets apply to the judge as a whole.
     * Reasoning models: `biaslab.Reply` holds the thought separately from the answer. The first four replies are read
-      before more is asked; if most of them were cut off before an answer, the run ends with a `CutOffError`.
+      before more is asked; if most of them were cut off before an answer, the run ends with a `CutOffError`. A budget
+      that does not cover thoughts ends it too (`biaslab.Budget`).
     * If the server rejects a request and names optional fields (temperature, seed, stop, the system role, the name of
       the limit), the request is sent again without them; if that succeeds, they are omitted from then on, with a
       warning. Replies state their temperature if it differs from the requested one. ``omit`` declares such fields, and
@@ -205,13 +208,16 @@ class ApiJudge(BaseJudge):
             require_one_of("omit", name, ("temperature", "seed", "stop", "system"))
         if not fits(default_temperature, float) or not 0 <= default_temperature < math.inf:
             raise InputError("default_temperature", default_temperature, "a number of at least 0")
+        if isinstance(prefill, str):
+            require_one_of("prefill", prefill, tuple(PREFILLS))
+            prefill = PREFILLS[prefill]
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
         self.wire = Wire(
             model,
             token_field or (TOKEN_FIELD if dialect == "responses" else of_chat),
             dict(parameters or {}),
-            prefill_fields(prefill),
+            prefill,
             likelihood,
             top_logprobs,
             ThinkingOption.of(thinking),
@@ -249,7 +255,7 @@ class ApiJudge(BaseJudge):
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # it grows where the room is found out
         """Maximum thinking tokens before an answer, if known."""
-        return self._sender.thoughts.room
+        return self._sender.thoughts.default.room
 
     def __repr__(self) -> str:
         return f"ApiJudge({self.id!r})"
@@ -317,6 +323,8 @@ class ApiJudge(BaseJudge):
         """Warn if the server's model changed, it rejects a field, or its label probabilities are not exact."""
         if words := self.refusals.warning():
             warn(f"{self.id}: {words}", NearestDesignWarning)
+        if words := self._sender.thoughts.default.warning():
+            warn(f"{self.id}: {words}", NearestDesignWarning)
         if words := self._sender.texts.warning():
             warn(f"{self.id}: {words}", InexactLabelsWarning)
         for endpoint in self._endpoints.members:
@@ -372,14 +380,6 @@ def check_settings(
         require_whole(name, value, 1)
     if not isinstance(timeout, Real) or not 0 < timeout < math.inf:
         raise InputError("timeout", timeout, "seconds above 0")
-
-
-def prefill_fields(prefill: str | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the request fields that make a server continue the last assistant message; None if unknown."""
-    if not isinstance(prefill, str):
-        return prefill
-    require_one_of("prefill", prefill, tuple(PREFILLS))
-    return PREFILLS[prefill]
 
 
 #: Keyword arguments of `biaslab.ApiJudge` that can be given as text, with their types.

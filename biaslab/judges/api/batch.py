@@ -19,6 +19,8 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -147,6 +149,7 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
     """
     head, wanted = read_keys(path)
     judge_id, wire, imported = str(head["judge"]), Wire("", ""), Imported()
+    measures = any(wire.measures(_response(line).get("body")) for line in _result_lines(results))
     before, answered, fresh = set(store.get(wanted)), set[str](), list[tuple[Request, Reply]]()
     for line in _result_lines(results):
         key = str(line.get("custom_id")) if line is not None else ""
@@ -157,7 +160,7 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
         elif key in answered:
             imported.repeated += 1
         else:
-            reply = _reply(wire, wanted[key], line)
+            reply = _reply(wire, wanted[key], line, measures)
             if isinstance(reply, str):
                 imported.failed[reply] += 1
                 continue
@@ -256,16 +259,21 @@ def _object(line: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:
+def _response(line: dict[str, Any] | None) -> dict[str, Any]:
+    response = (line or {}).get("response")
+    return response if isinstance(response, dict) else {}
+
+
+def _reply(wire: Wire, request: Request, line: dict[str, Any], measures: bool) -> Reply | str:
     """Return the reply of a line, or its error message."""
-    response = line.get("response")
-    if not isinstance(response, dict):
+    response = _response(line)
+    if not response:
         return faults.message_of(json.dumps(line.get("error") or "no response"))
     body, status = response.get("body"), response.get("status_code") or 200
     try:
         if status >= 400:
             raise faults.of_status(int(status), json.dumps(body), {}, request)
-        return wire.read(request, body, seen=False)
+        return wire.read(request, body, seen=False, measures=measures)
     except faults.Filtered:
         return declined(request, "content_filter")
     except (faults.Fault, JudgeError) as error:
@@ -276,10 +284,11 @@ def _reply(wire: Wire, request: Request, line: dict[str, Any]) -> Reply | str:
 
 T = TypeVar("T")
 _DEAD = frozenset({"failed", "expired", "cancelled"})
+_MOST_LISTED = 1000  # recent batches among which one that is not recorded may be
 
 
 class Job(NamedTuple):
-    """One submitted file: name, content, batch, progress and result files."""
+    """One submitted file: name, content, batch ("" if a kill may have hidden it), progress, result files, upload."""
 
     file: str
     digest: str
@@ -288,6 +297,7 @@ class Job(NamedTuple):
     done: int = 0
     total: int = 0
     results: tuple[str, ...] = ()
+    upload: str = ""
 
 
 class BatchJobs:
@@ -317,28 +327,35 @@ class BatchJobs:
         """Upload each file that has not been submitted and start its batch; return the new ones.
 
         A file is submitted only once, because running and finished batches are billed. Each batch is recorded as soon
-        as it exists.
+        as it exists; one that a kill kept from the record is found by its uploaded file.
 
         Raises
         ------
         ServerError
             If the server refuses; batches started before are recorded.
         """
-        jobs = self.jobs()
-        taken = {job.digest for job in jobs if job.status not in _DEAD or job.done}
-        new = []
+        jobs, new = self.jobs(), []
+        taken = {job.digest for job in jobs if job.batch and (job.status not in _DEAD or job.done)}
+        begun = {job.digest: job.upload for job in jobs if not job.batch}
         for file in self._files:
             content = file.read_bytes()
             digest = hashlib.sha256(content).hexdigest()
-            if digest not in taken:
-                jobs.append(Job(file.name, digest, self._call(lambda c, f=file, b=content: _start(c, f.name, b))))  # type: ignore[misc]
-                new.append(jobs[-1])
-                self._note(jobs)
+            if digest in taken:
+                continue
+            jobs = [job for job in jobs if job.batch or job.digest != digest]
+            batch, upload = self._batch_of(begun.get(digest, "")), begun.get(digest, "")
+            if not batch:
+                upload = self._call(partial(_upload, name=file.name, content=content))
+                self._note([*jobs, Job(file.name, digest, "", "not confirmed: submit again", upload=upload)])
+                batch = self._call(partial(_start, upload=upload, content=content))
+            jobs.append(Job(file.name, digest, batch, upload=upload))
+            new.append(jobs[-1])
+            self._note(jobs)
         return new
 
     def update(self) -> list[Job]:
         """Query the progress of the batches, and save it."""
-        jobs = [self._look(job) for job in self.jobs()]
+        jobs = [self._look(job) if job.batch else job for job in self.jobs()]
         self._note(jobs)
         return jobs
 
@@ -370,6 +387,13 @@ class BatchJobs:
         except (ValueError, TypeError, KeyError) as error:
             raise InputError("path", str(self._record), "the record written by `biaslab batch submit`") from error
 
+    def _batch_of(self, upload: str) -> str:
+        """Return the batch of an uploaded file, or "" if it has none."""
+        if not upload:
+            return ""
+        batches = self._call(lambda client: list(islice(client.batches.list(limit=100), _MOST_LISTED)))
+        return next((batch.id for batch in batches if batch.input_file_id == upload), "")
+
     def _look(self, job: Job) -> Job:
         batch: Any = self._call(lambda client: client.batches.retrieve(job.batch))
         counts, files = batch.request_counts, (batch.output_file_id, batch.error_file_id)
@@ -398,7 +422,10 @@ class BatchJobs:
         raise ServerError(f"the server rejected the batch ({shown}); check key, model and address", status=status)
 
 
-def _start(client: openai.OpenAI, name: str, content: bytes) -> str:
-    endpoint = json.loads(content.partition(b"\n")[0])["url"]
-    uploaded = client.files.create(file=(name, content), purpose="batch")
-    return client.batches.create(input_file_id=uploaded.id, endpoint=endpoint, completion_window="24h").id
+def _upload(client: openai.OpenAI, name: str, content: bytes) -> str:
+    return client.files.create(file=(name, content), purpose="batch").id
+
+
+def _start(client: openai.OpenAI, upload: str, content: bytes) -> str:
+    endpoint, once = json.loads(content.partition(b"\n")[0])["url"], client.with_options(max_retries=0)
+    return once.batches.create(input_file_id=upload, endpoint=endpoint, completion_window="24h").id

@@ -1,8 +1,10 @@
 """Connections that are used again only if nothing is left to read on them.
 
 HTTP/1.1 pairs responses with requests by their order alone. A server or proxy that sends one response too many on a
-connection that stays open would answer every later request on it with the response to the one before. Imported with the
-HTTP package, which takes a third of a second.
+connection that stays open would answer every later request on it with the response to the one before. A surplus
+response that arrives while the next request waits looks like its answer, unless a proxy repeats the name of the request
+(``X-Request-Id``) or vLLM makes it the response's id: then both are compared (`biaslab.judges.api.runner`). Imported
+with the HTTP package, which takes a third of a second.
 """
 
 from __future__ import annotations

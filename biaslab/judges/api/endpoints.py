@@ -53,6 +53,8 @@ class Endpoint:
         Skipped before this time of the event loop's clock.
     serves : str or None
         What it reports to serve under the judge's model name; None while unknown.
+    measures : bool or None
+        Whether it returns measured log-probabilities, so that only 0 and -9999 mean a sure answer; None while unknown.
     """
 
     def __init__(self, address: Address, key: ApiKey, exact: ExactLabels, most: int) -> None:
@@ -60,11 +62,11 @@ class Endpoint:
         self.in_flight, self.is_reached, self.is_asked = 0, False, False
         self.out_until, self._rest = 0.0, _FIRST_REST
         self.serves: str | None = None
+        self.measures: bool | None = None
         self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
 
-    def is_repeated(self, document: object, content: bytes) -> bool:
-        """Return whether a response has the id of the one to another request, unless it is short or a time."""
-        name = document.get("id") if isinstance(document, dict) else None
+    def is_repeated(self, name: object, content: bytes) -> bool:
+        """Return whether the id of a response is that of the one to another request, unless it is short or a time."""
         if not isinstance(name, str) or len(name) < _LONG_ID or _TIME.fullmatch(name):
             return False
         if len(self._asked_for) >= _REMEMBERED:

@@ -25,6 +25,7 @@ from biaslab.judges.api.faults import Fault, NoAnswer, thinks_first
 from biaslab.judges.api.wire import (
     CHAT,
     IMPOSSIBLE,
+    MALFORMED,
     PLAIN,
     Wire,
     impossible,
@@ -43,7 +44,6 @@ TOLERANCE = 0.3  # nats: bfloat16 rounds logits to 1/8 and sums in a different o
 _RARE = -20.0  # rarer tokens are not compared: they are affected most by rounding, and matter least
 _ANCHORS = ("\n", ".", "\n.")  # tokenizers that prepend a space to a text do not insert one after these
 _FAILURES = 3  # number of failures, which may be chance, after which a server counts as unable
-_MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)  # from an answer of the wrong shape
 _BY_ID = "token_id:"  # vLLM's prefix of token ids
 
 
@@ -110,7 +110,7 @@ class ExactLabels:
                 return None
             first = await self._first(request, trie, post)
             gap, cost = await self._self_check(first, trie, post)
-        except (JudgeError, NoAnswer, *_MALFORMED):
+        except (JudgeError, NoAnswer, *MALFORMED):
             self.is_able = False
             return None
         except Fault as fault:

@@ -11,6 +11,7 @@ import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
@@ -52,6 +53,7 @@ _NO_BUDGET = {
 }
 
 
+@dataclass(eq=False)
 class Fault(Exception):  # noqa: N818 - not raised to users
     """A failed attempt that may be retried.
 
@@ -78,20 +80,18 @@ class Fault(Exception):  # noqa: N818 - not raised to users
         Response body, for ``--debug``; empty if there was none.
     """
 
-    def __init__(
-        self,
-        words: str,
-        *,
-        wait: float | None = None,
-        busy: bool = False,
-        refused: bool = False,
-        status: int | None = None,
-        unreached: bool = False,
-        permanent: bool = False,
-    ) -> None:
-        self.wait, self.busy, self.refused, self.status, self.unreached = wait, busy, refused, status, unreached
-        self.body, self.permanent = "", permanent
-        super().__init__(words)
+    words: str
+    _: KW_ONLY
+    wait: float | None = None
+    busy: bool = False
+    refused: bool = False
+    status: int | None = None
+    unreached: bool = False
+    permanent: bool = False
+
+    def __post_init__(self) -> None:
+        self.body = ""
+        super().__init__(self.words)
 
 
 class NoAnswer(Fault):

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import random
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
+from uuid import uuid4
 
 from biaslab.core.checks import fits, require_whole
 from biaslab.core.errors import InputError, JudgeError, ServerError, UnreachableError
@@ -287,6 +289,9 @@ _ELSEWHERE = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS = 4  # maximum number of redirects followed for one request
 _SHOWN = 4000  # number of characters of a response kept with a failure
 _CONNECT = 30.0  # seconds to connect to a server that has answered before
+_NAME = "X-Request-Id"  # which proxies repeat, and vLLM in the id of its response
+_OURS = re.compile(rb"biaslab-[0-9a-f]{32}")
+_OTHER = "the server sent the response to another request"
 _IDLE = 30.0  # seconds after which an unused connection is closed
 
 
@@ -348,9 +353,10 @@ class Connection:
         if status >= 300 or status in faults.PASSING:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
         document = _parse(body)
-        if self._endpoint.is_repeated(document, content):
+        name = document.get("id") if isinstance(document, dict) else None
+        if self._endpoint.is_repeated(name, content):
             _connections().distrust()
-            raise Fault("the server sent the response to another request")
+            raise Fault(_OTHER)
         return document
 
     async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
@@ -390,7 +396,9 @@ class Connection:
 
         http, reuse, endpoint, owner = _http(), _connections(), self._endpoint, self._owner
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
-        options: Any = {"headers": {"Authorization": endpoint.key.header() or openai.Omit()}, "max_retries": 0}
+        name = f"biaslab-{uuid4().hex}"
+        fields = {"Authorization": endpoint.key.header() or openai.Omit(), _NAME: name}
+        options: Any = {"headers": fields, "max_retries": 0}
         options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
         owner.attempts += 1
         answer: tuple[int, Mapping[str, str], bytes] | Fault
@@ -411,6 +419,9 @@ class Connection:
             raise answer
         if reuse.was_followed():
             raise Fault("the server sent two responses to one request")
+        if {*_OURS.findall(answer[2]), *_OURS.findall(str(answer[1].get(_NAME)).encode())} - {name.encode()}:
+            reuse.distrust()
+            raise Fault(_OTHER)
         return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -73,7 +74,7 @@ class Sender:
         try:
             await self._require_one_model(client, owner, request, endpoint)
             exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
-            reply = await self._generated(request, post) if exact is None else exact
+            reply = await self._generated(request, post, endpoint) if exact is None else exact
         except faults.Filtered:
             return declined(request, "content_filter")
         except UnsupportedRequestError as error:
@@ -112,16 +113,22 @@ class Sender:
         elif not endpoint.is_asked and len(self._endpoints.members) > 1:
             await note(endpoint)
 
-    async def _generated(self, request: Request, post: Post) -> Reply:
+    async def _generated(self, request: Request, post: Post, endpoint: Endpoint) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
-        room, spent = thoughts.room, Usage()
+        room, spent, first = thoughts.room, Usage(), None
         while True:
             path, body = self._wire.write(request, room)
             document = await post(path, body)
-            reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven))
-            larger = thoughts.more_room(request, reply, room)
+            measures = isinstance(request, Choice) and await self._measures(document, post, endpoint)
+            reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven, measures))
             spent += reply.usage
+            if thoughts.may_hide(request, reply):  # a prompt may open a thought whose text does not show it
+                first, first_room, room = (reply, document), room, LEAST
+                continue
+            if first is not None and reply.thought is None:
+                (reply, document), room = first, first_room
+            first, larger = None, thoughts.more_room(request, reply, room)
             if larger is None:
                 break
             room = larger
@@ -130,7 +137,18 @@ class Sender:
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
         return at_temperature(request, replace(reply, usage=spent), self.refusals.temperature)
 
+    async def _measures(self, document: object, post: Post, endpoint: Endpoint) -> bool:
+        """Return whether a server has measured probabilities; if its first answer is sure, ask where none can be."""
+        shown = self._wire.measures(document)
+        if shown is False and endpoint.measures is None:
+            endpoint.measures = False
+            with contextlib.suppress(JudgeError):
+                shown = self._wire.measures(await post(*self._wire.write(_UNSURE)))
+        endpoint.measures = endpoint.measures or shown
+        return bool(endpoint.measures)
 
+
+_UNSURE = Choice("Write a random number of three digits.", ("1", "2"))
 _READ, _MOST_CONTRADICTED = 50, 0.05
 
 
@@ -168,15 +186,10 @@ _STATUSES = (400, 404, 422)
 #: Words about a value of which another would be accepted.
 _OF_VALUES = ("positive", "greater", "larger", "less than", "between", "range", "at least", "at most", "exceed", "too ")
 #: What well-known models reject.
+_FIXED = ("o[134]", "o[134]-*", "gpt-5", "gpt-5-20*", "gpt-5-mini*", "gpt-5-nano*")
 KNOWN: Mapping[str, tuple[str, ...]] = {
-    "o1-mini*": ("temperature", "system"),
-    "o[134]": ("temperature",),
-    "o[134]-*": ("temperature",),
-    "gpt-5": ("temperature",),
-    "gpt-5-20*": ("temperature",),
-    "gpt-5-mini*": ("temperature",),
-    "gpt-5-nano*": ("temperature",),
-}
+    "o1-mini*": ("temperature", "system"), **dict.fromkeys(_FIXED, ("temperature",)),
+}  # fmt: skip
 
 
 class Refusals:
@@ -313,11 +326,17 @@ class ThoughtsByBudget:
     ----------
     thinking_at : callable
         Maps a request's budget, or None, to what to ask for.
+
+    Attributes
+    ----------
+    default : Thoughts
+        The tracker for requests that set no budget.
     """
 
     def __init__(self, thinking_at: Callable[[ThinkingBudget | None], ThinkingOption | None]) -> None:
         self._thinking_at = thinking_at
-        self._by_budget: dict[ThinkingBudget | None, Thoughts] = {None: Thoughts(thinking_at(None))}
+        self.default = Thoughts(thinking_at(None))
+        self._by_budget: dict[ThinkingBudget | None, Thoughts] = {None: self.default}
 
     def of(self, request: Request) -> Thoughts:
         """Return the tracker for the request's budget."""
@@ -325,11 +344,6 @@ class ThoughtsByBudget:
         if budget not in self._by_budget:
             self._by_budget[budget] = Thoughts(self._thinking_at(budget))
         return self._by_budget[budget]
-
-    @property
-    def room(self) -> int:
-        """Tokens added to the answer limit if a request sets no budget."""
-        return self._by_budget[None].room
 
     def holds(self, in_flight: int) -> bool:
         """Return whether to wait for the first replies at some budget before asking more."""
@@ -363,6 +377,7 @@ class Thoughts:
         self._inside = self._plain = 0  # counts of texts that begin inside a thought, and that end without any tag
         self._seen = self._cut = self._limit = 0
         self._reasons = self._declared = thinking is not None and thinking.is_on
+        self._has_looked = self._has_warned = False
         self._suspected = 0  # replies without readable content that do not show why
 
     def read(self, reply: Reply) -> Reply:
@@ -397,10 +412,28 @@ class Thoughts:
 
     def more_room(self, request: Request, reply: Reply, room: int) -> int | None:
         """Return the larger budget to try after a cut-off reply; None if it was not cut off or no more is allowed."""
-        is_auto = self._thinking is not None and self._thinking.mode == "auto"
+        shows = bool(reply.thought) or reply.usage.reasoning_tokens > 0
+        is_auto = shows if self._thinking is None else self._thinking.mode == "auto"
         if not is_auto or room >= MOST or not isinstance(request, Completion) or not self.is_cut(request, reply):
             return None
         return min(max(LEAST, 2 * room), MOST)
+
+    def may_hide(self, request: Request, reply: Reply) -> bool:
+        """Return whether to ask once with room for a thought, because a short reply without a verdict may be one."""
+        if self._thinking is not None or self._has_looked or reply.thought or not isinstance(request, Completion):
+            return False
+        self._has_looked = _says_nothing(request, reply)
+        return self._has_looked
+
+    def warning(self) -> str:
+        """Return, once, that a model thinks for which no budget was set; else an empty string."""
+        if self._thinking is not None or not self.room or self._has_warned:
+            return ""
+        self._has_warned = True
+        return (
+            f"the model thinks before it answers, up to {self.longest:,} tokens so far, so each answer may take "
+            f'{self.room:,} tokens more than announced; set thinking="off", an effort or a number of tokens for less'
+        )
 
     def note(self, request: Request, reply: Reply, limit: int, room: int) -> None:
         """Record a reply to a `Completion`, its limit and the thinking budget in it."""

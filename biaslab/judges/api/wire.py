@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 from typing import Any, Literal, NamedTuple
@@ -26,6 +26,8 @@ from biaslab.prompts.parsing.thoughts import opens_thought, split_message
 
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
+MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)  # from an answer of the wrong shape
+_UNMEASURED = "the log-probabilities are all 0 or -9999, which are no measured probabilities"
 _ROUNDING = 0.1  # nats: servers round log-probabilities
 _CHARACTERS = 3  # maximum length of a single-token label
 
@@ -114,7 +116,16 @@ class Wire:
         """Add the common fields to a body, omitting those that are None."""
         return {name: value for name, value in {**body, **self.parameters}.items() if value is not None}
 
-    def read(self, request: Request, document: object, seen: bool = True) -> Reply:
+    def measures(self, document: object) -> bool | None:
+        """Return whether log-probabilities are measured, not only 0 and -9999; None if a response has none."""
+        try:
+            chat: Any = as_chat(document)
+            shown = [level for entry in _first_of(chat["choices"])["logprobs"]["content"] for _, level in _shown(entry)]
+        except (Fault, *MALFORMED):
+            return None
+        return any(map(_is_measured, shown)) if shown else None
+
+    def read(self, request: Request, document: object, seen: bool = True, measures: bool = False) -> Reply:
         """Parse a server's response into a reply.
 
         Parameters
@@ -126,6 +137,9 @@ class Wire:
         seen : bool
             Whether this server has returned log-probabilities before; their absence is then a fault rather than a
             limitation.
+        measures : bool
+            Whether other answers of this server have measured log-probabilities. Then an answer that has only 0 and
+            -9999 is sure, with probability 1; otherwise it is unusable.
 
         Raises
         ------
@@ -150,11 +164,13 @@ class Wire:
         try:
             if isinstance(request, Likelihood):
                 return Reply(logprobs=self._likelihood(request, choice, seen), **common)
-            return self._reply(request, choice, common, seen)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            return self._reply(request, choice, common, seen, measures)
+        except MALFORMED as error:
             raise Fault(f"the server sent a malformed response ({type(error).__name__})") from None
 
-    def _reply(self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool) -> Reply:
+    def _reply(
+        self, request: Choice | Completion, choice: dict[str, Any], common: Any, seen: bool, measures: bool
+    ) -> Reply:
         message, reason = choice["message"], reason_of(choice)
         refusal, (text, thought) = message.get("refusal"), split_message(message)
         if refusal:
@@ -173,9 +189,8 @@ class Wire:
         if any(_is_lost(entry, self.top_logprobs) for entry in logprobs["content"]):
             raise Fault("the server omitted top tokens of an answer, as vLLM may if other requests name theirs")
         shown = list(map(_shown, logprobs["content"]))
-        why = unmeasured(level for place in shown for _, level in place) or next(
-            filter(None, map(impossible, shown)), ""
-        )
+        measures = measures or any(_is_measured(level) for place in shown for _, level in place)
+        why = next(filter(None, map(impossible, shown)), "" if measures else _UNMEASURED)
         if why:
             return unusable(request, why, **common)
         places = [_place(entry) for entry in logprobs["content"]]
@@ -463,18 +478,6 @@ def _last_words(labels: Sequence[str]) -> Sequence[str]:
     """Return the last word of each label; none if they do not distinguish labels, or are the labels."""
     words = [(label.split() or [label])[-1] for label in labels]
     return words if len(set(words)) == len(words) and words != list(labels) else ()
-
-
-def unmeasured(levels: Iterable[float]) -> str:
-    """Return why log-probabilities of an answer are none, or an empty string; those of some tokens may be 0.
-
-    Examples
-    --------
-    >>> unmeasured([0.0, -0.1, -9999.0]), unmeasured([0.0, -9999.0])
-    ('', 'the log-probabilities are all 0 or -9999, which are no measured probabilities')
-    """
-    none = "the log-probabilities are all 0 or -9999, which are no measured probabilities"
-    return "" if any(map(_is_measured, levels)) else none
 
 
 def impossible(shown: Sequence[tuple[object, float]]) -> str:

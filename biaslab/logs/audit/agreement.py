@@ -22,14 +22,7 @@ from biaslab.stats.blocks import each_cell, usable
 from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame, warn_missing
-from biaslab.stats.rater_agreement import (
-    Labelled,
-    ScoreAgreement,
-    VerdictAgreement,
-    contrast,
-    differences,
-    rater_pairs,
-)
+from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, contrast, differences, rater_pairs
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling

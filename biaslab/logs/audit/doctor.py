@@ -20,28 +20,19 @@ from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.card import ReadingCard
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.card import HALF, ReadingCard, describe_unread, explain_unread, unread_share
+from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.expressions import map_line
-from biaslab.logs.readers.summary import (
-    HALF,
-    describe_unread,
-    explain_unread,
-    shortened,
-    unread_share,
-)
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.resample import Resampling
 
 _SAMPLE = 100  # contexts per judge to try first
-_EXAMPLES = 5
-_LONGEST = 100  # characters of an example
 _READ = ("ok", "tie")
 _UNREAD_LOG = "more than half of the log could not be read"
 
 
 def doctor(
-    log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
+    log: LogInput,
     format: str | None = None,  # noqa: A002 - as of `biaslab.read_judgements`
     mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> Diagnosis:
@@ -60,8 +51,8 @@ def doctor(
     Returns
     -------
     Diagnosis
-        Prints as text. ``biases`` is a table of what can be estimated, ``unread`` a table of unreadable replies,
-        ``holdings`` has counts, and ``command`` is the next command to run.
+        Prints as text. ``biases`` is a table of what can be estimated, ``unread`` lists what could not be
+        read, ``holdings`` has counts, and ``command`` is the next command to run.
 
     Raises
     ------
@@ -87,8 +78,7 @@ def doctor(
         n_judgements=len(trials),
         reading=trials.attrs.get("reading"),
         holdings=holdings(prepared(trials)),
-        unread=_unread(trials),
-        advice=tuple(explain_unread(trials)) if unread_share(trials) > HALF else (),
+        unread=tuple(_unread(trials)),
         biases=biases,
         command=_command(log, format, mapping, trials, biases),
     )
@@ -181,17 +171,12 @@ def _estimable(
     )
 
 
-def _unread(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return each kind of unreadable reply, with counts and examples."""
-    unread = trials[~trials["status"].isin(_READ)]
-    rows = []
-    for status, part in unread.groupby("status", sort=False, observed=True):
-        replies = part["reply"].dropna() if "reply" in part else pd.Series(dtype=object)
-        replies = replies[replies.astype(str).str.strip() != ""].drop_duplicates().head(_EXAMPLES)
-        rows.append(
-            {"status": str(status), "n": len(part), "examples": [shortened(str(reply), _LONGEST) for reply in replies]}
-        )
-    return pd.DataFrame(rows, columns=["status", "n", "examples"])
+def _unread(trials: pd.DataFrame) -> Iterator[str]:
+    """Yield the number of each kind of unreadable reply; if these are most, how to have them read."""
+    for status, n in trials["status"].value_counts(sort=False).items():
+        if status not in _READ:
+            yield f"{status}: {n:,}"
+    yield from explain_unread(trials) if unread_share(trials) > HALF else ()
 
 
 def _command(log: object, format_: str | None, mapping: object, trials: pd.DataFrame, biases: pd.DataFrame) -> str:
@@ -223,10 +208,8 @@ class Diagnosis:
         How the log was read; see `biaslab.read_judgements`.
     holdings : Holdings
         Counts of the log's content.
-    unread : pandas.DataFrame
-        One row per kind of unreadable reply: ``status, n, examples`` (at most five).
-    advice : tuple of str
-        Suggestions for reading the unreadable replies.
+    unread : tuple of str
+        How many replies of each kind are unreadable, and if these are most, how to have them read.
     biases : pandas.DataFrame
         One row per judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, if it cannot be
         estimated, ``why`` and ``addition``, the smallest addition to the log that would allow it.
@@ -237,8 +220,7 @@ class Diagnosis:
     n_judgements: int
     reading: Mapping[str, Any] | None
     holdings: Holdings
-    unread: pd.DataFrame
-    advice: tuple[str, ...]
+    unread: tuple[str, ...]
     biases: pd.DataFrame
     command: str
 
@@ -268,19 +250,11 @@ class Diagnosis:
             yield f"of these, {self.n_judgements:,} judgements"
 
     def _held(self) -> list[str]:
-        return [*_holdings(self.holdings), *self._unread(), *self._estimable()]
+        unread = ["", "not read:", *(f"  {line}" for line in self.unread)] if self.unread else []
+        return [*_holdings(self.holdings), *unread, *self._estimable()]
 
     def _next(self) -> list[str]:
         return [*self._lacking(), "", f"next: {self.command}"]
-
-    def _unread(self) -> Iterator[str]:
-        if self.unread.empty:
-            return
-        yield from ("", "not read:")
-        for row in self.unread.to_dict("records"):
-            yield f"  {row['status']}: {row['n']:,}"
-            yield from (f"    {example!r}" for example in row["examples"])
-        yield from (f"  {line}" for line in self.advice if not line.startswith(("'", '"')))
 
     def _estimable(self) -> Iterator[str]:
         known = self.biases[self.biases["estimable"]]

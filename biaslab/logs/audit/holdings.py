@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -142,6 +143,94 @@ STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
+class _Addition(NamedTuple):
+    """What a log lacks for an estimate; in texts, ``{n}`` contexts are enough, of its own ``{pairs}`` or ``{items}``.
+
+    Parameters
+    ----------
+    of : {"pairs", "scores"}
+        What the estimate is made of.
+    start : str
+        What to add if the log has none; empty if nothing.
+    further : str
+        What to add if the log has some, and lacks nothing of the following.
+    lacking : tuple of (str, int, str)
+        A count of `Holdings`, its least value, and what to add below that.
+    either : bool
+        Whether the same bias can be estimated from scores, so that a log of scores needs no pairs.
+    """
+
+    of: Literal["pairs", "scores"]
+    start: str
+    further: str
+    lacking: tuple[tuple[str, int, str], ...] = ()
+    either: bool = False
+
+
+_ALWAYS = sys.maxsize
+_SCORE, _JUDGE = SCORES + ": {n} items", PAIRS + ": {n} pairs"
+_RATED = ("rated_items", 1, "human scores of {items} items (--map human=FIELD, --labels FILE or --dataset NAME)")
+_PREFERRED = ("rated_pairs", 1, "human preferences, or a gold label, of {pairs} pairs (--map preference=FIELD)")
+_OWN = "the judge's own system among the candidates (--map judge_system==NAME if it has another name)"
+_OTHERS = "texts of the judge's own system together with texts of others on the same questions"
+_PROMPT = "score {items} items with another prompt (--map configuration=FIELD)"
+_LENGTH = _Addition(
+    "pairs", _JUDGE + ", with their texts and human preferences",
+    "{n} pairs of different length, where people sometimes prefer the shorter text",
+    (("long_pairs", 1, "the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)"), _PREFERRED),
+)  # fmt: skip
+_COVARIATE = _Addition("scores", _SCORE + ", with human labels", "values of the covariate that differ", (_RATED,))
+_ROUND = _Addition("scores", _SCORE + ", on at least 0-20", "scores on a scale of at least 0-20")
+_ADDITIONS = {
+    "longer_wins_at_equal_gold": _LENGTH,
+    "verbosity_logit": _LENGTH._replace(either=True),
+    "comparative_accuracy": _Addition(
+        "pairs", _JUDGE + ", with human preferences and the subset of each", "",
+        (_PREFERRED, ("judgements", _ALWAYS, "the subset of each question (--map subset=FIELD)")),
+    ),
+    "verbosity_slope": _Addition(
+        "scores", _SCORE + ", with human scores and the texts", "texts of different length",
+        (_RATED, ("long_items", 1, "the texts that were scored (--map text=FIELD)")),
+    ),
+    "exact_agreement": _Addition(
+        "scores", _SCORE + ", with human scores", "scores of several candidates of a context", (_RATED,)
+    ),
+    "covariate_slope": _COVARIATE,
+    "covariate_contrast": _COVARIATE,
+    "halo_excess": _Addition(
+        "scores", _SCORE + " on two attributes, with human scores",
+        "human scores of both attributes of the same items",
+        (("attributes", 2, "scores of a second attribute of {items} items"), _RATED),
+    ),
+    "alpha_gap": _Addition(
+        "scores", _SCORE + ", twice, with the ratings of two people",
+        "repeated scores and single ratings of the same items",
+        (("replicates", 2, "judge {items} items again (--map replicate=FIELD)"),
+         ("annotators", 2, "ratings by two people of {items} items (--map ratings=FIELD,FIELD)")),
+    ),
+    "configuration_gap": _Addition(
+        "scores", _SCORE + ", with two prompts, twice each", _PROMPT,
+        (("replicates", 2, _PROMPT + ", twice each (--map replicate=FIELD)"),),
+    ),
+    "template_shift": _Addition("pairs", _PROMPT, "judge {pairs} pairs with another prompt (--map template=FIELD)"),
+    "self_preference_logit": _Addition(
+        "pairs", _JUDGE + " that include texts of the judge's own system", _OTHERS,
+        (("own_texts", 1, _OWN), _PREFERRED), either=True,
+    ),
+    "self_preference_shift": _Addition("scores", "", _OTHERS, (("own_texts", 1, _OWN), _RATED)),
+    "round_number_excess_10": _ROUND,
+    "round_number_excess_5": _ROUND,
+    "score_excess": _Addition("scores", "", "score {items} items again with an edit (--map edit=FIELD)"),
+    "win_excess": _Addition(
+        "pairs", "", "judge {pairs} pairs again with one text edited (--map edit=FIELD --map edited=FIELD)"
+    ),
+    "reason_first_shift": _Addition(
+        "scores", _SCORE + ", before the reason and after it",
+        "score {items} items with the score before the reason and after it (--map order=FIELD --map form=FIELD)",
+    ),
+}  # fmt: skip
+
+
 def addition_for(metric: str, probe: str, log: Holdings) -> str:
     """Return a short instruction on what to add to a log to estimate a metric.
 
@@ -165,10 +254,19 @@ def addition_for(metric: str, probe: str, log: Holdings) -> str:
     >>> addition_for("first_position_rate", "position", log)
     'judge 40 pairs in the other order'
     """
-    known = (lambda *_: "") if probe == _OF_LISTS else _ADDITIONS.get(metric)
-    matters = find_metric(metric, probe).matters or _MATTERS
-    deviation = _DEVIATIONS.get(find_metric(metric, probe).unit, _SPREAD)
-    return STUDY if known is None else known(log, _enough(matters, deviation))
+    if probe == _OF_LISTS or (metric == "first_position_log_odds" and log.both_orders):
+        return ""
+    if metric in ("first_position_rate", "first_position_log_odds"):
+        return _other_order(log)
+    if (addition := _ADDITIONS.get(metric)) is None:
+        return STUDY
+    declared = find_metric(metric, probe)
+    n = _enough(declared.matters or _MATTERS, _DEVIATIONS.get(declared.unit, _SPREAD))
+    numbers = {"n": f"{n:,}", "pairs": _upto(n, log.pairs), "items": _upto(n, log.items)}
+    if not getattr(log, addition.of):
+        return "" if addition.either and log.scores else addition.start.format(**numbers)
+    lacking = [what for count, least, what in addition.lacking if getattr(log, count) < least]
+    return (", and ".join(lacking) or addition.further).format(**numbers)
 
 
 @cache
@@ -190,164 +288,10 @@ def _upto(wanted: int, existing: int) -> str:
     return f"{min(wanted, existing) if existing else wanted:,}"
 
 
-def _position(log: Holdings, _wanted: int) -> str:
+def _other_order(log: Holdings) -> str:
     wanted = _enough(find_metric("first_position_rate", "position").matters or _MATTERS, _BOTH_ORDERS)
     if not log.pairs:
         return f"{PAIRS}: {wanted:,} pairs, each in both orders"
     if log.unknown_order == log.pairs:
         return "say which candidate was shown first (--map candidate_id=FIELD, or --map swapped=FIELD)"
     return f"judge {_upto(wanted, log.one_order)} pairs in the other order"
-
-
-def _one_order(log: Holdings, wanted: int) -> str:
-    return "" if log.both_orders else _position(log, wanted)
-
-
-def _pair_length(log: Holdings, wanted: int) -> str:
-    if not log.pairs:
-        return f"{PAIRS}: {wanted:,} pairs, with their texts and human preferences"
-    lacking = []
-    if not log.long_pairs:
-        lacking.append("the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)")
-    if not log.rated_pairs:
-        lacking.append(_preferences(log, wanted))
-    return _all_of(lacking) or f"{wanted:,} pairs of different length, where people sometimes prefer the shorter text"
-
-
-def _length_of_pairs(log: Holdings, wanted: int) -> str:
-    return "" if log.scores and not log.pairs else _pair_length(log, wanted)
-
-
-def _subsets(log: Holdings, wanted: int) -> str:
-    if not log.pairs:
-        return f"{PAIRS}: {wanted:,} pairs, with human preferences and the subset of each"
-    lacking = [] if log.rated_pairs else [_preferences(log, wanted)]
-    return _all_of([*lacking, "the subset of each question (--map subset=FIELD)"])
-
-
-def _preferences(log: Holdings, wanted: int) -> str:
-    return f"human preferences, or a gold label, of {_upto(wanted, log.pairs)} pairs (--map preference=FIELD)"
-
-
-def _human_scores(log: Holdings, wanted: int) -> str:
-    how = "--map human=FIELD, --labels FILE or --dataset NAME"
-    return f"human scores of {_upto(wanted, log.items)} items ({how})"
-
-
-def _verbosity(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return f"{SCORES}: {wanted:,} items, with human scores and the texts"
-    lacking = [] if log.rated_items else [_human_scores(log, wanted)]
-    lacking += [] if log.long_items else ["the texts that were scored (--map text=FIELD)"]
-    return _all_of(lacking) or "texts of different length"
-
-
-def _covariate(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return f"{SCORES}: {wanted:,} items, with human labels"
-    return "values of the covariate that differ" if log.rated_items else _human_scores(log, wanted)
-
-
-def _agreement(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return f"{SCORES}: {wanted:,} items, with human scores"
-    return _human_scores(log, wanted) if not log.rated_items else "scores of several candidates of a context"
-
-
-def _halo(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return f"{SCORES}: {wanted:,} items on two attributes, with human scores"
-    lacking = [] if log.attributes > 1 else [f"scores of a second attribute of {_upto(wanted, log.items)} items"]
-    lacking += [] if log.rated_items else [_human_scores(log, wanted)]
-    return _all_of(lacking) or "human scores of both attributes of the same items"
-
-
-def _repeated(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return f"{SCORES}: {wanted:,} items, twice, with the ratings of two people"
-    lacking = []
-    if log.replicates < 2:
-        lacking.append(f"judge {_upto(wanted, log.items)} items again (--map replicate=FIELD)")
-    if log.annotators < 2:
-        lacking.append(f"ratings by two people of {_upto(wanted, log.items)} items (--map ratings=FIELD,FIELD)")
-    return _all_of(lacking) or "repeated scores and single ratings of the same items"
-
-
-def _configuration(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return f"{SCORES}: {wanted:,} items, with two prompts, twice each"
-    what = f"score {_upto(wanted, log.items)} items with another prompt (--map configuration=FIELD)"
-    return what if log.replicates > 1 else f"{what}, twice each (--map replicate=FIELD)"
-
-
-def _template(log: Holdings, wanted: int) -> str:
-    if log.pairs:
-        return f"judge {_upto(wanted, log.pairs)} pairs with another prompt (--map template=FIELD)"
-    return f"score {_upto(wanted, log.items)} items with another prompt (--map configuration=FIELD)"
-
-
-def _own_pairs(log: Holdings, wanted: int) -> str:
-    if not log.pairs:
-        return "" if log.scores else f"{PAIRS}: {wanted:,} pairs that include texts of the judge's own system"
-    lacking = [] if log.own_texts else [_OWN]
-    lacking += [] if log.rated_pairs else [_preferences(log, wanted)]
-    return _all_of(lacking) or _OTHERS
-
-
-def _own_scores(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return ""
-    lacking = [] if log.own_texts else [_OWN]
-    lacking += [] if log.rated_items else [_human_scores(log, wanted)]
-    return _all_of(lacking) or _OTHERS
-
-
-def _round_numbers(log: Holdings, wanted: int) -> str:
-    return "scores on a scale of at least 0-20" if log.scores else f"{SCORES}: {wanted:,} items, on at least 0-20"
-
-
-def _edited_scores(log: Holdings, wanted: int) -> str:
-    return f"score {_upto(wanted, log.items)} items again with an edit (--map edit=FIELD)" if log.scores else ""
-
-
-def _edited_pairs(log: Holdings, wanted: int) -> str:
-    what = "pairs again with one text edited (--map edit=FIELD --map edited=FIELD)"
-    return "" if not log.pairs else f"judge {_upto(wanted, log.pairs)} {what}"
-
-
-def _order_of_output(log: Holdings, wanted: int) -> str:
-    if not log.scores:
-        return f"{SCORES}: {wanted:,} items, before the reason and after it"
-    both = "with the score before the reason and after it (--map order=FIELD --map form=FIELD)"
-    return f"score {_upto(wanted, log.items)} items {both}"
-
-
-def _all_of(lacking: Iterable[str]) -> str:
-    return ", and ".join(lacking)
-
-
-_OWN = "the judge's own system among the candidates (--map judge_system==NAME if it has another name)"
-_OTHERS = "texts of the judge's own system together with texts of others on the same questions"
-#: By metric: a function of the log's content and the number of contexts needed.
-_ADDITIONS: dict[str, Callable[[Holdings, int], str]] = {
-    "first_position_rate": _position,
-    "first_position_log_odds": _one_order,
-    "longer_wins_at_equal_gold": _pair_length,
-    "comparative_accuracy": _subsets,
-    "verbosity_slope": _verbosity,
-    "verbosity_logit": _length_of_pairs,
-    "exact_agreement": _agreement,
-    "covariate_slope": _covariate,
-    "covariate_contrast": _covariate,
-    "halo_excess": _halo,
-    "alpha_gap": _repeated,
-    "configuration_gap": _configuration,
-    "template_shift": _template,
-    "self_preference_logit": _own_pairs,
-    "self_preference_shift": _own_scores,
-    "round_number_excess_10": _round_numbers,
-    "round_number_excess_5": _round_numbers,
-    "score_excess": _edited_scores,
-    "win_excess": _edited_pairs,
-    "reason_first_shift": _order_of_output,
-}

@@ -14,12 +14,7 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
 from biaslab.logs.audit.measures import CellMeasure
 from biaslab.measures.ranking import pairs
-from biaslab.probes.base.feature_probe import (
-    as_verdicts,
-    human_scores,
-    log_odds_given_quality,
-    seen_from,
-)
+from biaslab.probes.base.feature_probe import as_verdicts, human_scores, log_odds_given_quality, seen_from
 from biaslab.probes.base.probe import Accepted, Part, paired
 from biaslab.stats.blocks import usable
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined, without_interval
@@ -412,10 +407,7 @@ class Replies(CellMeasure):
         planned_of, read_of = _counts(trials), _counts(used)
         read = trials.index.isin(used.index)
         readable = Ratio(trials["context_id"], read, np.ones(len(trials)), bounds=_UNIT, inference="score")
-        for system, ratios in (
-            ("", {"readable_rate": readable, **_overall_rates(used)}),
-            *_system_rates(trials, used),
-        ):
+        for system, ratios in (("", {"readable_rate": readable, **_overall_rates(used)}), *_system_rates(trials, used)):
             for name, ratio in ratios.items():
                 planned = planned_of.get(system, len(trials))
                 entering = read_of.get(system, _entering(name, used))

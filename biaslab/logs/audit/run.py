@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
@@ -14,24 +13,15 @@ from biaslab import probes
 from biaslab.core.checks import require_some_of, unknown
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import (
-    pair_measures,
-)
+from biaslab.logs.audit import pair_measures
 from biaslab.logs.audit.agreement import HumanAgreement
-from biaslab.logs.audit.covariates import Covariates
 from biaslab.logs.audit.holdings import addition_for, holdings
-from biaslab.logs.audit.measures import AuditMeasure, Halo, OneList
+from biaslab.logs.audit.measures import AuditMeasure, Covariates, Halo, OneList
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.card import is_by_people
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable
+from biaslab.logs.readers.card import HALF, describe_unread, is_by_people, require_readable, unread_share
+from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
 from biaslab.logs.readers.rows import COLUMNS, trials_of
-from biaslab.logs.readers.summary import (
-    HALF,
-    describe_unread,
-    require_readable,
-    unread_share,
-)
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM, joined, linked_contexts
 from biaslab.stats.frame import (
@@ -60,7 +50,7 @@ _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attri
 
 
 def audit(
-    trials: pd.DataFrame | str | Path | ArrowTable | InterchangeTable,
+    trials: LogInput,
     human: Dataset | None = None,
     only: Sequence[str] | None = None,
     resampling: Resampling | None = None,
@@ -94,7 +84,7 @@ def audit(
         them for independent rejected a true null in .24 of simulated studies.
     covariates : sequence of str
         Columns whose effect on scores at the same human label to estimate, in addition: columns of the trials, or of a
-        file that is read; see `biaslab.logs.audit.covariates.Covariates`.
+        file that is read; see `biaslab.logs.audit.measures.Covariates`.
 
     Returns
     -------
@@ -256,9 +246,7 @@ def _additions(
     return {name: next(filter(None, additions), "") for name, additions in each.items()}
 
 
-def recorded_trials(
-    log: pd.DataFrame | str | Path | ArrowTable | InterchangeTable, keep: Sequence[str] = ()
-) -> pd.DataFrame:
+def recorded_trials(log: LogInput, keep: Sequence[str] = ()) -> pd.DataFrame:
     """Return a frame of trials unchanged; read anything else as a file or a plain table, keeping some columns."""
     if isinstance(log, pd.DataFrame) and {"probe", "status"} & set(log.columns):
         require_columns(log, _READ, "trials")

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from biaslab.logs.readers.card import RecordedTrials
-from biaslab.logs.readers.detection import available, find_format
-from biaslab.logs.readers.documents import ArrowTable, InterchangeTable, is_pattern, iter_documents, to_pandas
-from biaslab.logs.readers.mapping_files import LogMapping, make_mapping
+from biaslab.logs.readers.documents import LogInput, is_pattern, iter_documents
+from biaslab.logs.readers.formats import available, find_format
+from biaslab.logs.readers.mapping import LogMapping, make_mapping
 from biaslab.logs.readers.proposal import Proposal
 from biaslab.logs.readers.reading import LogReading, explain
 
@@ -19,7 +19,7 @@ __all__ = ["Proposal", "available", "propose", "read_judgements"]
 
 
 def read_judgements(
-    path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
+    path: LogInput,
     format: str | None = None,  # noqa: A002 - the usual name
     mapping: Mapping[str, Any] | str | Path | Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     strict: bool = False,
@@ -42,7 +42,7 @@ def read_judgements(
         ``"field | 0 -> tie, 1 -> a"`` (the meaning of its values), as in `biaslab.logs.readers.mapping`. It completes
         what the columns of a table leave open, and overrides what a format's reader finds; `propose` writes one.
         ``explode`` turns a list into rows too, ``join`` adds the fields of a second file, ``ignore`` names columns
-        without a role (`biaslab.logs.readers.mapping_files`), and ``score_pattern`` is a regular expression that
+        without a role (`biaslab.logs.readers.mapping`), and ``score_pattern`` is a regular expression that
         extracts scores from texts, replacing `biaslab.prompts.parsing`. A path names a TOML file with all of this. A
         function takes the table of a file (`pandas.json_normalize`: nested objects become columns such as
         ``"meta.judge"``) and returns a table with the column names of trials or of a known format; it should keep the
@@ -115,23 +115,15 @@ def read_judgements(
 
 
 def _read(
-    path: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
-    chosen: str | None,
-    log_mapping: LogMapping,
-    strict: bool,
-    keep: Sequence[str],
+    path: LogInput, chosen: str | None, log_mapping: LogMapping, strict: bool, keep: Sequence[str]
 ) -> pd.DataFrame:
     """Return the trials at a path; raise `InputError` with the reason if there are none."""
     reading = LogReading(chosen, log_mapping, strict, keep)
-    if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
-        reading.alone = True
-        parts = list(reading.of_frame(path if isinstance(path, pd.DataFrame) else to_pandas(path)))
-    else:
-        parts = _of_files(reading, path, is_pattern(path))
-        if not parts and not reading.alone and not is_pattern(path):  # a folder or an archive of nothing but tables
-            again = LogReading(chosen, log_mapping, strict, keep)
-            parts = _of_files(again, path, alone=True)
-            reading = again if parts else reading
+    parts = _of_documents(reading, path, is_pattern(path))
+    if not parts and not reading.alone and not is_pattern(path):  # a folder or an archive of nothing but tables
+        again = LogReading(chosen, log_mapping, strict, keep)
+        parts = _of_documents(again, path, alone=True)
+        reading = again if parts else reading
     if not parts or reading.is_unclear:
         explain(reading, path)
     trials = reading.trials(parts)
@@ -141,10 +133,7 @@ def _read(
     return recorded
 
 
-def propose(
-    log: str | Path | pd.DataFrame | ArrowTable | InterchangeTable,
-    mapping: Mapping[str, Any] | str | Path | None = None,
-) -> Proposal:
+def propose(log: LogInput, mapping: Mapping[str, Any] | str | Path | None = None) -> Proposal:
     """Propose how to read a table: the role of each column, and questions about what its columns leave open.
 
     Parameters
@@ -174,19 +163,17 @@ def propose(
 'context_id': 'question'}
     """
     reading = LogReading(None, make_mapping(mapping), strict=False)
-    if isinstance(log, ArrowTable | InterchangeTable):
-        return reading.proposal_of_frame(log if isinstance(log, pd.DataFrame) else to_pandas(log))
     for document in iter_documents(log):
         if (proposal := reading.proposal_of(document)) is not None:
             return proposal
     return explain(reading, log)
 
 
-def _of_files(reading: LogReading, path: str | Path, alone: bool) -> list[pd.DataFrame]:
+def _of_documents(reading: LogReading, path: LogInput, alone: bool) -> list[pd.DataFrame]:
     """Return the trials of the files at a path; tables in folders are read by their column names only if `alone`."""
     parts: list[pd.DataFrame] = []
     for document in iter_documents(path):
-        reading.alone = alone or document.name == Path(path).name
+        reading.alone = alone or not isinstance(path, str | Path) or document.name == Path(path).name
         parts += reading.of(document)
     return parts
 

@@ -186,6 +186,21 @@ class LogColumn:
         """The roles that the name suggests, best first: that of its last word, then those of the words before."""
         return ("ignore",) if self.name.endswith("#") else roles_of(self.words)
 
+    @property
+    def role(self) -> str:
+        """The first of the roles; empty if there is none."""
+        return next(iter(self.roles), "")
+
+    @property
+    def criteria(self) -> set[str]:
+        """The words of the name that are criteria."""
+        return set(self.words) & set(aliases()["criteria"]["words"])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the name consists of words that mean nothing."""
+        return set(self.words) <= set(aliases()["plain"]["words"])
+
     def has(self, role: str) -> bool:
         """Return whether the name has a word of a role."""
         if role == "people":
@@ -282,6 +297,11 @@ class SidePair(NamedTuple):
     def roles(self) -> tuple[str, ...]:
         """The roles that the shared words suggest."""
         return roles_of(self.stem)
+
+    @property
+    def role(self) -> str:
+        """The first of these; empty if there is none."""
+        return next(iter(self.roles), "")
 
 
 def side_pairs(names: Iterable[str]) -> list[SidePair]:

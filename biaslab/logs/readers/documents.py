@@ -9,7 +9,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -30,25 +30,37 @@ _TEXT = 8  # as objects, other values take several times their size, but long te
 _NAMED = 10  # column names of a header shown in a message
 
 
+TABLE = "table"
+"""Name of a data frame in keys."""
+
+
 class LogDocument(NamedTuple):
-    """One unpacked file: its name (within its archive or folder) and its content.
+    """One unpacked file, or a data frame: its name (within its archive or folder) and its content.
 
     A file that is not a log has no content and a remedy instead.
     """
 
     name: str
-    data: bytes
+    data: bytes = b""
     remedy: str = ""
+    frame: pd.DataFrame | None = None
 
 
-def iter_documents(path: str | Path) -> Iterator[LogDocument]:
+def iter_documents(path: LogInput) -> Iterator[LogDocument]:
     """Yield the unpacked files at a path: one file, or those of an archive, folder or pattern, sorted by name.
+
+    A table is a single document.
 
     Raises
     ------
     InputError
         If the path does not exist, or a compressed file is damaged or too large when unpacked.
     """
+    if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
+        frame = path if isinstance(path, pd.DataFrame) else to_pandas(path)
+        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        yield LogDocument(TABLE, frame=frame.reset_index(level=named) if named else frame)
+        return
     if not isinstance(path, str | Path) or not str(path):
         raise InputError("path", path, "a file, a folder or a pandas.DataFrame", _remedy(path))
     place = Path(path)
@@ -58,10 +70,7 @@ def iter_documents(path: str | Path) -> Iterator[LogDocument]:
     if not is_there(place):
         raise InputError("path", str(path), "an existing file or folder")
     if place.is_dir():
-        for file in sorted(file for file in place.rglob("*") if file.is_file()):
-            for document in _of_file(file, alone=False):
-                inner = "" if document.name == file.name else f"/{document.name}"
-                yield document._replace(name=f"{file.relative_to(place).as_posix()}{inner}")
+        yield from _of_files(sorted(file for file in place.rglob("*") if file.is_file()), place, alone=False)
         return
     if not place.is_file():
         raise InputError("path", str(path), "an existing file or folder")
@@ -77,7 +86,7 @@ def _remedy(path: object) -> str:
     return "pass several files as a folder, or as a pattern such as logs/*.jsonl"
 
 
-def is_pattern(path: str | Path) -> bool:
+def is_pattern(path: object) -> bool:
     """Return whether a path is a pattern such as ``logs/*.jsonl``, and not an existing file of that name."""
     return isinstance(path, str | Path) and glob.has_magic(str(path)) and not is_there(Path(path))
 
@@ -86,11 +95,15 @@ def _of_pattern(pattern: str) -> Iterator[LogDocument]:
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
         raise InputError("path", pattern, "a pattern that matches at least one file")
-    shared = Path(os.path.commonpath([file.parent for file in files]))
+    yield from _of_files(files, Path(os.path.commonpath([file.parent for file in files])), alone=len(files) == 1)
+
+
+def _of_files(files: Sequence[Path], folder: Path, *, alone: bool) -> Iterator[LogDocument]:
+    """Yield files, named by their place in a folder."""
     for file in files:
-        for document in _of_file(file, alone=len(files) == 1):
+        for document in _of_file(file, alone):
             inner = "" if document.name == file.name else f"/{document.name}"
-            yield document._replace(name=f"{file.relative_to(shared).as_posix()}{inner}")
+            yield document._replace(name=f"{file.relative_to(folder).as_posix()}{inner}")
 
 
 def _of_file(file: Path, alone: bool) -> Iterator[LogDocument]:
@@ -113,7 +126,7 @@ def _of_file(file: Path, alone: bool) -> Iterator[LogDocument]:
 
 
 def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
-    """Yield the records of a file in chunks, recording malformed lines and the encoding in `log`.
+    """Yield the records of a file or table in chunks, recording malformed lines and the encoding in `log`.
 
     A file in an unknown encoding is one malformed line, with the remedy, and has no records.
 
@@ -121,6 +134,9 @@ def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
     after a damaged record at the next line that starts like the first record, and stops if there is none. Rows of
     Parquet files count from 1. A file that is a single object is one record.
     """
+    if document.frame is not None:
+        yield from read_frame(document.frame, log)
+        return
     if document.data.startswith(b"PAR1"):
         log.unit = "row"
         records, textual = _from_parquet(document), False
@@ -151,6 +167,8 @@ def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
     InputError
         If its columns have several levels, or duplicate names.
     """
+    if frame.empty:
+        return
     names = list(map(str, frame.columns))
     if frame.columns.nlevels > 1 or len(set(names)) < len(names):
         allowed = "a table with unique column names on one level"
@@ -185,6 +203,8 @@ def why_empty(document: LogDocument) -> str:
     >>> why_empty(LogDocument("a.csv", b"question,winner\n")), why_empty(LogDocument("b.json", b"[]"))
     ('it has a header (question, winner) but no rows', 'it is an empty list')
     """
+    if document.frame is not None:
+        return f"it has {len(document.frame)} rows and {len(document.frame.columns)} columns"
     if document.remedy:
         return f"it is not a log: {document.remedy}"
     text = decode(document.data).text.strip()
@@ -239,10 +259,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _SEPARATOR = re.compile(r"sep=(.)\r?\n")
 #: Decimal commas by separator; with tabs, 1,234 may be 1234 as well as 1.234, so it is no number.
-_DECIMAL = {
-    ";": re.compile(r"^([-+]?\d+),(\d+)$"),
-    "\t": re.compile(r"^(?![-+]?[1-9]\d{0,2},\d{3}$)([-+]?\d+),(\d+)$"),
-}
+_DECIMAL = {";": re.compile(r"^([-+]?\d+),(\d+)$"), "\t": re.compile(r"^(?![-+]?[1-9]\d{0,2},\d{3}$)([-+]?\d+),(\d+)$")}
 _NOT_JSON = (ValueError, RecursionError)
 #: Names that promptfoo repeats, next to the outputs of each provider.
 _REPEATED = frozenset(["Status", "Score", "Named Scores", "Grader Reason", "Comment"])
@@ -469,6 +486,10 @@ class InterchangeTable(Protocol):
 
     def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
         """Return the table's columns and buffers."""
+
+
+LogInput = str | Path | pd.DataFrame | ArrowTable | InterchangeTable
+"""What a log is read from."""
 
 
 def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:

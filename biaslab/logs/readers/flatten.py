@@ -2,8 +2,9 @@
 
 ``queries[].retrieved[].judge_score`` names a value in a list within a list: each item is a row, with everything above
 it repeated. ``*`` is the key of an object whose values are lists of objects of one shape, and ``*[].grade`` a value in
-them. Lists of single values become ``name[0]``, ``name[1]``; lists of equal length next to each other become rows, as
-in ``answers[]`` and ``ratings[]``, if one of them holds verdicts or scores. Other lists of objects stay in one column.
+them. Lists of single values become ``name[0]``, ``name[1]``, and a list of one object ``name[0].field``, but for
+messages of a conversation. Lists of equal length next to each other become rows, as in ``answers[]`` and ``ratings[]``,
+if one of them holds verdicts or scores. Other lists of objects stay in one column.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _MOST_ITEMS = 12  # longest list of single values that becomes columns
 _FEWEST = 2  # smallest number of lists next to each other, and of keys of an object of lists
 _LEAST = 10  # smallest number of items of annotations by item
 _NO_ITEM = "no item in its list"
+_SPEAKER = {"role", "from", "speaker"}  # fields of the messages of a conversation, which stay together
 
 
 IsOutcome = Callable[[str, Any], bool]
@@ -114,11 +116,8 @@ def _side_by_side(value: Mapping[str, Any], is_outcome: IsOutcome) -> list[str]:
     for name, each in lists.items():
         by_length.setdefault(len(each), []).append(name)
     alike = (sorted(names) for names in by_length.values() if len(names) >= _FEWEST)
-    return [
-        "+".join(f"{name}{ITEM}" for name in names)
-        for names in alike
-        if any(is_outcome(name, value[name][0]) for name in names)
-    ]
+    with_outcome = (names for names in alike if any(is_outcome(name, value[name][0]) for name in names))
+    return ["+".join(f"{name}{ITEM}" for name in names) for names in with_outcome]
 
 
 def steps_of_paths(paths: Iterable[str]) -> tuple[str, ...]:
@@ -217,11 +216,8 @@ def _rows_side_by_side(value: Mapping[str, Any], prefix: str, names: Sequence[st
         return
     own = _flat({name: each for name, each in value.items() if name not in names}, prefix)
     for place, items in enumerate(zip(*(each or () for each in lists), strict=True)):
-        yield (
-            own
-            | {f"{prefix}{name}{ITEM}": item for name, item in zip(names, items, strict=True)}
-            | {f"{prefix}{ITEM}#": place}
-        )
+        own_items = {f"{prefix}{name}{ITEM}": item for name, item in zip(names, items, strict=True)}
+        yield own | own_items | {f"{prefix}{ITEM}#": place}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "", without: str = "") -> dict[str, Any]:
@@ -233,11 +229,18 @@ def _flat(value: Mapping[str, Any], prefix: str = "", without: str = "") -> dict
             continue
         if isinstance(inner, dict) and inner:  # a field of the same dotted name goes first
             flat |= {key: each for key, each in _flat(inner, f"{path}.", without).items() if key not in flat}
+        elif isinstance(inner, list) and len(inner) == 1 and _is_entry(inner[0]):
+            flat |= _flat(inner[0], f"{path}[0].", without)
         elif isinstance(inner, list) and 0 < len(inner) <= _MOST_ITEMS and not _has_objects(inner):
             flat |= {f"{path}[{place}]": item for place, item in enumerate(inner)}
         else:
             flat[path] = inner
     return flat
+
+
+def _is_entry(item: Any) -> bool:
+    """Return whether an item is an object, and no message of a conversation."""
+    return isinstance(item, dict) and not _SPEAKER & set(item)
 
 
 def _has_objects(items: Sequence[Any]) -> bool:

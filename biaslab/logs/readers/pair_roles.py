@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.draft import RoleDraft, listed, shares
+from biaslab.logs.readers.proposal import RoleDraft, listed, shares
 
 _PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
+_SPEAKS = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
+_SWAPPED = {"swap", "swapped", "flipped", "flip", "reversed", "exchanged"}
+_EXCHANGED = {"first": "second", "second": "first"}
+_COLUMNS = {"first": "candidate", "second": "opponent"}  # regardless of the order shown
 
 
 class PairRoles(RoleDraft):
@@ -38,10 +42,11 @@ class PairRoles(RoleDraft):
             return pairs, [], None
         if pairs and len(scored) == 1 and scored[0].kind == "number" and not self.free("system"):
             return pairs, scored, None  # degrees of preference
-        unnamed = any(
-            named.verdict_meanings(c, None) for c in self.columns.values() if c.kind == "word" and not c.roles
-        )
-        return (pairs, [], None) if pairs and unnamed and not scored else None
+        return (pairs, [], None) if pairs and not scored and self._unnamed_verdicts(self.columns.values()) else None
+
+    def _unnamed_verdicts(self, columns: Iterable[LogColumn]) -> list[LogColumn]:
+        """Return columns of words for a side whose names say nothing."""
+        return [c for c in columns if c.kind == "word" and not c.roles and named.verdict_meanings(c, None) is not None]
 
     def _candidates(self) -> list[SidePair]:
         """Return the pairs of columns that hold two candidates: systems before texts."""
@@ -52,16 +57,13 @@ class PairRoles(RoleDraft):
                 continue
             if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
                 continue
-            speaks = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
-            role = (pair.roles[:1] or ("",))[0]
             alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
-            unnamed = not pair.stem and one.kind in ("word", "name", "id", "text") and not self._says_side(one)
-            if role in ("system", "text") or unnamed or alike or set(pair.stem) & speaks:
+            unnamed = (
+                not pair.stem and one.kind in ("word", "name", "id", "text") and not named.verdict_meanings(one, None)
+            )
+            if pair.role in ("system", "text") or unnamed or alike or set(pair.stem) & _SPEAKS:
                 pairs.append(pair)
-        return sorted(pairs, key=lambda pair: (self._is_text(pair), (pair.roles[:1] or ("system",))[0] != "system"))
-
-    def _says_side(self, column: LogColumn) -> bool:
-        return named.verdict_meanings(column, None) is not None
+        return sorted(pairs, key=lambda pair: (self._is_text(pair), pair.role not in ("", "system")))
 
     def _winning_flags(self) -> SidePair | None:
         """Return the pair of columns that flag which of two candidates won: 1 for one, 0 for the other or both."""
@@ -73,18 +75,18 @@ class PairRoles(RoleDraft):
         return None
 
     def _is_text(self, pair: SidePair) -> bool:
-        return pair.roles[:1] == ("text",) or self.columns[pair.first].kind in ("text", "object")
+        return pair.role == "text" or self.columns[pair.first].kind in ("text", "object")
 
     def _names_sides(self, column: LogColumn) -> bool:
         """Return whether the words of a column name both sides, so that it is a verdict even without candidates."""
         meanings = named.verdict_meanings(column, None) or {}
-        named_so = column.roles[:1] == ("verdict",) or named.is_model(column.name)
+        named_so = column.role == "verdict" or named.is_model(column.name)
         return {"first", "second"} <= set(meanings.values()) and column.kind != "number" and named_so
 
     def _side_scores(self) -> SidePair | None:
         """Return the pair of columns of scores of two candidates."""
         for pair in named.side_pairs(self.columns):
-            compares = pair.roles[:1] == ("score",) or "rank" in pair.stem
+            compares = pair.role == "score" or "rank" in pair.stem
             if compares and self.columns[pair.first].kind == "number" and pair.first not in self.used:
                 return pair
         return None
@@ -117,22 +119,19 @@ class PairRoles(RoleDraft):
             self._fill_order(pair)
             self._ask_places()
         self._ask_about_third(pair)
-        for column in [
-            column for column in self.free("system") if not column.is_constant and column.kind in ("word", "name")
-        ]:
-            if self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
-                self.ask("judge", f"is {column.name} the judge?", column.name, required=False)
-        labels = [
-            column for column in self.free("people", first=False) if column.kind not in ("text", "object", "empty")
-        ]
+        systems = self.free("system", kinds=("word", "name"), varied=True)
+        if systems and self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
+            self.ask("judge", f"is {systems[0].name} the judge?", systems[0].name, required=False)
+        self._fill_preference(pair, several=len(verdicts) > 1)
+
+    def _fill_preference(self, pair: SidePair | None, *, several: bool) -> None:
+        """Fill people's verdicts from their columns."""
+        labels = [c for c in self.free("people", first=False) if c.kind not in ("text", "object", "empty")]
         labels = [c for c in labels if self._is_label(c, pair)]
         if labels and self.is_open("preference"):
             options = [self._meaning(column, pair) for column in labels]
             plain = all(not isinstance(option, Mapping) for option in options)
-            combined = len(verdicts) > 1 and all(
-                {"majority"} == set(c.words) & named.alias_words("people") for c in labels
-            )
-            if combined:
+            if several and all({"majority"} == set(c.words) & named.alias_words("people") for c in labels):
                 self.ask("preference", f"is {listed(labels)} people's, or of the judges?", *options, required=False)
             elif len(labels) == 1 or plain:
                 self.settle("preference", options[0] if len(labels) == 1 else [column.name for column in labels])
@@ -199,11 +198,9 @@ class PairRoles(RoleDraft):
         if pair is None or not self._names_candidates(column, pair):
             return options or [column.name]
         ties = {v: "tie" for v in column.counts if named.side_of(v) == "tie" and v.strip().lower() != "tie"}
-        by_name: Any = (
-            {"field": column.name, "values": {value: ties.get(value, value) for value in column.counts}}
-            if ties
-            else column.name
-        )
+        by_name: Any = column.name
+        if ties:
+            by_name = {"field": column.name, "values": {value: ties.get(value, value) for value in column.counts}}
         both = any({"first", "second"} <= set(meanings.values()) for meanings in words)
         return [by_name, *options] if both else [by_name]
 
@@ -212,9 +209,7 @@ class PairRoles(RoleDraft):
         given = self.given.get("candidate_id")
         if pair is None or given in (None, pair.first) or len(options) != 1 or not isinstance(options[0], Mapping):
             return list(options)
-        swap = {"first": "second", "second": "first"}
-        values = {value: swap.get(side, side) for value, side in options[0]["values"].items()}
-        return [options[0], dict(options[0]) | {"values": values}]
+        return [options[0], _renamed(options[0], _EXCHANGED)]
 
     def _meaning(self, column: LogColumn, pair: SidePair | None) -> Any:
         return self._readings(column, pair)[0]
@@ -246,17 +241,9 @@ class PairRoles(RoleDraft):
         elif len(replies) == 1:
             self.settle("reply", replies[0].name)
         else:
-            unnamed = [
-                c
-                for c in self.columns.values()
-                if c.name not in self.used
-                and c.kind == "word"
-                and not c.roles
-                and len(named.verdict_readings(c, None)) == 1
-            ]
-            options = [self._meaning(column, pair) for column in unnamed]
+            options = [self._meaning(column, pair) for column in self._unnamed_verdicts(self.unused)]
             why = "which column holds the judge's verdict?"
-            self.ask("winner", why, *options, *(column.name for column in replies))
+            self.ask("winner", why, *options, *replies)
 
     def _fill_verdicts(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         """Fill the verdict from one column, or several that differ by judge, criterion or order; ask otherwise."""
@@ -268,12 +255,7 @@ class PairRoles(RoleDraft):
         elif len(verdicts) == 2 and _differ_in_number(verdicts):
             self.settle("winner", self._meaning(verdicts[0], pair))
             there = self._meaning(verdicts[1], pair)
-            options = [there]
-            if isinstance(there, Mapping) and "values" in there:
-                columns = {"first": "candidate", "second": "opponent"}
-                options.append(
-                    dict(there) | {"values": {v: columns.get(side, side) for v, side in there["values"].items()}}
-                )
+            options = [there, _renamed(there, _COLUMNS)] if isinstance(there, Mapping) else [there]
             why = f"is {verdicts[1].name} the verdict in the other order (of places as shown, or of columns)?"
             self.ask("winner_swapped", why, *options)
         else:
@@ -303,10 +285,7 @@ class PairRoles(RoleDraft):
         if not isinstance(there, Mapping) or "shown" in swapped.words:
             self.settle("winner_swapped", there)
             return
-        as_columns = {"first": "candidate", "second": "opponent"}
-        by_column = dict(there) | {
-            "values": {value: as_columns.get(side, side) for value, side in there["values"].items()}
-        }
+        by_column = _renamed(there, _COLUMNS)
         sides = there["values"] | (here["values"] if isinstance(here, Mapping) else {})
         decided = self._decided(pair, own, swapped, sides)
         if decided is None:
@@ -365,14 +344,7 @@ class PairRoles(RoleDraft):
                     value: "false" if value.lower().startswith(("a", "original")) else "true" for value in column.counts
                 }
                 self.settle("swapped", {"field": column.name, "values": meaning})
-            elif (values <= {"true", "false"} or values <= {"0", "1"}) and {
-                "swap",
-                "swapped",
-                "flipped",
-                "flip",
-                "reversed",
-                "exchanged",
-            } & set(column.words):
+            elif (values <= {"true", "false"} or values <= {"0", "1"}) and _SWAPPED & set(column.words):
                 meaning = {value: "true" if value.lower() in ("true", "1") else "false" for value in column.counts}
                 plain = values <= {"true", "false"}
                 self.settle("swapped", column.name if plain else {"field": column.name, "values": meaning})
@@ -382,21 +354,20 @@ class PairRoles(RoleDraft):
 
     def _ask_places(self) -> None:
         """Ask whether verdicts name places as shown or columns, if a column gives the order shown."""
-        winner = self.entries.get("winner")
-        if (
-            not {"swapped", "shown_first"} & set(self.entries)
-            or "winner" in self.given
-            or not isinstance(winner, Mapping)
-            or "values" not in winner
-        ):
+        winner, has_order = self.entries.get("winner"), {"swapped", "shown_first"} & set(self.entries)
+        if not has_order or "winner" in self.given or not isinstance(winner, Mapping) or "values" not in winner:
             return
         if not {"first", "second"} & set(winner["values"].values()):
             return
-        as_columns = {"first": "candidate", "second": "opponent"}
-        by_column = dict(winner) | {"values": {v: as_columns.get(side, side) for v, side in winner["values"].items()}}
         self.aside[winner["field"]] = "open"
         del self.entries["winner"]
-        self.ask("winner", f"does {winner['field']} name the place as shown, or the column?", winner, by_column)
+        why = f"does {winner['field']} name the place as shown, or the column?"
+        self.ask("winner", why, winner, _renamed(winner, _COLUMNS))
+
+
+def _renamed(expression: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the expression of a verdict with other names of the two sides."""
+    return {**expression, "values": {value: names.get(side, side) for value, side in expression["values"].items()}}
 
 
 def _differ_in_number(two: Sequence[LogColumn]) -> bool:

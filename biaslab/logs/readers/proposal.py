@@ -7,13 +7,15 @@ question is left.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
 from biaslab.core.output import count
-from biaslab.logs.readers.columns import LogColumn
+from biaslab.logs.readers import columns as named
+from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
 from biaslab.logs.readers.expressions import OPEN
+from biaslab.logs.readers.rows import NUMERAL
 
 SAMPLED = 2000
 """Records from which roles are proposed."""
@@ -201,3 +203,279 @@ def _quoted(value: Any) -> str:
 def _short(value: str) -> str:
     line = " ".join(value.split())
     return line if len(line) <= 24 else f"{line[:23]}…"
+
+
+_FEW = 6
+#: Columns of trials that a table may have under their own names.
+_OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
+_READ_FROM_REPLIES = {"parsed", "extracted", "final"}
+_WINNERS = {"winner", "chosen", "preferred", "preference", "wins", "beats", "best"}  # of a comparison, never a grade
+_NO_VERDICT = ("covariate", "ignore", "shown", "explanation", "derived")
+
+
+@dataclass
+class RoleDraft:
+    """A proposal in the making."""
+
+    columns: dict[str, LogColumn]
+    given: dict[str, Any]
+    entries: dict[str, Any] = field(default_factory=dict)
+    questions: list[OpenQuestion] = field(default_factory=list)
+    aside: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Start with what the user gave, and with columns that are named like those of trials."""
+        self.entries |= self.given
+        for name in _OWN_NAMES:
+            if name in self.columns and not self.columns[name].is_empty:
+                self.settle(name, name)
+        for name in self.given.get("ignore", ()):
+            self.aside[name] = "ignored by the mapping"
+
+    @property
+    def used(self) -> set[str]:
+        """The columns that have a role."""
+        named_in = (entry for name, entry in self.entries.items() if name != "ignore")
+        return {name for entry in named_in for name in columns_in(entry, self.columns)} | set(self.aside)
+
+    @property
+    def unused(self) -> list[LogColumn]:
+        """The columns without a role."""
+        used = self.used
+        return [column for name, column in self.columns.items() if name not in used]
+
+    @property
+    def asked(self) -> set[str]:
+        """The columns that questions offer."""
+        options = [option for question in self.questions for option in question.options]
+        return set(columns_in(options, self.columns))
+
+    def free(
+        self, *roles: str, first: bool = True, kinds: Sequence[str] = get_args(ColumnType), varied: bool = False
+    ) -> list[LogColumn]:
+        """Return the unused columns of some kinds whose name suggests one of some roles, as its first role or as any.
+
+        The role of a name that suggests none is empty. With ``varied``, columns of a single value are left out.
+        """
+        named_so = [c for c in self.unused if set(roles) & ({c.role} if first else {*c.roles})]
+        return [c for c in named_so if c.kind in kinds and not (varied and c.is_constant)]
+
+    def settle(self, entry: str, expression: Any) -> None:
+        """Fill an entry, unless the user has."""
+        self.entries.setdefault(entry, expression)
+
+    def ask(self, entry: str, why: str, *options: Any, required: bool = True) -> None:
+        """Ask about an entry, unless the user has filled it; an option is an expression, or a column."""
+        if self.is_open(entry):
+            shown = tuple(each.name if isinstance(each, LogColumn) else each for each in options[:_FEW])
+            self.questions.append(OpenQuestion(entry, why, shown, required))
+
+    def is_open(self, entry: str) -> bool:
+        """Return whether an entry is neither filled nor asked about."""
+        return entry not in self.entries and all(question.entry != entry for question in self.questions)
+
+    def _scores(self) -> list[LogColumn]:
+        """Return the judge's columns of scores or grades."""
+        return [column for column in self.unused if not column.has("people") and self._is_score(column)]
+
+    def _is_score(self, column: LogColumn) -> bool:
+        if _names_person(column) or set(column.words) & _WINNERS or column.words[-1:] == ("id",):
+            return False
+        others = [role for role in column.roles if role not in ("judge", "people", "person")]
+        if "judge" in column.roles or (column.kind != "name" and {"score", "verdict"} & set(others)):
+            others = [role for role in others if role != "system"]  # "is_correct_llm" names no system
+        role = next(iter(others), "verdict" if is_label(column) else "")
+        if column.kind == "number":
+            if role in ("score", "verdict", "reply"):
+                return True
+            explained = any(
+                other.name != column.name and other.name.startswith(column.name) and "explanation" in other.roles
+                for other in self.columns.values()
+            )
+            alike = [other for other in self.columns.values() if other is not column and column.has_values_of(other)]
+            labels = [c for c in alike if is_label(c) or {"people", "score", "verdict"} & set(c.roles)]
+            of_judge = column.role == "judge" and bool(labels)
+            return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
+        of_model = column.role == "judge" or named.is_model(column.name)
+        whose = role == "" and (column.has("people") or of_model)
+        return (role in ("score", "verdict", "reply") or whose) and self._is_graded(column)
+
+    def _is_graded(self, column: LogColumn) -> bool:
+        """Return whether values are grades; those of a judge who gives only one may be known from people's labels."""
+        if named.grade_values(column) is not None:
+            return True
+        labels = [other for other in self.columns.values() if other.has("people")] if column.is_constant else []
+        return any(named.grade_values(column, other) is not None for other in labels)
+
+    def _is_verdict(self, column: LogColumn, pairs: Sequence[SidePair]) -> bool:
+        if column.kind in ("text", "object", "empty"):
+            return False
+        if column.role in _NO_VERDICT and not ("verdict" in column.roles and column.role == "shown"):
+            return False
+        named_so = "verdict" in column.roles or (not column.roles and column.kind != "number")
+        if named_so and any(self._names_candidates(column, pair) for pair in pairs):
+            return True
+        by_name = "verdict" in column.roles or (
+            (named.is_model(column.name) or column.role == "judge") and column.kind == "word"
+        )
+        by_name = by_name or (bool(column.words) and set(column.words) <= _READ_FROM_REPLIES and column.kind == "word")
+        if not by_name:
+            return False
+        sides: Sequence[SidePair | None] = pairs or [None]
+        return any(named.verdict_readings(column, pair) for pair in sides) or bool(shares(column))
+
+    def _verdicts(self, pairs: Sequence[SidePair]) -> list[LogColumn]:
+        """Return the judge's columns of verdicts on two candidates."""
+        taken = {name for pair in pairs for name in pair[:2]}
+        free = [c for c in self.unused if not (c.has("people") or {"derived", "explanation"} & set(c.roles))]
+        return [column for column in free if column.name not in taken and self._is_verdict(column, pairs)]
+
+    def _names_candidates(self, column: LogColumn, pair: SidePair, *, constant: bool = False) -> bool:
+        """Return whether the values of a column are names of the row's candidates, or words for a tie."""
+        rows = zip(column.values, self.columns[pair.first].values, self.columns[pair.second].values, strict=True)
+        known = [(value, one, two) for value, one, two in rows if value and value in column.known]
+        fits = [value in (one, two) for value, one, two in known if named.side_of(value) != "tie"]
+        return bool(fits) and sum(fits) >= 0.9 * len(fits) and (constant or not column.is_constant)
+
+    def _prose(self) -> list[LogColumn]:
+        """Return the unused columns of texts in words that no name gives to people."""
+        texts = [column for column in self.unused if column.is_prose and column.kind not in ("object", "empty")]
+        return [column for column in texts if not column.has("people")]
+
+    def _replies(self) -> list[LogColumn]:
+        """Return the columns with texts of the judge."""
+        whose = {"judge", "evaluator", "grader", "raw", "verdict"}
+        return [
+            column
+            for column in self._prose()
+            if column.role in ("reply", "verdict")
+            or (column.role != "explanation" and whose & set(column.words) and {"text", "reply"} & set(column.roles))
+            or (column.role != "explanation" and {"judge", "raw"} <= set(column.words))
+        ]
+
+    def _without_repeats(self, found: Sequence[LogColumn]) -> list[LogColumn]:
+        """Drop columns that repeat another one, and set them aside; a judge may agree with all labels."""
+        kept: list[LogColumn] = []
+        for column in sorted(found, key=lambda column: len(column.words)):
+            twins = [o for o in kept if o.values == column.values and set(o.words) < set(column.words)]
+            twins = [o for o in twins if not (_numbered(o, column) or (is_label(o) and is_judged(column)))]
+            if twins:
+                self.aside[column.name] = f"repeats {twins[0].name}"
+            else:
+                kept.append(column)
+        return [column for column in found if column in kept]
+
+    def _differ_in_name(self, several: Sequence[LogColumn]) -> bool:
+        """Return whether columns have the same words but for the name of a model, or for a criterion."""
+        shared = set.intersection(*(set(column.words) for column in several))
+        rest = [set(column.words) - shared for column in several]
+        by_model = all(named.is_model(column.name) for column in several)
+        return all(rest) and (by_model or (bool(shared) and all(column.criteria - shared for column in several)))
+
+    def _settle_several(self, entry: str, several: Sequence[LogColumn], options: Sequence[Any]) -> None:
+        """Fill an outcome with several columns, each of a judge or a criterion."""
+        self.settle(entry, {"fields": [column.name for column in several]})
+        tables = [option["values"] for option in options if isinstance(option, Mapping)]
+        if tables:
+            merged = {value: side for table in tables for value, side in table.items()}
+            self.entries[entry] = {"fields": [column.name for column in several], "values": merged}
+        by_model = all(named.is_model(column.name) for column in several)
+        shared = set.intersection(*(set(column.words) for column in several))
+        criteria = {frozenset(column.criteria) for column in several}
+        if by_model and all(criteria) and len(criteria) > 1:
+            self.settle("attribute", {c.name: f"={'_'.join(sorted(c.criteria))}" for c in several})
+            self.settle("judge", {c.name: f"={without(c, shared | c.criteria)}" for c in several})
+        elif by_model and self.is_open("judge"):
+            judges = {column.name: f"={_model_of(column, shared)}" for column in several}
+            if self.free("system", "text") or entry == "winner":
+                self.settle("judge", judges)
+            else:
+                why = f"are {listed(several)} of several judges, not one judge's of several systems?"
+                self.ask("judge", why, judges)
+        elif self.is_open("attribute"):
+            self.settle("attribute", {column.name: f"={without(column, shared)}" for column in several})
+
+    @property
+    def _is_pair(self) -> bool:
+        return bool({"opponent_id"} & {*self.entries, *(question.entry for question in self.questions)})
+
+    def _is_judge(self, column: LogColumn) -> bool:
+        """Return whether a column says who judged: a name, under a word for judges."""
+        if "judge" not in column.roles or column.has("people") or column.kind not in ("word", "name", "id", "number"):
+            return False
+        return column.role in ("judge", "system", "verdict") and not self._is_score(column)
+
+
+def is_judged(column: LogColumn) -> bool:
+    """Return whether a column is named as the verdict of a model."""
+    return bool(set(column.words) & set(named.aliases()["role"]["judge"]["verdicts"])) or named.is_model(column.name)
+
+
+def is_label(column: LogColumn) -> bool:
+    """Return whether a column is named as a label that somebody gave."""
+    return bool(set(named.tokens(named.last_part(column.name))) & set(named.aliases()["role"]["people"]["labels"]))
+
+
+def alias_and_plain(role: str) -> frozenset[str]:
+    """Return the words of a role and those that change nothing."""
+    return named.alias_words(role) | frozenset(named.aliases()["plain"]["words"]) | {"who", "by", "human"}
+
+
+def _names_person(column: LogColumn) -> bool:
+    """Return whether a column says which person judged, or how many did."""
+    allowed = alias_and_plain("person")
+    words = {word if word in allowed else word.removesuffix("s") for word in column.words}
+    if column.kind in ("word", "flag") and named.grade_values(column) is not None:
+        return False  # grades, by whom the name says
+    return bool(words & named.alias_words("person")) and words <= allowed
+
+
+def shares(column: LogColumn) -> list[dict[str, Any]]:
+    """Return the possible meanings of a column of shares between two candidates: which end is the first."""
+    numbers = [
+        float(v.strip().removesuffix("%")) for v in column.known if NUMERAL.fullmatch(v.strip().removesuffix("%"))
+    ]
+    if len(numbers) < 0.9 * len(column.known) or not any(number % 1 for number in numbers):
+        return []
+    ends = next(
+        (ends for ends in ((0, 1), (1, 2), (-1, 1), (0, 100)) if ends[0] <= min(numbers) and max(numbers) <= ends[1]),
+        None,
+    )
+    if ends is None:
+        return []
+    order = ("1", "0") if ends == (1, 2) else ("0", "1")
+    return [
+        {"field": column.name, "values": dict(zip(map(str, ends), each, strict=True))} for each in (order, order[::-1])
+    ]
+
+
+def listed(several: Sequence[LogColumn]) -> str:
+    """Return the names of columns as a list in words."""
+    names = [column.name for column in several]
+    shown = names if len(names) <= _FEW else [*names[:_FEW], "…"]
+    return ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + shown[-1]
+
+
+def without(column: LogColumn, shared: set[str]) -> str:
+    """Return the name of a column without the words that it shares with others, or that say that it is a score."""
+    generic = named.alias_words("score") | named.alias_words("verdict") | {"judge", "llm", "automatic", "auto", "by"}
+    last = named.last_part(column.name)
+    parts = _split_name(last if named.tokens(last) else column.name)
+    kept = [part for part in parts if not set(named.tokens(part)) <= generic | shared]
+    return last if kept == parts else "_".join(kept) or last
+
+
+def _model_of(column: LogColumn, shared: set[str]) -> str:
+    """Return the model in the name of a column."""
+    own = next((part for part in reversed(named.parts_of(column.name)) if named.is_model(part)), column.name)
+    short = without(LogColumn(own, ()), shared)
+    return short if named.is_model(short) else without(LogColumn(own, ()), set())
+
+
+def _numbered(column: LogColumn, other: LogColumn) -> bool:
+    """Return whether a name is another one with a number: a repetition, even if it agrees everywhere."""
+    return any(word.isdecimal() for word in set(other.words) - set(column.words))
+
+
+def _split_name(name: str) -> list[str]:
+    return [part for part in name.replace(" ", "_").replace("/", "_").split("_") if part]

@@ -2,6 +2,7 @@
 
 There are three ways in: a known format, recognised by its fields; a table whose columns speak for themselves
 (`biaslab.logs.readers.proposal` leaves no question); and a mapping, the user's statement.
+A reading that cannot be right is refused: a single question, contradicting judgements, too many judges.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.logs.readers import inspect_logs
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
-from biaslab.logs.readers.detection import detect, find_format
-from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_frame, read_rows, why_empty
+from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, map_line, written
 from biaslab.logs.readers.flatten import (
     ANNOTATED,
@@ -36,16 +36,25 @@ from biaslab.logs.readers.flatten import (
     table_within,
     unnesting,
 )
-from biaslab.logs.readers.mapping import by_column, completed, read_entries
-from biaslab.logs.readers.mapping_files import LogMapping, Shape, shaped
-from biaslab.logs.readers.plausibility import require_plausible
+from biaslab.logs.readers.formats import detect, find_format
+from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
 from biaslab.logs.readers.roles import FileLayout, ReadingNotes
-from biaslab.logs.readers.rows import COLUMNS, NUMERAL, Log, LogSource, Rows, counted, parse_literal, without_duplicates
+from biaslab.logs.readers.rows import (
+    COLUMNS,
+    NUMERAL,
+    Log,
+    LogSource,
+    Rows,
+    counted,
+    identity_of,
+    parse_literal,
+    without_duplicates,
+)
 from biaslab.logs.readers.shared_roles import propose_rows
 
-TABLE, FRAME = "table", "a table"
-"""Names of a data frame in keys and in messages."""
+FRAME = "a table"
+"""Name of a data frame in messages."""
 
 _KEPT = "kept: "  # marks columns of the log among those of trials
 _SMALL = 10_000  # rows of a file below which texts of all files are put together
@@ -75,22 +84,12 @@ class LogReading:
         """Yield the trials of a file in chunks."""
         log = Log(document.name)
         if self.format == "inspect" or (self.format is None and inspect_logs.is_inspect(document)):
-            scale = self.mapping.columns.get("scale")
+            scale = constant_scale(self.mapping.columns)
             yield from self.of_rows(_inspected(document, log, scale), log, inspect=True)
         else:
             yield from self.of_rows(read_rows(document, log), log)
         if log.file not in self.files and not self.fields:
             self.empty[log.file] = first_problem(log) or why_empty(document)
-
-    def of_frame(self, frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-        """Yield the trials of a table in chunks."""
-        if frame.empty:
-            self.empty[TABLE] = f"it has {len(frame)} rows and {len(frame.columns)} columns"
-            return
-        log = Log(TABLE)
-        named = [name for name in frame.index.names if name is not None and name not in frame.columns]
-        frame = frame.reset_index(level=named) if named else frame
-        yield from self.of_rows(read_frame(frame, log), log)
 
     def of_rows(self, chunks: Iterator[Rows], log: Log, inspect: bool = False) -> Iterator[pd.DataFrame]:
         """Yield the trials of records in chunks."""
@@ -152,23 +151,10 @@ class LogReading:
     def proposal_of(self, document: LogDocument) -> Proposal | None:
         """Return the proposed reading of a file; None if it has no record."""
         log = Log(document.name)
-        proposal = self._proposal(read_rows(document, log), log)
-        if proposal is None:
-            self.empty[log.file] = first_problem(log) or why_empty(document)
-        return proposal
-
-    def proposal_of_frame(self, frame: pd.DataFrame) -> Proposal:
-        """Return the proposed reading of a table."""
-        log = Log(TABLE)
-        proposal = self._proposal(read_frame(frame, log), log)
-        if proposal is None:
-            raise InputError.plain(f"the table has {len(frame)} rows and {len(frame.columns)} columns")
-        return proposal
-
-    def _proposal(self, chunks: Iterator[Rows], log: Log) -> Proposal | None:
-        name, chunks = self._restructured(chunks, self.mapping.columns)
+        name, chunks = self._restructured(read_rows(document, log), self.mapping.columns)
         first = next(chunks, None)
         if first is None:
+            self.empty[log.file] = first_problem(log) or why_empty(document)
             return None
         if name not in (None, "mapping", "table"):
             raise InputError.plain(f"{log.file} is in the format {name}, which is read without a mapping")
@@ -419,12 +405,10 @@ def first_problem(log: Log) -> str | None:
 
 def _inspected(document: LogDocument, log: Log, scale: str | None) -> Iterator[Rows]:
     """Yield the scores, then the pairs of an Inspect log; the user's scale applies to numbers, not to grades."""
-    if scale is not None and not scale.startswith("="):
-        raise InputError("mapping['scale']", scale, "a constant for Inspect logs, such as '=1-5'")
     judgements = []
     for line, record in inspect_logs.read_records(document):
         is_pair = "opponent_id" in record
-        record = ({"scale": scale[1:]} | record) if scale and not is_pair else record
+        record = ({"scale": scale} | record) if scale and not is_pair else record
         if is_pair or "scale" in record:
             judgements.append((line, record))
         else:
@@ -457,14 +441,9 @@ def explain(reading: LogReading, path: object) -> NoReturn:
     if reading.is_unclear:
         unclear = next((each for each in reading.proposals.values() if not each.is_complete), None)
         if unclear is None:
-            ranges = {
-                f"{name}: {each.entries['scale']}"
-                for name, each in reading.proposals.items()
-                if "scale" in each.entries
-            }
-            raise InputError.plain(
-                f"the files of {source} have different ranges ({', '.join(sorted(ranges))}): map scale"
-            )
+            scales = {name: each.entries.get("scale") for name, each in reading.proposals.items()}
+            ranges = ", ".join(sorted(f"{name}: {scale}" for name, scale in scales.items() if scale is not None))
+            raise InputError.plain(f"the files of {source} have different ranges ({ranges}): map scale")
         where = source if len(reading.proposals) == 1 else f"{source} ({unclear.source})"
         raise InputError.plain(open_questions(where, unclear))
     if reading.files:
@@ -501,3 +480,111 @@ def open_questions(source: str, proposal: Proposal) -> str:
         f"{single}{write}",
     ]
     return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
+
+
+_SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated number and share of contradictions
+_SHARE_AGREEING = 0.1  # share of agreeing duplicates above which no column may tell them apart
+_MANY = 10  # minimum judgements for a single context to be implausible
+_MOST_JUDGES, _FEWEST = 20, 5  # judges of whom each has fewer rows than this are no judges
+_IDENTITY = ("context_id", "candidate_id", "opponent_id")
+_DIFFERING = 8  # fields shown in a message
+
+
+def require_plausible(
+    trials: pd.DataFrame,
+    with_duplicates: pd.DataFrame,
+    mapping: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Raise `InputError` if the reading of a table is implausible.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        The judgements without duplicates, with the counts of duplicates in ``attrs``.
+    with_duplicates : pandas.DataFrame
+        The judgements with duplicates.
+    mapping : mapping
+        The user's mapping.
+    records : mapping of str to mapping
+        A sample of the original records, by the key of their trial.
+
+    Raises
+    ------
+    InputError
+        If an identifier is a constant that is the name of a field; if there is only one context although other fields
+        differ; if there are many judges of few judgements each; or if many judgements are duplicates that contradict
+        each other.
+    """
+    fields = list(dict.fromkeys(str(name) for record in records.values() for name in record))
+    for name in _IDENTITY:
+        expression = mapping.get(name)
+        if isinstance(expression, str) and expression.startswith("=") and expression[1:] in fields:
+            remedy = f"for the field of that name, omit the first =: {name} = {expression[1:]}"
+            raise InputError(f"mapping[{name!r}]", expression, "a field ('=' makes it a constant for all rows)", remedy)
+    used = {name for entry in mapping.values() if isinstance(entry, str) for name in (entry, *entry.split(","))}
+    _require_contexts(trials, len(with_duplicates), records, used)
+    _require_judges(trials)
+    _require_one_row_each(trials, with_duplicates, records)
+
+
+def _require_contexts(
+    trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]], used: set[str]
+) -> None:
+    contexts = set(trials["context_id"])
+    if len(contexts) > 1 or rows < _MANY:
+        return
+    differing = [name for name in _differing(list(records.values())) if _is_question(name) and name not in used]
+    if differing:
+        remedy = f"map the field that identifies the question; these differ: {', '.join(differing)}"
+        raise InputError("context_id", contexts.pop(), "more than one question", remedy)
+
+
+def _is_question(name: str) -> bool:
+    words = tokens(name)
+    return "_".join(words) in aliases()["role"]["question"]["first"] or roles_of(words)[:1] == ("question",)
+
+
+def _require_judges(trials: pd.DataFrame) -> None:
+    counts = trials["judge"].value_counts()
+    if len(counts) > _MOST_JUDGES and counts.median() < _FEWEST:
+        shown = ", ".join(map(str, counts.index[:3]))
+        allowed = f"judges with at least {_FEWEST} judgements each, if there are more than {_MOST_JUDGES}"
+        remedy = "map another field to judge, or map this one to person if it names people"
+        raise InputError("judge", f"{len(counts)} different ones ({shown}, …)", allowed, remedy)
+
+
+def _require_one_row_each(
+    trials: pd.DataFrame, with_duplicates: pd.DataFrame, records: Mapping[str, Mapping[str, Any]]
+) -> None:
+    twice, contradictory = trials.attrs["duplicates"], trials.attrs["contradictions"]
+    few = contradictory <= max(_SOME_TWICE, _SHARE_TWICE * len(with_duplicates))
+    if few and twice <= _SHARE_AGREEING * len(with_duplicates):
+        return
+    keys = identity_of(with_duplicates)
+    seen = with_duplicates[with_duplicates["key"].isin(list(records))]
+    groups = seen[seen.duplicated(keys, keep=False)].groupby(keys, sort=False, dropna=False)["key"]
+    examples = [[records[key] for key in group] for _, group in list(groups)[:_MANY]]
+    differing = list(dict.fromkeys(name for each in examples for name in _differing(each)))[:_DIFFERING]
+    if few and not _tells_apart(examples, differing):
+        return
+    problem = f"{twice:,} duplicate judgements, {contradictory:,} of which contradict the first"
+    where = f"they differ in {', '.join(differing)}; " if differing else ""
+    remedy = f"{where}map what tells them apart, or number repetitions without a field: --map replicate==#"
+    raise InputError("mapping", problem, "one row per judgement", remedy)
+
+
+def _tells_apart(groups: Sequence[Sequence[Mapping[str, Any]]], fields: Sequence[str]) -> bool:
+    """Return whether a field with few values, unlike a number of rows, differs within each group of duplicates."""
+    for name in fields:
+        values = [[written(record.get(name)) for record in group] for group in groups]
+        distinct = {value for group in values for value in group}
+        if all(len(set(group)) == len(group) for group in values) and len(distinct) <= _DIFFERING:
+            return True
+    return False
+
+
+def _differing(records: list[Mapping[str, Any]]) -> list[str]:
+    """Return the fields in which records differ."""
+    names = dict.fromkeys(str(name) for record in records for name in record)
+    return [name for name in names if len({written(record.get(name)) for record in records}) > 1][:_DIFFERING]

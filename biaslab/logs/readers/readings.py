@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,18 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers.rows import NUMERAL, LogSource, Rows, plain, read_value, strings, trials_of_several
+from biaslab.logs.readers.rows import (
+    NUMERAL,
+    Judged,
+    Judgements,
+    LogSource,
+    Rows,
+    counted,
+    plain,
+    read_value,
+    record_trials,
+    strings,
+)
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
 from biaslab.prompts.parsing.choice import concluded_better, formatted_at_the_end, in_brackets
 from biaslab.prompts.parsing.phrases import UNKNOWN, names_of
@@ -24,7 +34,6 @@ from biaslab.prompts.parsing.replies import ParsedScore, is_refusal, place_on
 from biaslab.prompts.parsing.thoughts import split_thought
 
 _ASKED = re.compile(r"\[\[\W{0,3}[ABC]\b[^\[\]\n]*\]\]")
-_FAILED = re.compile(r"\s*(?:Failed to obtain answer via API|\$ERROR\$)")
 _NUMBER = r"(\d+(?:\.\d+)?)(?:\s*/\s*\d+)?"
 _WHOSE = r"(?:scores? (?:of|for) )?(?:the )?(?:assistant|response|answer|model)"
 _NAMED_SCORES = re.compile(
@@ -230,11 +239,6 @@ def probability(value: float) -> ParsedScore:
     return (0.5, "tie") if value == 0.5 else (value, "ok")
 
 
-def failed(texts: pd.Series) -> pd.Series:
-    """Flag texts that report a failed call instead of a reply."""
-    return texts.str.match(_FAILED).fillna(value=False).astype(bool)
-
-
 def _by_pattern(text: str, expression: re.Pattern[str], scale: Scale) -> ParsedScore:
     group = first_group(expression, text)
     try:
@@ -343,70 +347,13 @@ def human_ratings(rows: Sequence[Sequence[str]]) -> dict[str, pd.Series]:
 BY_CODE = "scored by code, not by a model"
 """Reason for leaving out a score that was not given by a model."""
 
-NOTHING_IN = "contains no score"
-"""Reason for leaving out a record without a single judgement."""
-_WORDS: dict[str, float] = {
-    "pass": 1.0,
-    "passed": 1.0,
-    "true": 1.0,
-    "yes": 1.0,
-    "fail": 0.0,
-    "failed": 0.0,
-    "false": 0.0,
-}
-_WORDS |= {"no": 0.0}
-MALFORMED = (KeyError, TypeError, IndexError, AttributeError, ValueError)
-"""Errors at a record that is not of its format."""
+_WORDS = {"pass": 1.0, "passed": 1.0, "true": 1.0, "yes": 1.0, "fail": 0.0, "failed": 0.0, "false": 0.0, "no": 0.0}
 
 _SOME, _FEW = 0.1, 2  # tolerated share and number of scores out of range; beyond both, the scale is another one
 _IN_NUMBERS = ("ok", "out_of_range")  # statuses of scores that are numbers
-_NAMES = ("context_id", "candidate_id", "attribute", "value", "status", "judge", "scale", "reply", "human", "words",
-          "configuration", "replicate")  # fmt: skip
 
 
-class JudgedScore(NamedTuple):
-    """A candidate's score, given by a model.
-
-    Parameters
-    ----------
-    context : object
-        The question: its identifier, or the text or object itself.
-    candidate : object
-        The system that answered.
-    attribute : str
-        The attribute scored.
-    score : object
-        A number, a boolean, or a word that `number_of` knows; anything else counts as unreadable.
-    judge : object
-        The scoring model.
-    scale : str
-        The tool's scale; the user's overrides it.
-    reply : object
-        The judge's reply.
-    text : object
-        The judged text, for its word count.
-    human : float
-        A human score of the same candidate, on the same scale.
-    configuration : str
-        The prompt configuration.
-    """
-
-    context: Any
-    candidate: Any
-    attribute: str
-    score: Any
-    judge: Any = None
-    scale: str = "0-1"
-    reply: Any = None
-    text: Any = None
-    human: float = math.nan
-    configuration: str = "recorded"
-
-
-ScoresOfRecord = Callable[[Mapping[str, Any]], Iterable[JudgedScore | str]]
-
-
-def score_trials(rows: Rows, source: LogSource, scores: ScoresOfRecord, tool: str) -> pd.DataFrame:
+def score_trials(rows: Rows, source: LogSource, scores: Judgements, tool: str) -> pd.DataFrame:
     """Return one score trial per score of each record.
 
     Parameters
@@ -416,8 +363,10 @@ def score_trials(rows: Rows, source: LogSource, scores: ScoresOfRecord, tool: st
     source : Source
         The file, and the user's scale.
     scores : callable
-        Yields the scores of a record, or a string with the reason for leaving one out. Records that lack a required
-        field are refused.
+        As in `judged_records`: a judgement has ``context_id`` and ``candidate_id`` (identifiers, or the texts or
+        objects themselves), ``attribute`` and ``score`` (a number, a boolean, or a word that `number_of` knows;
+        anything else counts as unreadable), and may have ``judge``, ``scale`` (default: 0 to 1), ``reply``, the judged
+        ``text``, a ``human`` score on the same scale, ``configuration`` and ``dataset``.
     tool : str
         Name of the data set, and of judges without a name.
 
@@ -426,24 +375,10 @@ def score_trials(rows: Rows, source: LogSource, scores: ScoresOfRecord, tool: st
     pandas.DataFrame
         Repeated scores of one candidate by one judge are numbered as replicates.
     """
-    values: list[tuple[Any, ...]] = []
-    seen: Counter[tuple[Any, ...]] = Counter()
-    for place, record in rows.each(rows.records):
-        try:
-            judged = list(scores(record))
-            ready = [_row(one, source, tool) for one in judged if isinstance(one, JudgedScore)]
-        except MALFORMED:
-            rows.refuse(pd.Series(range(len(rows.records))) == place, f"not a record of {tool}")
-            continue
-        for reason in (one for one in judged if isinstance(one, str)):
-            rows.log.left_out[reason] += 1
-        if not judged:
-            rows.log.left_out[NOTHING_IN] += 1
-        for row in ready:
-            key = (*row[:3], row[5], row[6], row[10])
-            values.append((place, *row, seen[key]))
-            seen[key] += 1
-    trials = trials_of_several(values, _NAMES, dataset=tool)
+    trials = record_trials(rows, lambda record: (_scored(each, source, tool) for each in scores(record)), tool)
+    if trials.empty:
+        return trials
+    trials = counted(trials)
     return trials if source.scale else _on_one_scale(trials)
 
 
@@ -451,25 +386,33 @@ def _on_one_scale(trials: pd.DataFrame) -> pd.DataFrame:
     """Mark all scores of a judge on an attribute as out of range if many are, because they are on another scale."""
     beyond = (trials["status"] == "out_of_range").astype(float)
     of = [trials["judge"], trials["attribute"]]
-    counted = trials["status"].isin(_IN_NUMBERS).groupby(of).transform("sum")
-    other = beyond.groupby(of).transform("sum") > (_SOME * counted).clip(lower=_FEW)
+    numbers = trials["status"].isin(_IN_NUMBERS).groupby(of).transform("sum")
+    other = beyond.groupby(of).transform("sum") > (_SOME * numbers).clip(lower=_FEW)
     status = trials["status"].mask(other & (trials["status"] == "ok"), "out_of_range")
     return trials.assign(value=trials["value"].mask(other), status=status)
 
 
-def _row(judged: JudgedScore, source: LogSource, tool: str) -> tuple[Any, ...]:
-    scale = scale_named(source.scale or judged.scale)
-    words = float(count_words(judged.text)) if isinstance(judged.text, str) else math.nan
-    judge = plain(read_value(judged.judge, "id")) or tool
-    reply = plain(judged.reply) if isinstance(judged.reply, str) else None
-    about = (identity(judged.context), identity(judged.candidate), str(plain(judged.attribute)))
-    return (*about, *_reading(judged.score, scale), judge, scale.name, reply, judged.human, words,
-            judged.configuration)  # fmt: skip
-
-
-def _reading(score: Any, scale: Any) -> ParsedScore:
-    number = number_of(score)
-    return UNREAD if math.isnan(number) else number_on(scale)(number)
+def _scored(judged: Judged | str, source: LogSource, tool: str) -> Judged | str:
+    """Return the columns of a trial; a reason unchanged."""
+    if isinstance(judged, str):
+        return judged
+    scale, number = scale_named(source.scale or judged.get("scale", "0-1")), number_of(judged["score"])
+    value, status = UNREAD if math.isnan(number) else number_on(scale)(number)
+    text, reply = judged.get("text"), judged.get("reply")
+    return {
+        "context_id": identity(judged["context_id"]),
+        "candidate_id": identity(judged["candidate_id"]),
+        "attribute": str(plain(judged["attribute"])),
+        "value": value,
+        "status": status,
+        "judge": plain(read_value(judged.get("judge"), "id")) or tool,
+        "dataset": judged.get("dataset", tool),
+        "scale": scale.name,
+        "reply": plain(reply) if isinstance(reply, str) else None,
+        "human": judged.get("human", math.nan),
+        "words": float(count_words(text)) if isinstance(text, str) else math.nan,
+        "configuration": judged.get("configuration", "recorded"),
+    }
 
 
 def number_of(score: Any) -> float:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.logs.readers.detection import available
+from biaslab.logs.readers.card import shortened
 from biaslab.logs.readers.expressions import parse_expression, written
+from biaslab.logs.readers.formats import available
 from biaslab.logs.readers.proposal import OF_ONE, ROLES
 from biaslab.logs.readers.readings import OUTCOMES
 from biaslab.logs.readers.rows import SCHEMA, Rows, at
-from biaslab.logs.readers.summary import shortened
 
 #: Entry of a mapping → the column of trials that holds its values, where that has another name, or none.
 _HELD_IN = {

@@ -23,6 +23,16 @@ from biaslab.core.schema import count_words
 CALL_FAILED = "the call failed"
 """Reason for leaving out a record without an answer."""
 
+NOTHING_IN = "contains no score"
+"""Reason for leaving out a record without a single judgement."""
+
+MALFORMED = (KeyError, TypeError, IndexError, AttributeError, ValueError)
+"""Errors at a record that is not of its format."""
+
+
+class RefusedRecordError(ValueError):
+    """A record that is malformed, with the reason."""
+
 
 @dataclass(frozen=True)
 class LogSource:
@@ -163,12 +173,21 @@ class Rows:
         kept = [conversion.empty if value is WRONG else value for value in converted]
         return strings(kept) if conversion.dtype == "str" else pd.Series(kept, dtype=conversion.dtype)
 
-    def take_texts(self, *names: str) -> dict[str, pd.Series]:
-        """Return required text fields, refusing records that lack one."""
-        texts = {name: self.take(name, "text") for name in names}
-        for name, values in texts.items():
-            self.refuse(values.isna(), f"{name} is missing")
-        return texts
+    def field(self, record: Mapping[str, Any], name: str, kind: FieldKind, default: Any = None) -> Any:
+        """Return a field of one record, as `take` does; raise `RefusedRecordError` if it has another type."""
+        value = record.get(name)
+        if default is not None and _is_blank(value):
+            value = default
+        conversion = CONVERSIONS[kind]
+        if (converted := conversion.read(None if self.textual and value == "" else value)) is WRONG:
+            raise RefusedRecordError(f"{name} is not {conversion.allowed}")
+        return converted
+
+    def text(self, record: Mapping[str, Any], name: str) -> str:
+        """Return a required text of one record."""
+        if (text := self.field(record, name, "text")) is None:
+            raise RefusedRecordError(f"{name} is missing")
+        return str(text)
 
     def each(self, *columns: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
         """Yield the position of each accepted record and its value in each column."""
@@ -507,6 +526,58 @@ def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **f
         frame = pd.DataFrame(whole, columns=columns)
     indexed = frame.set_index("place")
     return trials_of({**fixed, **indexed}, indexed.index)
+
+
+Judged = dict[str, Any]
+Judgements = Callable[[dict[str, Any]], Iterable[Judged | str]]
+
+
+def judged_records(rows: Rows, judgements: Judgements, tool: str) -> tuple[list[int], list[Judged]]:
+    """Return the judgements of all records, with the position of each one's record.
+
+    Parameters
+    ----------
+    rows : Rows
+        Records of a tool. Those that lack a required field are refused.
+    judgements : callable
+        Yields the judgements of a record, or a text with the reason for leaving one out; an empty one is not counted.
+    tool : str
+        Name of the tool.
+    """
+    places: list[int] = []
+    judged: list[Judged] = []
+    for place, record in rows.each(rows.records):
+        try:
+            own = [each for each in judgements(record) if each != ""]
+        except MALFORMED as error:
+            why = str(error) if isinstance(error, RefusedRecordError) else f"not a record of {tool}"
+            rows.log.refuse(rows.lines[place], why)
+            rows.good[place] = False
+            continue
+        rows.log.left_out.update([each for each in own if isinstance(each, str)] if own else [NOTHING_IN])
+        made = [each for each in own if not isinstance(each, str)]
+        places += [place] * len(made)
+        judged += made
+    return places, judged
+
+
+def record_trials(rows: Rows, judgements: Judgements, tool: str, **fixed: Any) -> pd.DataFrame:
+    """Return the trials of records with any number of judgements each; without one, the frame is empty.
+
+    Parameters
+    ----------
+    rows, judgements, tool
+        As in `judged_records`; a judgement has the columns of a trial, and perhaps others.
+    **fixed
+        Columns with the same value in all rows.
+    """
+    places, judged = judged_records(rows, judgements, tool)
+    if not judged:
+        return pd.DataFrame()
+    names = [name for name in judged[0] if name in SCHEMA]
+    values = [(place, *(each[name] for name in names)) for place, each in zip(places, judged, strict=True)]
+    trials = trials_of_several(values, names, **fixed)
+    return trials.assign(**{name: [each[name] for each in judged] for name in judged[0] if name not in SCHEMA})
 
 
 def counted(trials: pd.DataFrame) -> pd.DataFrame:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, is_judged, is_label, listed
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
-from biaslab.logs.readers.proposal import columns_in
+from biaslab.logs.readers.proposal import alias_and_plain, columns_in, is_judged, is_label, listed
+from biaslab.logs.readers.rows import NUMERAL
 from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
@@ -46,7 +46,7 @@ class ScoreRoles(PairRoles):
         else:
             scores = self._ask_for_score(people)
         self._fill_person(scores, people)
-        self._fill_scale("scale", scores)
+        self._fill_scale(scores)
         if people and scores and self.is_open("ratings") and "human" not in self.given:
             self._fill_ratings(scores, people)
         if labels and self.is_open("ratings"):
@@ -149,10 +149,9 @@ class ScoreRoles(PairRoles):
     def _observed(self, column: LogColumn) -> tuple[str, bool]:
         """Return the observed range as a scale, and whether it is a usual one."""
         if column.kind == "number":
-            return _observed(column)
+            return _observed(column.numbers)
         shared = named.grade_values(column, *self.peers) if column in self.peers else None
-        numbers = [float(number) for number in (shared or self._grades(column) or {}).values()]
-        return f"={min(numbers, default=0):g}-{max(numbers, default=1):g}", set(numbers) == {0.0, 1.0}
+        return _of_grades((shared or self._grades(column) or {}).values())
 
     def _stated(self, reply: Any) -> list[LogColumn]:
         """Return a column with the scores that a judge's replies state, if most of them state one on a usual scale."""
@@ -170,28 +169,15 @@ class ScoreRoles(PairRoles):
     def _like_scores(self, scores: Sequence[LogColumn]) -> list[LogColumn]:
         """Return unnamed columns of numbers with the range of a score."""
         ranges = {self._observed(column)[0] for column in scores if column.kind == "number"}
-        return [
-            column
-            for column in self.unused
-            if not column.roles
-            and column.kind == "number"
-            and 2 < len(column.counts) <= _MOST_STEPS
-            and self._observed(column)[0] in ranges
-            and not set(column.words) <= set(named.aliases()["plain"]["words"])
-        ]
+        unnamed = [c for c in self.free("", kinds=("number",)) if not c.is_plain and 2 < len(c.counts) <= _MOST_STEPS]
+        return [column for column in unnamed if self._observed(column)[0] in ranges]
 
     def _ask_for_score(self, people: Sequence[LogColumn]) -> list[LogColumn]:
         """Ask for the judge's score, or take the reply; return a column of the scores that replies state."""
         replies = self._replies()
-        numbers = [
-            column
-            for column in self.unused
-            if column.kind in ("number", "flag")
-            and not column.has("people")
-            and column.roles[:1] not in (("covariate",), ("ignore",), ("question",), ("replicate",), ("system",))
-            and not set(column.words) <= set(named.aliases()["plain"]["words"])
-        ]
-        texts = [c for c in self.free("score", "verdict", "reply") if c.kind in ("word", "name", "id", "text")]
+        numbers = [c for c in self.unused if c.kind in ("number", "flag") and not c.has("people") and not c.is_plain]
+        numbers = [c for c in numbers if c.role not in ("covariate", "ignore", "question", "replicate", "system")]
+        texts = self.free("score", "verdict", "reply", kinds=("word", "name", "id", "text"))
         shares = [c for c in texts if all(_OUT_OF.fullmatch(value) for value in c.known)]
         if len(shares) == 1:
             tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
@@ -208,11 +194,11 @@ class ScoreRoles(PairRoles):
             why = f"{listed(unclear)} may be the judge's; delete this line if only people judged"
             self.ask("score", why, *(self._graded(column) for column in unclear), required=False)
             self.settle("ratings", self._labels(people))
-        elif people and not numbers and len({frozenset(_criteria_of(column)) for column in people}) > 1:
+        elif people and not numbers and len({frozenset(column.criteria) for column in people}) > 1:
             why = f"{listed(people)} are people's scores of different criteria; which are of one?"
-            self.ask("ratings", why, *(column.name for column in people))
+            self.ask("ratings", why, *people)
         elif people and not numbers and (judged := [c for c in self._prose() if {"judge", "reply"} & set(c.roles)]):
-            self.ask("reply", f"is {listed(judged)} the judge's reply?", *(column.name for column in judged))
+            self.ask("reply", f"is {listed(judged)} the judge's reply?", *judged)
             return judged
         elif people and not numbers:
             self.settle("ratings", self._labels(people))
@@ -222,15 +208,18 @@ class ScoreRoles(PairRoles):
             why = f"which of {one} and {two} in {texts[0].name} is better?"
             self.ask("score", why, *({"field": texts[0].name, "values": values} for values in options))
             return texts[:1]
+        elif len(texts) == 1 and not numbers and is_label(texts[0]) and len(texts[0].counts) <= _MOST_STEPS:
+            example = ", ".join(f"{value} -> NUMBER" for value in texts[0].counts)
+            self.ask("score", f'which number is each value? --map "score={texts[0].name} | {example}"')
         else:
             why = "which column holds the judge's score or verdict?"
-            self.ask("score", why, *(column.name for column in [*numbers, *texts]))
+            self.ask("score", why, *numbers, *texts)
             return numbers[:1] if len(numbers) == 1 else []
         return []
 
     def _fill_reply(self, replies: Sequence[LogColumn]) -> list[LogColumn]:
         """Fill the reply, or ask for it, and return the scores that it states; none if no texts state any."""
-        texts = [column for column in self._prose() if column.roles[:1] != ("question",)]
+        texts = [column for column in self._prose() if column.role != "question"]
         texts = list(replies) or (texts if len(texts) > 1 else [])
         stating = [column for text in texts for column in self._stated(text.name)]
         last = [column for column in texts if self._last_words(column) is not None]
@@ -251,15 +240,14 @@ class ScoreRoles(PairRoles):
 
     def _graded_columns(self) -> list[LogColumn]:
         """Return the unused columns of grades in words that no name gives to people."""
-        others = (("covariate",), ("ignore",), ("derived",))
-        words = [c for c in self.unused if c.kind in ("word", "flag", "name") and c.roles[:1] not in others]
+        others = ("covariate", "ignore", "derived")
+        words = [c for c in self.unused if c.kind in ("word", "flag", "name") and c.role not in others]
         return [column for column in words if not column.has("people") and named.grade_values(column) is not None]
 
     def _name_judges_or_criteria(self, scores: Sequence[LogColumn]) -> bool:
         """Return whether all columns of scores are named after judges, or after criteria."""
-        criteria = set(named.aliases()["criteria"]["words"]) | {"overall"}
         shared = set.intersection(*(set(column.words) for column in scores))
-        by_criterion = [bool(set(column.words) & criteria) for column in scores]
+        by_criterion = [bool(column.criteria or "overall" in column.words) for column in scores]
         by_model = [named.is_model(column.name) for column in scores]
         rest = [tuple(word for word in column.words if word not in shared) for column in scores]
         scored = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"}))
@@ -302,77 +290,74 @@ class ScoreRoles(PairRoles):
             self.settle("person", persons[0].name)
         else:
             why = f"{listed(persons)} may say which person gave a score"
-            self.ask("person", why, *(c.name for c in persons), required=False)
+            self.ask("person", why, *persons, required=False)
 
-    def _fill_scale(self, entry: str, scores: Sequence[LogColumn]) -> None:
+    def _fill_scale(self, scores: Sequence[LogColumn]) -> None:
         """Fill the scale if the observed range is a usual one; ask otherwise."""
-        known = {"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)
-        if entry in self.entries or not known:
-            if "reply" in self.entries and entry == "scale":
+        if "scale" in self.entries:
+            return
+        if not ({"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)):
+            if "reply" in self.entries:
                 usual = (f"={low}-{high}" for low, high in _SCALES[:3])
-                self.ask(entry, "on which scale does the judge score?", *usual)
-            elif entry == "scale":
+                self.ask("scale", "on which scale does the judge score?", *usual)
+            else:
                 self._fill_scale_of_options()
             return
         if "score" in self.given and (meanings := parse_expression("score", self.given["score"]).values):
             scores = [LogColumn("score", tuple(meanings.values()))]
         scores = [column for column in scores if column.numbers or self._grades(column) is not None]
-        if not scores and entry == "scale" and "score" in self.entries:
-            self.ask(entry, "on which scale are the scores?")
-        found = {column.name: self._observed(column) for column in scores}
-        if len(scores) == 1 and entry == "scale" and (by_value := self._ranges_by_criterion(scores[0])):
-            found = by_value
-        ends = {name: scale for name, (scale, _) in found.items()}
-        if not ends:
-            return
-        sure = all(is_usual for _, is_usual in found.values())
-        one = len(set(ends.values())) == 1
-        option: Any = next(iter(ends.values())) if one else ends
-        if not one and len(scores) == 1:
+        if not scores and "score" in self.entries:
+            self.ask("scale", "on which scale are the scores?")
+        if ranges := self._ranges(scores):
+            self._fill_scale_of_ranges(ranges, by_value=len(scores) == 1)
+
+    def _fill_scale_of_ranges(self, ranges: Mapping[str, tuple[str, bool]], *, by_value: bool) -> None:
+        """Fill the scale, or ask for it, from the range of each column, or of each criterion of one column."""
+        ends = {name: scale for name, (scale, _) in ranges.items()}
+        option: Any = ends
+        if len(set(ends.values())) == 1:
+            option = next(iter(ends.values()))
+        elif by_value:
             scales = {value: scale.removeprefix("=") for value, scale in ends.items()}
             option = {"field": self._criterion(), "values": scales}
-        if sure or (entry == "scale" and "person" in self.entries):
-            self.settle(entry, option)
+        if "person" in self.entries or all(is_usual for _, is_usual in ranges.values()):
+            self.settle("scale", option)
         else:
-            self.ask(entry, "the values have this range; what is the scale?", option)
+            self.ask("scale", "the values have this range; what is the scale?", option)
 
     def _fill_scale_of_options(self) -> None:
         """Fill or ask for the scale of a score that is asked about, in the same round."""
         asked = next((question for question in self.questions if question.entry == "score"), None)
         found: dict[str, bool] = {}
         for option in asked.options if asked is not None else ():
-            grades = option.get("values") if isinstance(option, Mapping) else None
-            if grades is not None:
-                numbers = [float(number) for number in grades.values()]
-                found[f"={min(numbers):g}-{max(numbers):g}"] = set(numbers) == {0.0, 1.0}
-                continue
             columns = [self.columns[name] for name in columns_in(option, self.columns)]
-            found |= dict(self._observed(column) for column in columns if column.numbers)
+            grades = option.get("values") if isinstance(option, Mapping) else None
+            ranges = [self._observed(column) for column in columns if column.numbers]
+            found |= dict([_of_grades(grades.values())] if grades else ranges)
         if len(found) == 1 and all(found.values()):
             self.settle("scale", next(iter(found)))
         elif found:
             self.ask("scale", "the scale of that score", *found)
 
     def _criterion(self) -> str | None:
-        found = [c for c in self.free("criterion") if c.kind in ("word", "name") and not c.is_constant]
+        found = self.free("criterion", kinds=("word", "name"), varied=True)
         return found[0].name if len(found) == 1 else None
 
-    def _ranges_by_criterion(self, score: LogColumn) -> dict[str, tuple[str, bool]]:
-        """Return the range of the scores of each criterion of a long table."""
-        name = self._criterion()
-        if name is None or score.kind != "number":
-            return {}
-        values: dict[str, list[str | None]] = {}
+    def _ranges(self, scores: Sequence[LogColumn]) -> dict[str, tuple[str, bool]]:
+        """Return the range of each column of scores, or of each criterion of a long table."""
+        name, score = self._criterion(), next(iter(scores), None)
+        if name is None or score is None or len(scores) > 1 or score.kind != "number":
+            return {column.name: self._observed(column) for column in scores}
+        values: dict[str, list[float]] = {}
         for criterion, value in zip(self.columns[name].values, score.values, strict=True):
-            if criterion is not None:
-                values.setdefault(criterion, []).append(value)
-        return {
-            criterion: _observed(LogColumn(score.name, tuple(own))) for criterion, own in values.items() if any(own)
-        }
+            if criterion is not None and value is not None and NUMERAL.fullmatch(value):
+                values.setdefault(criterion, []).append(float(value))
+        ranges = {criterion: _observed(numbers) for criterion, numbers in values.items()}
+        return ranges or {score.name: self._observed(score)}
 
     def _fill_ratings(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Fill people's scores: of the same criterion, if there are several."""
-        of = {one.name: [c for c in people if _criteria_of(one) & _criteria_of(c)] for one in scores}
+        of = {one.name: [c for c in people if one.criteria & c.criteria] for one in scores}
         if len(scores) == 1 or (all(named.is_model(one.name) for one in scores) and not any(of.values())):
             self.settle("ratings", self._labels(people))
         elif {column.name for own in of.values() for column in own} == {column.name for column in people}:
@@ -392,15 +377,13 @@ class ScoreRoles(PairRoles):
         shared = score.kind != "number" and named.grade_values(score, *self.peers) is not None
         own = [column for column in people if column.kind == "number" or not shared]
         numbers = [float(n) for column in own for n in column.numbers or (self._grades(column) or {}).values()]
-        asked = next(
-            (question.options[0] for question in self.questions if question.entry == "scale" and question.options), None
-        )
-        scale = self.entries.get("scale", asked or self._observed(score)[0])
+        asked = [each.options[0] for each in self.questions if each.entry == "scale" and each.options]
+        scale = self.entries.get("scale", asked[0] if asked else self._observed(score)[0])
         ends = re.fullmatch(r"=(-?[\d.]+)-(-?[\d.]+)", scale) if isinstance(scale, str) else None
         if ends is None:
             return
         low, high = float(ends[1]), float(ends[2])
-        theirs, is_usual = _observed(LogColumn("people", tuple(map(str, numbers)))) if numbers else (scale, False)
+        theirs, is_usual = _observed(numbers) if numbers else (scale, False)
         inside = bool(numbers) and low <= min(numbers) and max(numbers) <= high
         if theirs != scale and is_usual and not any(column.numbers for column in own):
             self.settle("human_scale", theirs)
@@ -415,19 +398,20 @@ def _is_one_grade(column: LogColumn, scores: Sequence[LogColumn]) -> bool:
     return constant and any(s.kind != "number" and named.grade_values(s, column) is not None for s in scores)
 
 
-def _criteria_of(column: LogColumn) -> set[str]:
-    """Return the words of a name that are criteria."""
-    return set(column.words) & set(named.aliases()["criteria"]["words"])
+def _of_grades(numbers: Iterable[str]) -> tuple[str, bool]:
+    """Return the range of the numbers of grades as a scale, and whether they are fail and pass."""
+    values = set(map(float, numbers))
+    return f"={min(values, default=0):g}-{max(values, default=1):g}", values == {0.0, 1.0}
 
 
-def _observed(column: LogColumn) -> tuple[str, bool]:
+def _observed(numbers: Sequence[float]) -> tuple[str, bool]:
     """Return the observed range of numbers as a scale, and whether it is a usual one."""
-    low, high = min(column.numbers), max(column.numbers)
+    low, high = min(numbers), max(numbers)
     if low < 0:
         return "=reward", False
     if (low, high) in _SCALES:
         return f"={low:g}-{high:g}", True
-    if low % 1 or high % 1 or high > _MOST_STEPS:
+    if low == high or low % 1 or high % 1 or high > _MOST_STEPS:
         low, high = next(((a, b) for a, b in _SCALES if a <= low and high <= b), (low, high))
     return f"={low:g}-{high:g}", False
 

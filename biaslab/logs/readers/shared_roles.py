@@ -8,31 +8,19 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.draft import alias_and_plain, is_label, listed, without
 from biaslab.logs.readers.expressions import OPEN, require_fields
 from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
-from biaslab.logs.readers.proposal import SAMPLED, Proposal, columns_in
+from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, columns_in, is_label, listed, without
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
 _MOST_JUDGES, _FEWEST_OF_A_JUDGE, _FEW_GRADES = 20, 5, 3
 _IDENTITY = ("context_id", "candidate_id", *DISTINGUISHING)
 _CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
+_GROUPS = {"subset", "category", "domain"}
 _DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
-_ASKED = {
-    "question",
-    "questions",
-    "q",
-    "qid",
-    "prompt",
-    "query",
-    "instruction",
-    "input",
-    "item",
-    "conversation",
-    "dialog",
-    "dialogue",
-}
+_ASKED = {"question", "questions", "q", "qid", "prompt", "query", "instruction", "input", "item"}
+_ASKED |= {"conversation", "dialog", "dialogue"}
 _UNUSED = {
     "explanation": "accompanies a verdict",
     "derived": "derived from other columns",
@@ -57,8 +45,7 @@ class SharedRoles(ScoreRoles):
             ("template", "prompt", ("word", "name")),
             ("dataset", "dataset", ("word", "name")),
         ):
-            found = [column for column in self.free(role) if column.kind in kinds]
-            found = [column for column in found if entry == "attribute" or not column.is_constant]
+            found = self.free(role, kinds=kinds, varied=entry != "attribute")
             if entry == "attribute":
                 keys = [c for c in self.unused if c.name.endswith(("[].name", "[].key", "[].metric_name"))]
                 found += [column for column in keys if column.kind in kinds and not column.is_constant]
@@ -70,16 +57,14 @@ class SharedRoles(ScoreRoles):
             if len(found) == 1:
                 self.settle(entry, found[0].name)
             elif found:
-                self.ask(entry, f"{listed(found)} could all be it", *(column.name for column in found), required=False)
+                self.ask(entry, f"{listed(found)} could all be it", *found, required=False)
         keys = [column for column in self.unused if column.name.endswith("*")]
         question = self.columns.get(str(self.entries.get("context_id")))
         repeats = question is not None and len(keys) == 1 and not named.functional(question, keys[0])
         if repeats and len(keys[0].counts) <= _MOST_JUDGES:
             why = f"do the keys ({', '.join(keys[0].examples)}) name judges? If systems, map candidate_id instead"
             self.ask("judge", why, keys[0].name, required=False)
-        groups = [
-            c for c in self.free("covariate") if c.kind == "word" and {"subset", "category", "domain"} & set(c.words)
-        ]
+        groups = [c for c in self.free("covariate", kinds=("word",)) if _GROUPS & set(c.words)]
         if len(groups) == 1:
             self.settle("subset", groups[0].name)
 
@@ -92,7 +77,7 @@ class SharedRoles(ScoreRoles):
             return
         first, *rest = judges
         if any(not named.functional(first, other) for other in rest):
-            self.ask("judge", f"{listed(judges)} could all be it", *(column.name for column in judges))
+            self.ask("judge", f"{listed(judges)} could all be it", *judges)
             return
         self.aside |= {column.name: f"goes with {first.name}" for column in rest}
         people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
@@ -113,7 +98,7 @@ class SharedRoles(ScoreRoles):
             return
         found = self._questions()
         columns = [column for column in found if not column.is_constant and not self._holds_answers(column)]
-        columns = [column for column in columns if "text" not in column.roles[:1]] or columns
+        columns = [column for column in columns if column.role != "text"] or columns
         if not self._is_pair:  # a document that was judged is what answers
             columns = [column for column in columns if not set(column.words) & _DOCUMENTS] or columns
         if not columns:
@@ -124,18 +109,10 @@ class SharedRoles(ScoreRoles):
         if (both := self._instruction_and_input()) is not None and best.name in both:
             self.settle("context_id", ", ".join(both))
             return
-        unclear = [
-            column
-            for column in columns
-            if column is not best
-            and column in repeated
-            and column.kind != "word"
-            and not named.functional(best, column)
-            and not named.functional(column, best)
-        ]
+        rivals = [column for column in repeated if column is not best and column.kind != "word"]
+        unclear = [c for c in rivals if not (named.functional(best, c) or named.functional(c, best))]
         if unclear:
-            names = [column.name for column in (best, *unclear)]
-            self.ask("context_id", f"{listed([best, *unclear])} could all identify the question", *names)
+            self.ask("context_id", f"{listed([best, *unclear])} could all identify the question", best, *unclear)
             return
         self.settle("context_id", ", ".join([best.name, *(column.name for column in self._turns())]))
         others = [column for column in columns if column is not best]
@@ -152,8 +129,7 @@ class SharedRoles(ScoreRoles):
             if column.name in self.used or column.kind == "empty" or column.name.endswith("#"):
                 continue
             plain = "_".join(named.tokens(named.last_part(column.name)))
-            asked = column.roles[:1] == ("question",)
-            if asked or (plain in first and column.roles[:1] in ((), ("text",))):
+            if column.role == "question" or (plain in first and column.role in ("", "text")):
                 found.append((first.index(plain) if plain in first else len(first), column))
         return [column for _, column in sorted(found, key=lambda each: each[0])]
 
@@ -171,14 +147,8 @@ class SharedRoles(ScoreRoles):
     def _turns(self) -> list[LogColumn]:
         """Return the columns that number parts of one question, such as turns."""
         parts, plain = set(named.aliases()["parts"]["words"]), set(named.aliases()["plain"]["words"])
-        return [
-            column
-            for name, column in self.columns.items()
-            if name not in self.used
-            and not column.is_constant
-            and set(column.words) & parts
-            and set(named.tokens(named.last_part(name))) <= parts | plain
-        ]
+        columns = [column for column in self.unused if not column.is_constant and set(column.words) & parts]
+        return [c for c in columns if set(named.tokens(named.last_part(c.name))) <= parts | plain]
 
     def _instruction_and_input(self) -> tuple[str, str] | None:
         """Return the columns of an instruction and its input, which are one question together."""
@@ -187,16 +157,10 @@ class SharedRoles(ScoreRoles):
         return pair if pair[0] is not None and pair[1] is not None else None  # type: ignore[return-value]
 
     def _ask_question(self, found: Sequence[LogColumn]) -> None:
-        ids = [column for column in self.unused if "id" in column.words and column.roles[:1] in ((), ("text",))]
-        texts = [
-            c
-            for c in self.unused
-            if c.kind in ("text", "id", "name")
-            and not c.is_constant
-            and not c.has("people")
-            and c.roles[:1] in ((), ("question",), ("covariate",))
-        ]
-        numbers = [c for c in self.unused if not c.roles and c.kind == "number" and len(c.counts) == len(c.known)]
+        ids = [column for column in self.free("", "text") if "id" in column.words]
+        texts = self.free("", "question", "covariate", kinds=("text", "id", "name"), varied=True)
+        texts = [column for column in texts if not column.has("people")]
+        numbers = [c for c in self.free("", kinds=("number",)) if len(c.counts) == len(c.known)]
         options = dict.fromkeys(column.name for column in [*ids, *found, *texts, *numbers] if not column.is_constant)
         self.ask("context_id", "which column identifies the question?", *options)
 
@@ -210,32 +174,16 @@ class SharedRoles(ScoreRoles):
         return bool(held) and sum(held) >= 0.5 * len(held)
 
     def _fill_candidate(self) -> None:
-        systems = [column for column in self.free("system") if column.kind in ("word", "name", "id", "number")]
-        texts = [
-            column
-            for column in self.free("text")
-            if "judge" not in column.roles and column.kind in ("text", "id", "name", "word", "object")
-        ]
-        texts = [column for column in texts if column.name not in self.asked]
-        inner = [
-            column
-            for column in self.unused
-            if "[]." in column.name
-            and column.words[-1:] == ("id",)
-            and column.roles[:1] in ((), ("text",), ("question",))
-        ]
+        systems = self.free("system", kinds=("word", "name", "id", "number"))
+        texts = self.free("text", kinds=("text", "id", "name", "word", "object"))
+        texts = [column for column in texts if "judge" not in column.roles and column.name not in self.asked]
         texts = [column for column in texts if column.words[-1:] != ("id",)] or texts
-        inner += [
-            column
-            for column in self.free("question", first=False)
-            if set(column.words) & _DOCUMENTS
-            and not column.is_constant
-            and column.name not in map(str, self.entries.values())
-        ]
+        inner = [c for c in self.free("", "text", "question") if "[]." in c.name and c.words[-1:] == ("id",)]
+        inner += [c for c in self.free("question", first=False, varied=True) if set(c.words) & _DOCUMENTS]
         if self.is_open("candidate_id"):
             if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
                 why = f"{listed(systems)} could all be the system"
-                self.ask("candidate_id", why, *(column.name for column in systems))
+                self.ask("candidate_id", why, *systems)
             elif self.is_open("judge") and self._answers_are_shared(texts, systems):
                 self.settle("candidate_id", texts[0].name)
                 why = f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?"
@@ -244,21 +192,16 @@ class SharedRoles(ScoreRoles):
                 self.settle("candidate_id", systems[0].name)
                 self.aside |= {column.name: f"goes with {systems[0].name}" for column in systems[1:]}
             elif len(texts) > 1:
-                self.ask("candidate_id", f"which of {listed(texts)} was judged?", *(column.name for column in texts))
+                self.ask("candidate_id", f"which of {listed(texts)} was judged?", *texts)
             else:
                 self.settle("candidate_id", texts[0].name if texts else inner[0].name if inner else "=answer")
-        lengthy = [
-            column
-            for column in texts
-            if column.kind in ("text", "id", "object")
-            and not column.is_constant
-            and (column.kind != "object" or set(column.words) & _CONVERSATIONS)
-        ]
+        lengthy = [c for c in texts if c.kind in ("text", "id", "object") and not c.is_constant]
+        lengthy = [c for c in lengthy if c.kind != "object" or set(c.words) & _CONVERSATIONS]
         if len(lengthy) == 1 and self.is_open("text"):
             self.settle("text", lengthy[0].name)
         elif len(lengthy) > 1 and self.is_open("candidate_id") is False and self.is_open("text"):
             why = f"which of {listed(lengthy)} was judged?"
-            self.ask("text", why, *(column.name for column in lengthy), required=False)
+            self.ask("text", why, *lengthy, required=False)
 
     def tell_rows_apart(self) -> None:
         """Take rows with the same question and answer for different cases, if a column numbers the cases."""

@@ -347,14 +347,21 @@ class Matches(VerdictReader):
     labels: VerdictValues = ()
 
     def find(self, text: str) -> list[float]:
-        """Return the values of all matches, by position; matches do not overlap. A text that repeats has none."""
+        """Return the values of all matches, by position; they do not overlap, and ``^`` matches after each."""
         values: list[float] = []
-        while hits := [(match, value) for pattern, value in self.verdicts if (match := compiled(pattern).search(text))]:
-            match, value = min(hits, key=lambda pair: pair[0].start())
+        patterns, at = [(compiled(pattern), value) for pattern, value in self.verdicts], 0
+        later = [pattern.search(text) for pattern, _ in patterns]
+        while at <= len(text):
+            later = [m.re.search(text, at) if m is not None and m.start() < at else m for m in later]
+            spans = [
+                _span_at(pattern, text, at) or (m and m.span()) for m, (pattern, _) in zip(later, patterns, strict=True)
+            ]
+            hits = [(span, value) for span, (_, value) in zip(spans, patterns, strict=True) if span is not None]
+            if not hits:
+                break
+            (start, end), value = min(hits, key=lambda hit: hit[0][0])
             values.append(value)
-            text = text[max(match.end(), 1) :]
-            if len(values) > _MOST_MATCHES:
-                return []
+            at = max(end, start + 1)
         return values
 
     def write(self, value: float) -> str:
@@ -365,6 +372,14 @@ class Matches(VerdictReader):
         texts = [*matching_texts(pattern), pattern]
         alone = (text for text in texts if [value] == [of for own, of in self.verdicts if compiled(own).search(text)])
         return next(alone, texts[0])
+
+
+def _span_at(pattern: re.Pattern[str], text: str, at: int) -> tuple[int, int] | None:
+    """Return where a pattern matches at a place, as if the text began there; only what is near is copied."""
+    match = pattern.match(text[at : at + _NEAR])
+    if match is not None and match.end() == _NEAR:
+        match = pattern.match(text[at:])
+    return None if match is None else (at, at + match.end())
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -434,7 +449,7 @@ def _texts_of(kind: str, content: Any) -> list[str]:
     return [{"ANY": "a", "NOT_LITERAL": "a", "NEGATE": "~"}.get(kind, "")]
 
 
-_MOST_TEXTS, _MOST_MATCHES = 32, 100
+_MOST_TEXTS, _NEAR = 32, 1000
 _OF_CATEGORY = {"CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_NOT_WORD": " "}
 
 

@@ -1,10 +1,11 @@
-"""Plot estimates with matplotlib: dots with 50 % and 95 % intervals, the null as a dashed line, n above.
+"""Plot estimates with matplotlib: dots with 95 % intervals, the null as a dashed line, n above.
 
-Published values and null edits have hollow marks.
+Marks are filled by their findings (`bl.report.findings`): a bias found, none that matters, inconclusive. Published
+values are crosses, null edits grey.
 
 `draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares, `promises`
-those of a validation. `intervals` and `against` draw on given or new Axes and return them. Labels and nulls are
-declared by the probes (`biaslab.core.Metric`).
+and `recovery` those of a validation. `intervals` and `against` draw on given or new Axes and return them. Labels and
+nulls are declared by the probes (`biaslab.core.Metric`).
 """
 
 import lazy_loader

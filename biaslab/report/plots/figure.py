@@ -123,7 +123,7 @@ def draw(
     log : bool
         With ``x``: use a logarithmic axis for the estimates.
     published : pandas.DataFrame, optional
-        Published values, drawn as hollow marks. Columns: ``label`` (who published them), ``value``, those of ``by`` or
+        Published values, drawn as crosses. Columns: ``label`` (who published them), ``value``, those of ``by`` or
         ``x`` and, if values differ between panels, that of ``col``. If there are as many labels as values of ``hue``,
         they have the same colours, in order.
     name : str, optional

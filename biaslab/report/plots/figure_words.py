@@ -135,28 +135,31 @@ def _outcome(findings: pd.Series) -> str:
 
 
 def _judges(rows: pd.DataFrame, metric: Metric) -> str:
-    """Name the judge of a figure, or count its judges and people; empty for scorers such as ROUGE."""
+    """Name whom a figure is about: a judge, its systems, or the number of judges; empty for scorers such as ROUGE."""
     names = [str(name) for name in rows["judge"].unique() if name]
     if not names or (len(names) > 1 and "scorer" in rows and rows["scorer"].notna().any()):
         return ""
     if len(names) == 1:
         words = marked(names[0]) or judge_words(names[0])
         words = words if words in names[0] and words != "humans" else words[:1].upper() + words[1:]
-        return f"Systems judged by {words}" if metric.subject == "system" else words
-    people = sum(style.family_colour(name) == style.PEOPLE for name in names)
-    kind = "simulated judge" if {marked(name) for name in names} == {"simulated judge"} else "judge"
-    judges = [count(len(names) - people, kind)] if len(names) > people else []
-    words = " and ".join([*judges, *(["1 person" if people == 1 else f"{people} people"] if people else [])])
-    return f"Systems judged by {words}" if metric.subject == "system" else words
+    else:
+        people = sum(style.family_of(name) == "people" for name in names)
+        kind = "simulated judge" if {marked(name) for name in names} == {"simulated judge"} else "judge"
+        judges = [count(len(names) - people, kind)] if len(names) > people else []
+        words = " and ".join([*judges, *(["1 person" if people == 1 else f"{people} people"] if people else [])])
+    if metric.subject == "judge":
+        return words
+    pairs = rows[[name for name in ("system", "other") if name in rows]].drop_duplicates().to_numpy(str).tolist()
+    return f"{' against '.join(pairs[0]) if len(pairs) == 1 and pairs[0] else 'Systems'} judged by {words}"
 
 
 def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     """Write the findings on one metric, how many rows have them, and the range of the estimates."""
     kinds, label = Counter(rows["finding"]), short_label(metric)
     label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
-    values = f"{label} {_reach(rows, plain=metric.null is not None)}"
     if set(kinds) <= {"untested"}:
-        return values
+        return f"{label} {_reach(rows)}"
+    values = f"{label} {_reach(rows, plain=True)}"
     words = {side: side_words(metric, side) for side in _SIDES}
     words |= {"none": f"no {'difference' if metric.quality else 'bias'} that matters"}
     words |= {"open": "inconclusive", "untested": "not tested"}
@@ -171,14 +174,14 @@ def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
 
 
 def short_label(metric: Metric) -> str:
-    """Return the label that a probe declares, up to the first comma.
+    """Return the label that a probe declares, up to the first comma or parenthesis.
 
     Examples
     --------
     >>> short_label(find_metric("first_position_rate", "position"))
     'P(A)'
     """
-    return metric.label.partition(",")[0]
+    return re.split(r",| \(", metric.label)[0]
 
 
 def _digits(rows: pd.DataFrame) -> int:

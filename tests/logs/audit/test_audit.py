@@ -15,7 +15,7 @@ import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError, TrialsError, UnreadableLogError
 from biaslab.logs.audit.run import audit_humans
-from biaslab.logs.readers.summary import explain_unread
+from biaslab.logs.readers.card import explain_unread
 from biaslab.stats.resample import Resampling
 
 QUICK = Resampling(n=100)

@@ -173,11 +173,11 @@ def test_large_file_is_read_within_the_limit(name, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_decompression_bomb_is_refused_by_default(tmp_path):
-    """By default a file may become 200 times as large as it is, or 16 MB."""
+    """By default a file may become 200 times as large as it is, or 64 MB."""
     bomb = bz2.compress(b"\0" * 4 * 10**7) * 150
     assert len(bomb) < 20_000
     (tmp_path / "bomb.jsonl.bz2").write_bytes(bomb)
-    with pytest.raises(InputError, match=r"at most 0.016 GB when decompressed"):
+    with pytest.raises(InputError, match=r"at most 0.064 GB when decompressed"):
         bl.read_judgements(tmp_path / "bomb.jsonl.bz2")
 
 
@@ -419,6 +419,21 @@ def test_damaged_workbook_error_gives_the_reason(tmp_path, part, text, reason):
             archive.writestr(name, text if name == part else full.read(name))
     with pytest.raises(InputError, match=reason):
         read_judgements(tmp_path / "log.xlsx")
+
+
+@pytest.mark.parametrize("name", ["customXml/item1.xml", "docProps/custom.xml"])
+def test_comment_outside_the_sheets_is_no_damage(tmp_path, name):
+    (tmp_path / "log.xlsx").write_bytes(workbook({"one": ROWS}))
+    with zipfile.ZipFile(tmp_path / "log.xlsx", "a") as archive:
+        archive.writestr(name, "<a><!-- made by a plug-in --></a>")
+    assert len(read_judgements(tmp_path / "log.xlsx")) == len(ROWS) - 1
+
+
+def test_repetitive_log_is_read_from_gzip(tmp_path):
+    line = json.dumps({**json.loads(LINE), "system_prompt": "a" * 8000}) + "\n"
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(line.encode() * 5000))
+    trials = bl.read_judgements(tmp_path / "log.jsonl.gz")
+    assert len(trials) + trials.attrs["duplicates"] == 5000
 
 
 @pytest.mark.slow

@@ -39,6 +39,12 @@ def test_lists_without_an_outcome_stay():
     assert unnesting([{"score": 3, "notes": [{"text": "x"}]}], is_outcome) == Unnesting()
 
 
+def test_list_of_one_object_is_flat_unless_a_message():
+    assert flat({"by": [{"model": "j", "why": "so"}]}) == [{"by[0].model": "j", "by[0].why": "so"}]
+    for record in ({"by": [{"role": "user", "content": "Why?"}]}, {"by": [{"model": "j"}, {"model": "k"}]}):
+        assert flat(record) == [record]
+
+
 def test_keys_of_lists_of_one_shape_are_a_column():
     record = {"ann": [{"score": 1}], "bob": [{"score": 2}, {"score": 3}]}
     rows = flat(record, *unnesting([record], is_outcome).steps)

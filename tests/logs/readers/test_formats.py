@@ -15,7 +15,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
 from biaslab.logs.readers import available
-from biaslab.logs.readers.detection import ORDER, find_format
+from biaslab.logs.readers.formats import ORDER, find_format
 from biaslab.logs.readers.readings import bracketed
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "Final verdict: [[A]]"}
@@ -505,21 +505,13 @@ def test_mapping_replaces_columns_of_a_known_format(tmp_path):
     assert trials.attrs["unmatched"] == {"context_id: id does not match": 1}
 
 
-def test_store_exports(tmp_path, graded):
-    data = graded.head(2)
+def test_export_of_a_store_is_a_judge_and_no_log(tmp_path, graded):
     probe = bl.probes.Position(attributes=["fluency"], templates=[1], n_pairs=2)
-    scores = bl.probes.ScoreDistribution(attributes=["fluency"], scales=["1-5"], n_candidates=2)
     with bl.Store(tmp_path / "s.sqlite") as store:
-        pairs = bl.collect(probe, bl.SimulatedJudge(data, position=1.0), data, store=store, progress=False)
-        bl.collect(scores, bl.SimulatedJudge(data, position=1.0), data, store=store, progress=False)
-        for name in ("e.jsonl", "e.csv", "e.parquet"):
-            store.export(tmp_path / name)
-    made = [bl.read_judgements(tmp_path / name) for name in ("e.jsonl", "e.csv", "e.parquet")]
-    assert sorted(made[0].loc[made[0]["opponent_id"].notna(), "value"]) == pytest.approx(sorted(pairs["value"]))
-    assert made[0]["scale"].dropna().unique().tolist() == ["1-5"]
-    assert made[0]["label_mass"].tolist() == pytest.approx([1.0] * len(made[0]))
-    for other in made[1:]:
-        np.testing.assert_allclose(other["value"], made[0]["value"])
+        bl.collect(probe, bl.SimulatedJudge(graded.head(2)), graded.head(2), store=store, progress=False)
+        store.export(tmp_path / "e.csv")
+    with pytest.raises(InputError, match="--judge recorded:"):
+        bl.read_judgements(tmp_path / "e.csv")
 
 
 @pytest.mark.slow

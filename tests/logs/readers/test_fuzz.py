@@ -3,10 +3,8 @@
 Of formats whose logs are not beside the data, a few records are made up here.
 """
 
-import contextlib
 import gzip
 import json
-import math
 import random
 import re
 import runpy
@@ -149,11 +147,6 @@ def a_decision(trial, sources):
     return re.search(f'"decision": "\\s*(?:{decision})', sources) is not None
 
 
-def a_winner(trial, sources):
-    """CoBBLEr's winner stands there, and of the second order a mark or none."""
-    return trial.value in (0.0, 1.0) and trial.candidate_id in sources and trial.opponent_id in sources
-
-
 def a_result(trial, sources):
     said = {1.0: "1", 0.0: "2", 0.5: "0|[Tt][Ii][Ee]"}[trial.value]
     return re.search(rf'_result": "?\s*(?:{said})\b', sources) is not None
@@ -191,31 +184,16 @@ def a_numbered_winner(trial, sources):
     return trial.value == 0.5 or re.search(rf'"winner": "?{number}\b', sources) is not None
 
 
-TOOLS = ("promptfoo_lines", "promptfoo", "promptfoo_table", "galileo", "trulens", "deepeval", "langfuse", "phoenix",
+TOOLS = ("promptfoo", "promptfoo_table", "galileo", "trulens", "deepeval", "langfuse", "phoenix",
          "phoenix_spans", "opik", "ragas", "langsmith", "langsmith_table", "mlflow", "lm_eval_samples", "helm",
          "helm_state")  # fmt: skip
-
-
-def a_share(trial, sources):
-    """The share of the first label in a distribution that stands in a line and is one."""
-    shares = []
-    for line in sources.splitlines():
-        with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            levels = json.loads(line)["reply"]["logprobs"]
-            chances = [0.0 if level is None else math.exp(level) for level in levels if not isinstance(level, bool)]
-            if math.fsum(chances) <= 1.001 and sum(chances[:2]) > 0:
-                shares.append(chances[0] / sum(chances[:2]))
-    return any(abs(share - trial.value) < 1e-9 for share in shares)
 
 
 SHOWN = dict.fromkeys(TOOLS, a_number) | {
     "arena_hard": a_game,
     "reife": a_numbered_winner,
     "table": lambda trial, sources: a_number(trial, sources) or a_numbered_winner(trial, sources),
-    "store_export": a_share,
     "judgebench": a_decision,
-    "cobbler": a_winner,
-    "cobbler_wins": lambda trial, sources: trial.value in numbers_in(sources),
     "pandalm": a_result,
     "self_recognition": a_chance,
     "self_recognition_scores": lambda trial, sources: 1 <= trial.value <= 5 and '"scores"' in sources,

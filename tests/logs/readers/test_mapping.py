@@ -11,7 +11,7 @@ import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.expressions import parse_expression
-from biaslab.logs.readers.mapping_files import Shape
+from biaslab.logs.readers.mapping import Shape
 from biaslab.logs.readers.rows import Log, Rows
 
 GAMES = """
@@ -282,12 +282,10 @@ def test_scores_are_read_on_the_scale_that_is_mapped(tmp_path, record):
     assert outcome(trials) == [(own["value"][0], "ok"), (7.0, "ok")]
 
 
-def test_scale_may_come_from_a_field(tmp_path):
-    file = lines_overriding(tmp_path, RATING | {"of": "1-3"}, RATING | {"of": "1-10", "source": "another"})
-    trials = bl.read_judgements(file, mapping={"scale": "of"})
-    assert outcome(trials) == [(2.0, "ok"), (None, "out_of_range"), (2.0, "ok"), (7.0, "ok")]
-    assert trials["scale"].tolist() == ["1-3", "1-3", "1-10", "1-10"]
-    assert trials["key"].tolist() == ["log.jsonl:1"] * 2 + ["log.jsonl:2"] * 2
+def test_scale_of_a_known_format_is_a_constant(tmp_path):
+    file = lines_overriding(tmp_path, RATING | {"of": "1-3"})
+    with pytest.raises(InputError, match="a constant"):
+        bl.read_judgements(file, mapping={"scale": "of"})
 
 
 def test_saved_scores_are_checked_on_the_scale_that_is_mapped(tmp_path, graded):

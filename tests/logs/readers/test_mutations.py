@@ -17,9 +17,7 @@ FORMATS = runpy.run_path(str(Path(__file__).with_name("test_formats.py")))
 swapped = FUZZ["swapped"]
 COUNT = 8  # records of a log
 #: Whose verdicts are made of probabilities or shares, so that a changed one may be any number of the scale.
-SHARES = {"store_export", "self_recognition", "self_recognition_scores", "cobbler_wins"}
-#: Whose contexts are told by the records around.
-RUNS = {"cobbler", "cobbler_wins"}
+SHARES = {"self_recognition", "self_recognition_scores"}
 READ = ["judge", "context_id", "candidate_id", "opponent_id", "attribute", "value", "status"]
 AB = ("A", "B", "C")
 BATCH_MAPPING = {"context_id": "custom_id~^(.+)/", "candidate_id": "custom_id~/(.+)$", "scale": "=1-5"}
@@ -30,12 +28,6 @@ def collected(n):
     about = {"context_id": f"c{n}", "candidate_id": "x", "opponent_id": "y", "attribute": "fluency", "template": 1}
     read = {"value": n % 2, "status": "ok", "replicate": 0, "key": f"{n:064x}", "order_known": True}
     return {"probe": "position", "judge": "j", "dataset": "d", **about, **read}
-
-
-def stored(n):
-    request = {"messages": [["user", f"Which, {n}?"]], "labels": ["A", "B"]}
-    return {"key": f"k{n}", "judge": "j", "kind": "choice", "created": "2026-11-25T17:00:00.000Z", "version": "0.1.0",
-            "request": request, "reply": {"logprobs": [-0.2 - n, -1.9]}}  # fmt: skip
 
 
 def batch(n):
@@ -63,7 +55,6 @@ def game(n):
 
 MADE = {
     "collected": collected,
-    "store_export": stored,
     "reife": lambda n: {"instruction": f"i{n}", "output_1": "a", "output_2": "b", "response": [{"text": "t"}],
                         "winner": 1 + n % 2, "result": {"fail": False, "tie": 0}},
     "alpaca_eval": lambda n: {**FORMATS["ALPACA"], "instruction": f"q{n}", "preference": 1 + n % 2},
@@ -97,12 +88,9 @@ MADE = {
     "self_recognition_scores": lambda n: {"key": f"{n:08d}", "model": "me", "target_model": "other",
                                           "scores": {"1": 0.1, "2": 0.1, "3": 0.2, "4": 0.5 - n / 40,
                                                      "5": 0.1 + n / 40}},
-    "cobbler": lambda n: {"model": f"s{n}" if n % 2 else "x",
-                          "combination": ["x", f"s{n}", *["fo bias" if n % 2 == 0 else "lo bias"] * (n % 3 > 0)]},
     "openai_batch": batch,
     "pandalm": lambda n: {"idx": n, "gpt_result": str(n % 3), "gpt_reason": "r"},
     "promptfoo": lambda n: {"results": {"results": [promptfoo(n)]}},
-    "promptfoo_lines": promptfoo,
     "promptfoo_table": lambda n: {"question": f"q{n}", "[m] {{question}}": "o", "Status": "PASS",
                                   "Score": f"{0.25 * (n % 5):.2f}", "Named Scores": "", "Grader Reason": "r"},
     "galileo": lambda n: {"id": f"t{n}", "input": f"q{n}", "output": "o", "metric_info": {
@@ -133,15 +121,13 @@ MADE = {
     "mlflow": lambda n: {"columns": ["inputs", "outputs", "m/v1/score", "m/v1/justification"],
                          "data": [[f"q{n}", "o", 1 + n % 5, "r"]]},
     "mapping": lambda n: {"context_id": f"c{n}", "candidate_id": "x", "opponent_id": "y", "winner": "xy"[n % 2]},
-    "cobbler_wins": lambda n: {"x": 2 - n % 2, "y": 1, "z": n % 2},
     "table": lambda n: {"question": f"q{n}", "answer_a": "one", "answer_b": "two", "winner": AB[n % 2]},
 }  # fmt: skip
 
 
 def written(folder, kind, records):
     name = {"self_recognition": "pairs_xsum_gpt4.jsonl", "self_recognition_scores": "scores_xsum_gpt4.jsonl",
-            "socreval": "r1_drop.jsonl", "all_responses": "gpt9_coh_any.jsonl", "cobbler": "true_order_j.jsonl",
-            "cobbler_wins": "preferences_j.jsonl"}.get(kind, "log.jsonl")  # fmt: skip
+            "socreval": "r1_drop.jsonl", "all_responses": "gpt9_coh_any.jsonl"}.get(kind, "log.jsonl")  # fmt: skip
     file = folder / kind / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(FUZZ["written"](records, False))
@@ -180,7 +166,7 @@ def mutate(folder, number, seed, originals):
         after = read(folder, kind, changed)
     except BiaslabError:
         return False
-    columns = [name for name in READ if not (kind in RUNS and name == "context_id")]
+    columns = READ
     scales = set(before["scale"].dropna()) == set(after["scale"].dropna())  # a table's is told by all its scores
     columns = columns if scales else [name for name in columns if name not in ("value", "status")]
     old, new = rows_of(before, columns), rows_of(after, columns)
@@ -208,7 +194,7 @@ def originals(tmp_path_factory):
 
 
 def test_every_format_has_a_constructed_log():
-    assert set(MADE) == set(available()) - {"inspect"}  # which needs its own package
+    assert set(MADE) == set(available()) - {"inspect", "store_export"}  # which needs its own package, and no log
 
 
 @pytest.mark.parametrize("kind", MADE)

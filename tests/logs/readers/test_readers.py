@@ -1,4 +1,4 @@
-"""JudgeBench, CoBBLEr, PandaLM and the self-recognition files, from small logs of their own."""
+"""JudgeBench, PandaLM and the self-recognition files, from small logs of their own."""
 
 import json
 import math
@@ -77,95 +77,6 @@ def test_games_of_judgebench_that_failed_or_are_none(tmp_path):
 def write_text(folder, text, name):
     (folder / name).write_text(text)
     return folder / name
-
-
-def test_cobbler_tells_both_orders(tmp_path):
-    def line(winner, *mark):
-        return {"model": winner, "combination": ["x", "y", *mark]}
-
-    blocks = [line("x"), "", line("y", "lo bias"), "{broken", line("y"), "", line("x", "fo bias"), "",
-              line("x", "inconsistent"), "", line("Invalid response"), "", line("y", "fo bias"), line("z")]  # fmt: skip
-    trials = bl.read_judgements(write(tmp_path, blocks, "nC2_true_order_gpt4.json"))
-    found = [
-        (c, a, v, s) for c, a, (v, s) in zip(trials["context_id"], trials["candidate_id"], outcome(trials), strict=True)
-    ]
-    assert found == [
-        ("1", "x", 1.0, "ok"), ("1", "y", 0.0, "ok"),
-        ("2", "x", 0.0, "ok"), ("2", "y", 0.0, "ok"),
-        ("3", "x", 1.0, "ok"), ("3", "y", 1.0, "ok"),
-        ("4", "x", 1.0, "ok"), ("4", "y", None, "unparsable"),
-        ("5", "x", None, "unparsable"),
-    ]  # fmt: skip
-    assert trials.attrs["duplicates"] == 2  # the second of a context that a broken line does not end
-    assert trials.attrs["malformed"] == 3
-    assert set(trials["judge"]) == {"gpt4"}
-
-
-def test_wins_of_cobbler_are_scores(tmp_path):
-    wins = [{"x": 2, "gpt4": 1, "y": 0}, {"x": 0, "gpt4": 2, "y": 0}]
-    trials = bl.read_judgements(write(tmp_path, wins, "nC2_preferences_gpt4.json"))
-    assert trials.attrs["files"] == {"nC2_preferences_gpt4.json": "cobbler_wins"}
-    assert trials[["context_id", "candidate_id", "value"]].to_numpy().tolist() == [
-        ["1", "x", 2.0], ["1", "gpt4", 1.0], ["1", "y", 0.0], ["2", "x", 0.0], ["2", "gpt4", 2.0], ["2", "y", 0.0],
-    ]  # fmt: skip
-    assert trials.loc[0, ["judge", "attribute", "scale"]].tolist() == ["gpt4", "wins", "0-2"]
-
-
-WINS = [{"x": 2, "gpt4": 1, "y": 0}, {"x": 0, "gpt4": 2, "y": 0}, {"x": 1, "gpt4": 1, "y": 1}]
-#: The same win counts as lines, as one line, and written over several lines an object.
-LAYOUTS = {
-    "lines": "\n".join(map(json.dumps, WINS)),
-    "one line": json.dumps(WINS),
-    "indented": json.dumps(WINS, indent=4),
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_cobbler_contexts_are_records_in_every_layout(tmp_path, layout):
-    file = tmp_path / "nC2_preferences_gpt4.json"
-    file.write_text(LAYOUTS[layout])
-    trials = bl.read_judgements(file)
-    expected = [(str(n), system, won) for n, record in enumerate(WINS, start=1) for system, won in record.items()]
-    assert list(trials[["context_id", "candidate_id", "value"]].itertuples(index=False, name=None)) == expected
-    assert trials.attrs["duplicates"] == 0
-
-
-def test_damaged_cobbler_record_does_not_shift_numbers(tmp_path):
-    lines = [json.dumps(WINS[0]), "{broken", json.dumps(WINS[2])]
-    trials = bl.read_judgements(write_text(tmp_path, "\n".join(lines), "nC2_preferences_gpt4.json"))
-    assert list(trials["context_id"].unique()) == ["1", "3"]
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-def test_cobbler_repeated_pair_starts_a_new_context(tmp_path, indent):
-    block = [{"model": "x", "combination": ["x", "y"]}, {"model": "z", "combination": ["x", "z", "lo bias"]}]
-    file = write_text(tmp_path, json.dumps(block + block[::-1], indent=indent), "nC2_true_order_gpt4.json")
-    trials = bl.read_judgements(file)
-    assert trials.groupby("context_id").size().to_dict() == {"1": 4, "2": 4}
-    assert trials.attrs["duplicates"] == 0
-
-
-def test_cobbler_condition_and_run_come_from_the_folder(tmp_path):
-    for folder in ("n15_evaluations_bandwagon", "n15_evaluations_order", "n11_evaluations_order"):
-        (tmp_path / folder).mkdir()
-        write(tmp_path / folder, WINS, "nC2_preferences_gpt4.json")
-    trials = bl.read_judgements(tmp_path)
-    found = trials[["dataset", "configuration"]].drop_duplicates().to_numpy().tolist()
-    assert found == [["cobbler n11", "order"], ["cobbler n15", "bandwagon"], ["cobbler n15", "order"]]
-    assert trials.groupby(["dataset", "configuration"])["context_id"].nunique().tolist() == [3, 3, 3]
-
-
-def test_cobbler_wins_of_a_poor_judge_are_read(tmp_path):
-    poor = [{"alpaca": 1, "koala": 0, "gpt4": 1, "dolly": 0}, {"alpaca": 0, "koala": 0, "gpt4": 0, "dolly": 0}]
-    trials = bl.read_judgements(write(tmp_path, poor, "nC2_preferences_dolly.json"))
-    assert trials["value"].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-    assert trials["scale"].unique().tolist() == ["0-3"]
-
-
-@pytest.mark.parametrize("wins", [[{"x": 3, "y": 4, "z": 5}], [{"x": 1, "y": 0}], [{"x": 1, "y": 0, "z": 0}]])
-def test_other_numbers_are_no_wins(tmp_path, wins):
-    with pytest.raises(InputError, match="mapping"):
-        bl.read_judgements(write(tmp_path, wins))
 
 
 def test_pandalm_alone_and_with_its_annotators(tmp_path):

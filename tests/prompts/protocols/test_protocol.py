@@ -61,6 +61,11 @@ def test_no_reply_breaks_a_reader(way, before, behind):
     assert math.isnan(value) or value in protocol.points
 
 
+def test_a_phrase_repeated_500_times_gives_its_last_verdict():
+    protocol = bl.Protocol.from_template(PAIR, **WAYS["matches"])
+    assert protocol.parse("Output (a) or not. " * 500 + "Output (b)") == (0.0, "ok")
+
+
 @given(st.text(), st.text(), st.text())
 def test_user_text_is_not_rendered_as_template(context, first, second):
     protocol = bl.Protocol.from_template("Q {{ question }} A {{ answer_a }} B {{ answer_b }}", verdicts=BRACKETS)

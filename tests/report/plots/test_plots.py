@@ -322,7 +322,7 @@ def row(value, low, high, p=0.001, **more):
         ),
         (
             [row(0.5, 0.4, 0.6, probe="corrected", metric="win_rate", n_contexts=90)],
-            "Systems judged by j: win rate (ties count ½) 0.50 [0.40, 0.60], inconclusive",
+            "Systems judged by j: win rate 0.50 [0.40, 0.60], inconclusive",
         ),
         ([row(np.nan, np.nan, np.nan)], ""),
     ],

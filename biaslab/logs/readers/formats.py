@@ -1,4 +1,4 @@
-"""Read formats that are declared as data, in ``biaslab/logs/formats/NAME.toml``.
+"""Detect the format of a log by its fields, and read formats that ``biaslab/logs/formats/NAME.toml`` declares.
 
 ``help``, ``tool``
     One line, and the name of the data set of scores, and of judges without a name, unless it is that of the format.
@@ -41,32 +41,34 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from biaslab.core.checks import unknown
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers import study_formats, tool_formats
 from biaslab.logs.readers.expressions import parse_expression, whole, written
-from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import (
+from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
+from biaslab.logs.readers.readings import bracketed, each, first_group, number_of, of_pairs, score_trials, text_of
+from biaslab.logs.readers.rows import (
     MALFORMED,
-    NOTHING_IN,
-    JudgedScore,
-    bracketed,
-    each,
-    first_group,
-    number_of,
-    of_pairs,
-    score_trials,
-    text_of,
+    WRONG,
+    Judged,
+    LogSource,
+    RefusedRecordError,
+    Rows,
+    items_in,
+    judged_records,
+    value_at,
 )
-from biaslab.logs.readers.rows import WRONG, LogSource, Rows, items_in, value_at
 from biaslab.prompts.parsing.replies import is_refusal
 
 Row = Mapping[str, Any]
@@ -85,7 +87,6 @@ _VERDICTS: dict[str | None, Callable[[pd.Series], pd.DataFrame] | None] = {
     "brackets": lambda texts: each(texts, bracketed),
     "brackets where asked for": of_pairs,
 }
-_FIELDS = {"context_id": "context", "candidate_id": "candidate"}  # of `JudgedScore`, where columns differ
 
 
 @cache
@@ -118,6 +119,8 @@ class FormatSpec:
             for part in ("leave_out", "refuse")
         )
         self._people, self._others = entries.get("people"), entries.get("others")
+        if self._people is not None:
+            self._left_out.append((str(self._people["reason"]), _condition(self._people)))
         self._verdicts, self._pattern = _VERDICTS[entries.get("verdicts")], entries.get("score_pattern")
         self._refusals, self._one = entries.get("refusals", False), entries.get("one")
         columns = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
@@ -160,32 +163,26 @@ class FormatSpec:
 
     def read(self, rows: Rows, source: LogSource) -> pd.DataFrame:
         """Return the trials of records."""
-        return self._scores(rows, source) if "score" in self.columns else self._mapped(rows, source)
+        if "score" not in self.columns:
+            return self._mapped(rows, source)
+        human, columns = self._human_scores(rows.records), self.columns.items()
 
-    def _scores(self, rows: Rows, source: LogSource) -> pd.DataFrame:
-        human, is_by_people = self._human_scores(rows.records), _condition(self._people)
-        because = str((self._people or {}).get("reason"))
-        columns = [(_FIELDS.get(name, name), get) for name, get in self.columns.items() if name != "dataset"]
+        def score(row: Row) -> Judged:
+            found = {name: value for name, get in columns if (value := get(row)) is not WRONG}
+            return {**found, "human": human(row)}
 
-        def scores(record: Row) -> Iterator[JudgedScore | str]:
-            """Yield the scores of a record, or the reasons for leaving them out."""
-            made = self.rows(record, source.file)
-            if any(applies(row) for row in made for _, applies in self._refused):
-                raise ValueError("refused")
-            for row in made:
-                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
-                if reason is None and is_by_people(row):
-                    reason = because
-                if reason is None:
-                    values = {name: found for name, get in columns if (found := get(row)) is not WRONG}
-                    yield JudgedScore(**values, human=human(row))
-                elif reason:
-                    yield reason
-            yield from self._unknown_numbers(record, made)
+        return score_trials(rows, source, partial(self._judgements, source.file, score), self.tool)
 
-        trials = score_trials(rows, source, scores, self.tool)
-        dataset = self.columns.get("dataset")
-        return trials if dataset is None else trials.assign(dataset=dataset({"@file": source.file}))
+    def _judgements(self, file: str, judgement: Callable[[Row], Judged], record: Row) -> Iterator[Judged | str]:
+        """Yield the judgements of a record, or the reasons for leaving them out."""
+        made = self.rows(record, file)
+        for why, applies in self._refused:
+            if any(map(applies, made or [record])):
+                raise RefusedRecordError(why)
+        for row in made:
+            reason = next((reason for reason, applies in self._left_out if applies(row)), None)
+            yield judgement(row) if reason is None else reason
+        yield from self._unknown_numbers(record, made)
 
     def _human_scores(self, records: Sequence[Row]) -> Callable[[Row], float]:
         """Return a function that gives the mean score by people of the same item; NaN if there is none."""
@@ -212,28 +209,11 @@ class FormatSpec:
                 yield self._others["reason"].format(field=field)
 
     def _mapped(self, rows: Rows, source: LogSource) -> pd.DataFrame:
-        flat: list[dict[str, Any]] = []
-        places: list[int] = []
-        for place, record in rows.each(rows.records):
-            try:
-                made = self.rows(record, source.file)
-                why = next((why for row in made or [record] for why, applies in self._refused if applies(row)), None)
-            except MALFORMED:
-                why = f"not a record of {self.tool}"
-            if why is not None:
-                rows.log.refuse(rows.lines[place], why)
-                rows.good[place] = False
-                continue
-            if not made:
-                rows.log.left_out[NOTHING_IN] += 1
-            for row in made:
-                reason = next((reason for reason, applies in self._left_out if applies(row)), None)
-                if reason is not None:
-                    rows.log.left_out[reason] += 1
-                    continue
-                found = ((field, get(row)) for field, get in self._fields)
-                flat.append({field: None if value is WRONG else value for field, value in found})
-                places.append(place)
+        def fields(row: Row) -> Judged:
+            found = ((field, get(row)) for field, get in self._fields)
+            return {field: None if value is WRONG else value for field, value in found}
+
+        places, flat = judged_records(rows, partial(self._judgements, source.file, fields), self.tool)
         if not flat:
             return pd.DataFrame()
         inner = Rows(flat, [rows.lines[place] for place in places], rows.log, rows.textual)
@@ -357,13 +337,11 @@ def _named(row: Row, name: re.Pattern[str], several: bool) -> Any:
     return values if several else next(iter(values), WRONG)
 
 
-def _condition(entry: Mapping[str, Any] | None) -> Callable[[Row], bool]:
+def _condition(entry: Mapping[str, Any]) -> Callable[[Row], bool]:
     """Return whether a row's value has a text like a pattern, or unlike it, or is absent; null is an empty text.
 
     An absent value is like an empty text, but makes a record malformed where it has to be unlike a pattern.
     """
-    if entry is None:
-        return lambda _: False
     get = value(entry["absent"] if "absent" in entry else entry["field"])
     if "absent" in entry:
         return lambda row: get(row) is WRONG
@@ -385,7 +363,7 @@ class _Lists:
 
     def __init__(self, paths: str | list[str]) -> None:
         several = [paths] if isinstance(paths, str) else paths
-        self._lists = [_list_at(path) for path in several if path != "."]
+        self._lists = [_list_at(path, strict=len(several) == 1) for path in several if path != "."]
         self._or_itself = "." in several
 
     def of(self, row: Row, needed: bool) -> list[tuple[Any, Any]]:
@@ -396,8 +374,11 @@ class _Lists:
         return [pair for items in lists for pair in items] if lists or not self._or_itself else [(None, row)]
 
 
-def _list_at(path: str) -> Callable[[Row], list[tuple[Any, Any]] | None]:
-    """Return the function that gives the keys and items of one list; None if there is none."""
+def _list_at(path: str, *, strict: bool) -> Callable[[Row], list[tuple[Any, Any]] | None]:
+    """Return the function that gives the keys and items of one list; None if there is none.
+
+    Another value is an error if `strict`, and no list otherwise.
+    """
     if (table := _TABLE.fullmatch(path)) is not None:
         return lambda row: _of_table(row.get(table["names"]), row.get(table["rows"]))
     within, star, pattern = path.partition("*~")
@@ -410,9 +391,9 @@ def _list_at(path: str) -> Callable[[Row], list[tuple[Any, Any]] | None]:
         found = get(row)
         if found is WRONG or found is None:
             return None if found is WRONG else []
-        if not isinstance(found, kind):
+        if strict and not isinstance(found, kind):
             raise TypeError(path)
-        return items_in(found)
+        return items_in(found) if isinstance(found, kind) else None
 
     return items
 
@@ -431,3 +412,82 @@ def _of_fields(record: Any, name: re.Pattern[str]) -> list[tuple[Any, Any]] | No
         if (match := name.fullmatch(str(field))) is not None:
             items.setdefault((match[1] or "") if name.groups else match[0], item)
     return list(items.items())
+
+
+_SEEN = 50  # records used for detection; several, so that a damaged one does not decide
+
+#: All formats with a file in ``biaslab/logs/formats``; records are of the first that they have the fields of.
+ORDER = (
+    "collected", "store_export", "reife", "alpaca_eval", "arena_hard", "llmbar", "bracket_pairs", "mt_bench",
+    "mt_bench_winners", "mt_bench_single", "all_responses", "socreval", "prometheus", "summeval_pairs",
+    "summeval_scores", "rankings", "judgebench", "self_recognition", "self_recognition_scores",
+    "openai_batch", "pandalm", "openai_evals", "promptfoo", "promptfoo_table", "galileo", "trulens",
+    "langfuse", "phoenix", "phoenix_spans", "opik", "langsmith", "langsmith_table", "lm_eval_samples", "helm",
+    "helm_state", "deepeval", "ragas", "mlflow", "mapping",
+)  # fmt: skip
+#: Formats that need code, for what a spec cannot say.
+_READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
+    "collected": tool_formats.read_collected,
+    "alpaca_eval": tool_formats.read_alpaca_eval,
+    "llmbar": study_formats.read_llmbar,
+    "all_responses": study_formats.read_all_responses,
+    "socreval": study_formats.read_socreval,
+    "summeval_scores": study_formats.read_summeval_scores,
+    "rankings": tool_formats.read_rankings,
+    "self_recognition": study_formats.read_self_recognition,
+    "self_recognition_scores": study_formats.read_self_recognition_scores,
+    "promptfoo": tool_formats.read_promptfoo,
+    "promptfoo_table": tool_formats.read_promptfoo_table,
+}
+#: Readers that take the mapping themselves.
+_MAPPED: dict[str, LogReader] = {"openai_batch": tool_formats.read_openai_batch, "mapping": read_mapped}
+
+
+class Format(NamedTuple):
+    """A log format: its spec and its reader."""
+
+    spec: FormatSpec
+    read: LogReader
+
+
+@cache
+def _format(name: str) -> Format:
+    spec = load_spec(name)
+    read = _MAPPED.get(name) or overridden(_READERS.get(name, spec.read))
+    return Format(spec, read)
+
+
+def available() -> dict[str, str]:
+    """Return all readable formats with a description."""
+    return {name: load_spec(name).help for name in ORDER} | {
+        "inspect": "Inspect logs, through inspect_ai",
+        "table": "tables with common column names",
+    }
+
+
+def find_format(name: str) -> Format:
+    """Return a format by name.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown; the message lists all.
+    """
+    if not isinstance(name, str) or name not in ORDER:
+        raise unknown("format", name, available())
+    return _format(name)
+
+
+def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
+    """Return the first format whose fields each occur in at least half of the first records, or None.
+
+    With a mapping, a table of any other format is accepted as "mapping".
+    """
+    first = records[:_SEEN]
+    seen = Counter(name for record in first for name in record)
+    common = {name for name, count in seen.items() if 2 * count >= len(first)}
+    for name in ORDER if first else ():
+        known = _format(name)
+        if any(fields <= common for fields in known.spec.fields) and known.spec.tells(first):
+            return name
+    return "mapping" if mapped and common else None
