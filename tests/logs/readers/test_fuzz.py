@@ -46,16 +46,6 @@ MADE_UP = (
         for n, (label, decision) in enumerate([("A>B", "B>A"), ("B>A", "A=B"), ("A>B", None)])
     ],
     [
-        {"model": winner, "combination": ["x", "y", *mark]}
-        for winner, *mark in (("x", "fo bias"), ("y", "lo bias"), ("x",), ("y", "inconsistent"), ("Invalid response",))
-    ],
-    [{"x": 2, "y": 1, "z": 0}, {"x": 0, "y": 2, "z": 1}],
-    [
-        {"key": f"k{n}", "judge": "j", "kind": "choice", "created": "2026-11-25T17:00:00.000Z", "version": "0.1.0",
-         "request": {"messages": [["user", f"Which, {n}?"]], "labels": ["A", "B"]}, "reply": {"logprobs": levels}}
-        for n, levels in enumerate(([-0.2, -1.9], [-3.0, -0.1], [-0.7, None]))
-    ],
-    [
         {"vars": {"q": f"{n}"}, "provider": {"id": "m"}, "response": {"output": "o"}, "gradingResult": {
             "componentResults": [{"score": 0.25 * n, "reason": "r", "assertion": {"type": "llm-rubric"}}]}}
         for n in range(4)
