@@ -174,6 +174,7 @@ def population():
     return Population.judged(Position(templates=[1]), METRIC, judge, data)
 
 
+@pytest.mark.slow
 def test_a_study_is_contexts_of_the_population_under_new_names(population):
     study = population.draw(200, [np.random.default_rng(0)])  # more than there are: some are drawn twice
     assert study["context_id"].nunique() == 200

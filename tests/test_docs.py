@@ -108,9 +108,10 @@ def named(page):
     return page.relative_to(ROOT).as_posix()
 
 
-#: Guides whose examples are studies of seconds.
-LONG = {"remedies", "panels", "compare", "calibration", "add_a_probe", "plan", "show"}
-LONG |= {"atlas", "one_answer", "which_probe", "robustness", "faults", "recorded"}
+#: Pages whose examples are studies of half a second and more; README and the pages of most biases are quick.
+LONG = {"remedies", "panels", "compare", "calibration", "add_a_probe", "plan", "show", "tutorial", "correct", "cite"}
+LONG |= {"atlas", "one_answer", "which_probe", "robustness", "faults", "recorded", "check_in_ci"}
+LONG |= {"edit", "inheritance", "template", "vacuum", "verbosity"}
 SIMULATED = [
     pytest.param(page, False, id=named(page), marks=[pytest.mark.slow] if page.stem in LONG else []) for page in PAGES
 ]

@@ -94,6 +94,8 @@ SERVERS = {
 
 
 QUICKLY = {"probabilities", "forbidding"}
+#: Probes whose smallest study takes half a second.
+LARGE = {"anchoring", "edit", "output_order", "recipe", "self_preference", "template", "thinking"}
 
 
 @pytest.fixture(
@@ -127,7 +129,9 @@ def outcome(probe, judge, data, store):
     return trials, estimates
 
 
-@pytest.mark.parametrize("name", sorted(PROBES))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in sorted(PROBES)]
+)
 def test_every_probe_on_every_judge_estimates_or_explains(name, column, data, store):
     kind, judge = column
     probe = PROBES[name]

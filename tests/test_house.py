@@ -137,6 +137,7 @@ def test_every_room_is_on_a_floor():
     assert len(FLOORS) <= 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", sorted(FLOOR))
 def test_rooms_import_lower_floors(room):
     """But for the command line, which also takes what `import biaslab` gives; that makes no room import another."""

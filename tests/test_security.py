@@ -87,21 +87,21 @@ class Live(HTMLParser):
         self.names += [tag] if live and not own else []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        MARKUP,
-        '"><img src=x onerror=alert(1)>',
-        "]]>",
-        "</style></svg><script>",
-        "[a](javascript:a) ![b](c) <d:e>",
-        "\u202e|",
-    ],
-)
-def test_names_are_no_markup_in_cards_and_tables(name, estimates, tmp_path):
+NAMES = [
+    MARKUP,
+    '"><img src=x onerror=alert(1)>',
+    "]]>",
+    "</style></svg><script>",
+    "[a](javascript:a) ![b](c) <d:e>",
+    "\u202e|",
+]
+
+
+def test_names_are_no_markup_in_cards_and_tables(estimates, tmp_path):
     from markdown_it import MarkdownIt
 
-    rows = pd.concat([estimates, estimates.assign(judge=name, dataset=name, attribute=name)], ignore_index=True)
+    named = [estimates.head(2).assign(judge=name, dataset=name, attribute=name) for name in NAMES]
+    rows = pd.concat([estimates, *named], ignore_index=True)
     bl.report.card(rows).save(tmp_path / "card", picture=False)
     for kind in ("html", "md"):
         bl.report.write(rows, tmp_path / f"table.{kind}")

@@ -64,6 +64,7 @@ def test_no_text_is_written(folder):
     assert "Judgements: 40, 40 of them readable" in card
 
 
+@pytest.mark.slow
 def test_a_label_that_may_be_a_text_is_refused(tmp_path):
     for label in (TEXT, "=cmd()", "two\nlines"):
         with pytest.raises(InputError, match="labels"):
@@ -71,6 +72,7 @@ def test_a_label_that_may_be_a_text_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_same_judgements_are_added_once(folder, tmp_path):
     shuffled = log().sample(frac=1, random_state=0)
     with pytest.raises(InputError, match="already in the atlas, under the name my_pairs"):

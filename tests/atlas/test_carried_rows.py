@@ -195,6 +195,7 @@ def test_experts_of_summeval_agree(attribute, level, published):
     assert alpha(scores.to_numpy(), level_of_measurement=level) == pytest.approx(published, abs=5e-5)
 
 
+@pytest.mark.slow
 def test_mean_of_the_experts_is_that_of_the_other_file(shared_data):
     data = bl.load_dataset("summeval", shared_data / "summeval" / "annotations_1200.jsonl.gz")
     theirs = bl.load_dataset("summeval", shared_data / "summeval" / "means_1600.json.gz").human

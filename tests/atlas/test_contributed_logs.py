@@ -94,10 +94,15 @@ def test_people_and_texts_have_codes_and_the_order_stays():
     ("damage", "why"),
     [
         (lambda place: changed(place / "my_pairs.csv", "estimate", 0.01), "first_position_rate of mine: estimate"),
-        (lambda place: (place / "my_pairs.csv").write_text(without_last_line(place)), "and 1 are new"),
         (lambda place: (place / "my_pairs.parquet").unlink(), "my_pairs.parquet is missing"),
         (lambda place: pd.read_parquet(place / "my_pairs.parquet").head(9).to_parquet(place / "my_pairs.parquet"), "9"),
-        (lambda place: (place / "my_pairs.md").write_text("# other\n"), "my_pairs.md is not the data card"),
+        *(
+            pytest.param(*harm, marks=pytest.mark.slow)
+            for harm in (
+                (lambda place: (place / "my_pairs.csv").write_text(without_last_line(place)), "and 1 are new"),
+                (lambda place: (place / "my_pairs.md").write_text("# other\n"), "my_pairs.md is not the data card"),
+            )
+        ),
     ],
 )
 def test_damaged_contribution_is_reported_as_different(own, damage, why):
@@ -107,6 +112,7 @@ def test_damaged_contribution_is_reported_as_different(own, damage, why):
     assert why in said
 
 
+@pytest.mark.slow
 def test_update_rewrites_different_contributions(own):
     changed(own / "my_pairs.csv", "ci_low", 0.02)
     assert outcomes(own, update=True)[0]["my_pairs"] == "updated"
@@ -141,6 +147,7 @@ def test_contribution_with_wrong_types_is_refused(own, part, change):
         bl.atlas.explorer(folder=own)
 
 
+@pytest.mark.slow
 def test_nothing_in_a_contribution_is_markup(own):
     from markdown_it import MarkdownIt
 
@@ -158,6 +165,7 @@ def test_nothing_in_a_contribution_is_markup(own):
     assert shown.count("<script") == 2
 
 
+@pytest.mark.slow
 def test_a_licence_that_closes_takes_the_judgements_away(own):
     added(own, licence="none", replace=True)
     assert not (own / "my_pairs.parquet").exists()

@@ -252,6 +252,7 @@ def test_configurations_are_a_condition_and_no_part_of_a_name():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_one_way_of_asking_is_named():
     found = made(scores(10, ["coherence"], ["rts"]))
     assert set(found["configuration"]) == {"rts"}

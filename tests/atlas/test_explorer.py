@@ -27,6 +27,7 @@ def data_of(page):
     return json.loads(text)
 
 
+@pytest.mark.slow
 def test_the_page_has_every_estimate_and_fetches_nothing():
     rows = bl.atlas.estimates(breakdowns=False)
     page = bl.atlas.explorer().to_html()
@@ -83,6 +84,7 @@ def test_a_name_is_never_markup():
     assert data_of(page)["judges"][0]["name"] == name
 
 
+@pytest.mark.slow
 def test_forms_are_declared_or_those_of_the_data_set():
     rows = bl.atlas.estimates(breakdowns=False)
     data = explorer_data(rows)

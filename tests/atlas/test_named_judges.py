@@ -72,6 +72,7 @@ def test_invalid_judge_names_are_refused(name, said):
         bl.load_judge(name)
 
 
+@pytest.mark.slow
 def test_a_recorded_judge_answers_a_probe_again(questions):
     judge = bl.load_judge(NAMES["mt_bench"], questions)
     probe = bl.probes.Position(attributes=["overall"], templates=[1])
@@ -88,6 +89,7 @@ def test_other_data_are_refused(graded):
         bl.load_judge(NAMES["mt_bench"], graded)
 
 
+@pytest.mark.slow
 def test_an_expert_is_found_by_the_text_of_the_article(shared_data):
     data = bl.load_dataset("summeval", shared_data / "summeval" / "annotations_1200.jsonl.gz", limit=2)
     judge = bl.load_judge(NAMES["experts"], data)

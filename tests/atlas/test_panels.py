@@ -85,6 +85,7 @@ def test_readme_states_the_number_of_judges_in_the_atlas():
     assert f"of {estimates()['judge'].nunique()} recorded judges" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_todays_judges_are_recent_and_named():
     rows = pair_panels.today().rows
     assert len(rows) >= 5

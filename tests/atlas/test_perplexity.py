@@ -112,6 +112,7 @@ def test_missing_table_reads_as_empty(tmp_path):
     assert perplexity.read_kept(tmp_path / "none.parquet").empty
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80), st.integers(1, 40))
 def test_cut_text_is_a_prefix_of_allowed_length(text, longest):
     def count(part):
@@ -137,6 +138,7 @@ def test_carried_rows_have_the_stored_perplexities():
             assert set(known[column].round(4)) <= kept
 
 
+@pytest.mark.slow
 def test_an_audit_of_experts_is_about_familiarity_too():
     rows = bl.atlas.trials("summeval_experts").query("attribute == 'coherence'")
     found = bl.audit(rows, only=["familiarity"], resampling=bl.Resampling(n=100))

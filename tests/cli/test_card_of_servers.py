@@ -70,6 +70,7 @@ def test_failed_probe_is_unmeasured_and_card_is_saved_each_time(capsys):
     assert there[-1]  # saved before the last probe was asked
 
 
+@pytest.mark.slow
 def test_unreachable_server_is_reported_once(capsys):
     with chat_alone() as server:
         pass
@@ -103,6 +104,7 @@ def test_refused_key_stops_the_remaining_probes(capsys):
     assert set(pd.read_csv("card.csv")["probe"]) == {"verbosity"}
 
 
+@pytest.mark.slow
 def test_probe_prints_substituted_requests(capsys):
     with chat_alone() as server:
         words = ["probe", "position", "--judge", f"api:judge@{server.url}", "--contexts", "2"]

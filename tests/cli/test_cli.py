@@ -156,6 +156,7 @@ def test_figures_says_what_it_made_and_that_nothing_was_asked(capfd):
     assert "; 0 judge calls, 60 replies from the store (60 tokens)" in message.splitlines()[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_notebooks_at_once():
     import nbformat
@@ -177,7 +178,7 @@ def test_two_notebooks_at_once():
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal to a group of processes")
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.thorough), "2"])
 def test_ctrl_c_keeps_what_was_answered_and_leaves_no_kernel(jobs):
     for name in ("one", "two"):
         write_notebook(name, STUDY, "import os, time\nPath('pid-NAME').write_text(str(os.getpid()))\ntime.sleep(99)")

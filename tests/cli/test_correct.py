@@ -45,6 +45,15 @@ def estimates(*words):
     return pd.read_csv("found.csv", keep_default_na=False, na_values=[""], dtype=names).fillna(dict.fromkeys(names, ""))
 
 
+@pytest.fixture(scope="module")
+def corrected(tmp_path_factory):
+    """The estimates from people's verdicts that the log holds itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("log"))
+        verdicts().to_csv("part.csv", index=False)
+        return estimates("part.csv")
+
+
 def value(found, correction, metric, system=""):
     [only] = found[(found[CELLS] == [correction, metric, system]).all(axis=1)].to_dict("records")
     return only
@@ -67,8 +76,8 @@ def test_labels_in_the_log_correct_each_system(log, capsys):
     assert shown.index("400 judgements") < shown.index("people labelled 29 of 200") < shown.index("plan-labels")
 
 
-def test_difference_of_systems_without_common_context(log):
-    found = estimates("part.csv")
+def test_difference_of_systems_without_common_context(log, corrected):
+    found = corrected
     row = value(found, "ppi", "pass_rate_difference", "new")
     new, old = (value(found, "ppi", "pass_rate", system) for system in ("new", "old"))
     assert row["other"] == "old"
@@ -93,19 +102,19 @@ def labels_of(log, form):
 
 
 @pytest.mark.parametrize("form", ["rows of the log", "only ids", "label table"])
-def test_each_form_of_labels_equals_labels_in_the_log(log, capsys, form):
+def test_each_form_of_labels_equals_labels_in_the_log(log, corrected, capsys, form):
     labels_of(log, form).to_csv("labels.csv", index=False)
     found = estimates("log.csv", "--labels", "labels.csv")
     assert "labels: 60 of items that were judged, 0 of others" in capsys.readouterr().out
-    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    pd.testing.assert_frame_equal(found, corrected)
 
 
-def test_verdicts_are_labels_only_if_mapped_to_people(log, capsys):
+def test_verdicts_are_labels_only_if_mapped_to_people(log, corrected, capsys):
     labels_of(log, "verdicts in the judge's column").to_csv("labels.csv", index=False)
     assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
     assert "--map person==people" in capsys.readouterr().err
     found = estimates("log.csv", "--labels", "labels.csv", "--map", "person==people")
-    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    pd.testing.assert_frame_equal(found, corrected)
     twice = pd.read_csv("labels.csv")
     other = twice.assign(judge_verdict=twice["judge_verdict"].map({"pass": "fail", "fail": "pass"}))
     pd.concat([twice, other]).to_csv("labels.csv", index=False)
@@ -113,14 +122,15 @@ def test_verdicts_are_labels_only_if_mapped_to_people(log, capsys):
     assert value(found, "human", "pass_rate", "new")["estimate"] == pytest.approx(0.5)
 
 
-def test_column_named_label_counts_as_people(log):
+def test_column_named_label_counts_as_people(log, corrected):
     labels = labels_of(log, "only ids")
     labels.rename(columns={"human_label": "label"}).to_csv("labels.csv", index=False)
-    pd.testing.assert_frame_equal(estimates("log.csv", "--labels", "labels.csv"), estimates("part.csv"))
+    pd.testing.assert_frame_equal(estimates("log.csv", "--labels", "labels.csv"), corrected)
     labels.rename(columns={"human_label": "llm_label"}).to_csv("labels.csv", index=False)
     assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
 
 
+@pytest.mark.slow
 def test_labels_join_texts_by_context_only_if_unique(log):
     plain = bl.read_judgements(log.drop(columns=["model", "human_verdict"]))
     labels = labels_of(log, "only ids")
@@ -132,6 +142,7 @@ def test_labels_join_texts_by_context_only_if_unique(log):
         correct_systems(both, labels)
 
 
+@pytest.mark.slow
 def test_labels_of_other_items_are_counted_or_refused(log, capsys):
     labels = labels_of(log, "rows of the log")
     other = labels.assign(case_id="x" + labels["case_id"])
@@ -147,11 +158,12 @@ def test_labels_of_other_items_are_counted_or_refused(log, capsys):
     assert "human" in capsys.readouterr().err
 
 
-def test_mapping_of_the_log_leaves_plain_labels_readable(log):
+@pytest.mark.slow
+def test_mapping_of_the_log_leaves_plain_labels_readable(log, corrected):
     log.drop(columns="human_verdict").rename(columns={"judge_verdict": "zzz"}).to_csv("odd.csv", index=False)
     labels_of(log, "only ids").to_csv("labels.csv", index=False)
     found = estimates("odd.csv", "--labels", "labels.csv", "--map", "score=zzz | pass -> 1, fail -> 0")
-    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    pd.testing.assert_frame_equal(found, corrected)
     planned = [
         "plan-labels",
         "--judged",
@@ -164,7 +176,8 @@ def test_mapping_of_the_log_leaves_plain_labels_readable(log):
     assert main([*planned, "--effect", ".2"]) == 0
 
 
-def test_column_of_the_labels_identifies_items_of_the_log(log):
+@pytest.mark.slow
+def test_column_of_the_labels_identifies_items_of_the_log(log, corrected):
     """The log is read by its questions, the labels by an id that stands beside them."""
     named = log.rename(columns={"case_id": "id"}).assign(question=[f"What is {n} plus one?" for n in range(400)])
     named.drop(columns="human_verdict").to_csv("log.csv", index=False)
@@ -172,18 +185,20 @@ def test_column_of_the_labels_identifies_items_of_the_log(log):
     labels = named.loc[named["human_verdict"] != "", ["id", "human_verdict"]]
     labels.to_csv("labels.csv", index=False)
     found = estimates("log.csv", "--labels", "labels.csv")
-    assert found["estimate"].tolist() == pytest.approx(estimates("part.csv")["estimate"].tolist(), nan_ok=True)
+    assert found["estimate"].tolist() == pytest.approx(corrected["estimate"].tolist(), nan_ok=True)
 
 
-def test_column_of_both_files_identifies_items_of_both(log):
+@pytest.mark.slow
+def test_column_of_both_files_identifies_items_of_both(log, corrected):
     named = log.assign(question=[f"What is {n} plus one?" for n in range(400)])
     named.drop(columns=["case_id", "human_verdict"]).to_csv("log.csv", index=False)
     labels = named.loc[named["human_verdict"] != "", ["case_id", "question", "human_verdict"]]
     labels.to_csv("labels.csv", index=False)
     found = estimates("log.csv", "--labels", "labels.csv")
-    assert found["estimate"].tolist() == pytest.approx(estimates("part.csv")["estimate"].tolist(), nan_ok=True)
+    assert found["estimate"].tolist() == pytest.approx(corrected["estimate"].tolist(), nan_ok=True)
 
 
+@pytest.mark.slow
 def test_common_columns_that_match_different_items_ask(log, capsys):
     named = log.assign(row=range(400)).drop(columns="model")
     named.drop(columns="human_verdict").to_csv("log.csv", index=False)
@@ -199,26 +214,29 @@ def test_common_columns_that_match_different_items_ask(log, capsys):
     assert "matched by context_id (case_id)" in capsys.readouterr().out
 
 
-def test_entries_of_map_go_to_the_file_with_the_column(log):
+@pytest.mark.slow
+def test_entries_of_map_go_to_the_file_with_the_column(log, corrected):
     copied = log[log["human_verdict"] != ""].rename(columns={"human_verdict": "label"})
     copied.to_csv("labels.csv", index=False)
     assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
     ratings = ["--map", "ratings=label | pass -> 1, fail -> 0"]
     found = estimates("log.csv", "--labels", "labels.csv", *ratings)
-    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    pd.testing.assert_frame_equal(found, corrected)
     assert main(["correct", "log.csv", "--labels", "labels.csv", *ratings, "--map", "judge=xxx"]) == 2
 
 
-def test_mapping_file_belongs_to_the_file_with_its_columns(log):
+@pytest.mark.slow
+def test_mapping_file_belongs_to_the_file_with_its_columns(log, corrected):
     log.drop(columns="human_verdict").rename(columns={"judge_verdict": "zzz"}).to_csv("odd.csv", index=False)
     labels_of(log, "only ids").rename(columns={"human_label": "yyy"}).to_csv("labels.csv", index=False)
     score = 'score = { field = "yyy", values = { pass = "1", fail = "0" } }'
     Path("map.toml").write_text(f'context_id = "case_id"\nperson = "=people"\n{score}\n')
     given = ["--mapping", "map.toml", "--map", "score=zzz | pass -> 1, fail -> 0"]
     found = estimates("odd.csv", "--labels", "labels.csv", *given)
-    pd.testing.assert_frame_equal(found, estimates("part.csv"))
+    pd.testing.assert_frame_equal(found, corrected)
 
 
+@pytest.mark.slow
 def test_labels_on_another_scale_ask_for_theirs(log, capsys):
     n = np.arange(60)
     pd.DataFrame({"question": n, "judge_score": 1 + n % 10}).to_csv("log.csv", index=False)
@@ -230,6 +248,7 @@ def test_labels_on_another_scale_ask_for_theirs(log, capsys):
     assert value(found, "human", "mean_score")["estimate"] == pytest.approx(3)
 
 
+@pytest.mark.slow
 def test_observed_range_of_people_is_not_their_scale(log):
     n = np.arange(60)
     pd.DataFrame({"question": n, "judge_score": 1 + n % 5}).to_csv("log.csv", index=False)
@@ -243,6 +262,7 @@ def test_observed_range_of_people_is_not_their_scale(log):
         assert main(["correct", "log.csv", "--labels", "labels.csv", *given]) == 2
 
 
+@pytest.mark.slow
 def test_by_keeps_a_column_of_the_log(log, capsys):
     log.assign(language=np.resize(["de", "en", ""], 400)).to_csv("part.csv", index=False)
     found = estimates("part.csv", "--by", "language")
@@ -251,6 +271,7 @@ def test_by_keeps_a_column_of_the_log(log, capsys):
         assert value(found, "judge", "pass_rate", name)["estimate"] == pytest.approx(passed[place::3].mean())
 
 
+@pytest.mark.slow
 def test_suggested_command_quotes_paths(log, capsys):
     log.drop(columns="human_verdict").to_csv("my log.csv", index=False)
     labels_of(log, "only ids").to_csv("my labels.csv", index=False)
@@ -271,6 +292,7 @@ def arena(contexts=60):
     return rows
 
 
+@pytest.mark.slow
 def test_labels_of_pairs_in_the_form_of_the_log(log):
     rows = arena()
     rows.rename(columns={"judge": "winner"}).drop(columns="human").to_csv("arena.csv", index=False)
@@ -289,6 +311,7 @@ def test_labels_of_pairs_in_the_form_of_the_log(log):
     pd.testing.assert_frame_equal(found, estimates("arena.csv", "--labels", "turned.csv", "--map", "person==people"))
 
 
+@pytest.mark.slow
 def test_texts_without_systems_are_taken_together(log):
     found = correct_systems(bl.read_judgements(log.drop(columns="model"))).estimates
     assert set(found["system"]) == {""}
@@ -301,6 +324,7 @@ def test_texts_without_systems_are_taken_together(log):
         correct_systems(bl.read_judgements(texts.drop(columns="human")))
 
 
+@pytest.mark.slow
 def test_other_column_is_compared_instead_of_systems(log):
     trials = bl.read_judgements(log).assign(subset=np.where(np.arange(400) < 200, "easy", "hard"))
     found = correct_systems(trials, by="subset").estimates
@@ -309,6 +333,7 @@ def test_other_column_is_compared_instead_of_systems(log):
         correct_systems(trials, by="nothing")
 
 
+@pytest.mark.slow
 def test_plan_halves_the_detectable_effect(log):
     found = correct_systems(bl.read_judgements(log))
     widest = found.estimates.query("metric == 'pass_rate' and correction == 'ppi'")["mde"].max()

@@ -67,6 +67,7 @@ def test_a_name_is_for_all_probes_that_have_it_or_for_one():
             make_probes(kinds, [wrong], {})
 
 
+@pytest.mark.slow
 def test_parameters_give_the_same_estimates_as_in_python(capsys):
     words = ["probe", "position", "--judge", "simulated:position=1,noise=1", "--contexts", "6"]
     knobs = ["--attribute", "coherence", "-p", "n_pairs=2", "-p", "templates=1"]

@@ -73,6 +73,7 @@ def test_a_store_becomes_its_trials_again(study):
     assert trials_of_store(folder / "s.sqlite", data, ["source"]).empty
 
 
+@pytest.mark.slow
 def test_every_way_of_asking_is_found_again(tmp_path):
     data = bl.load_dataset("graded", limit=1)
     judge, store = bl.SimulatedJudge(data, position=1.5, noise=1), tmp_path / "s.sqlite"
@@ -92,6 +93,7 @@ def test_every_way_of_asking_is_found_again(tmp_path):
     assert "unknown" not in set(found["probe"])
 
 
+@pytest.mark.slow
 def test_trials_of_one_attribute_are_found_in_the_store(tmp_path):
     """Which some probes refuse: they asked nothing about them."""
     graded = bl.load_dataset("graded", limit=2)

@@ -68,6 +68,7 @@ def test_recorded_judges_differ_by_their_estimates():
         assert row["ci_low"] < row["estimate"] < row["ci_high"]
 
 
+@pytest.mark.slow
 def test_a_judge_does_not_differ_from_itself(data, both):
     again = both[0].assign(judge="the same again")
     row = shift(bl.compare([both[0], again], metrics=METRIC, progress=False))
@@ -76,6 +77,7 @@ def test_a_judge_does_not_differ_from_itself(data, both):
     assert "no variation between contexts" in row["note"]
 
 
+@pytest.mark.slow
 def test_a_difference_that_no_context_varies_has_no_interval(data, both):
     fixed = [both[0].assign(judge=name, value=value) for name, value in (("one", 0.9), ("other", 0.2))]
     row = shift(bl.compare(fixed, metrics=METRIC, progress=False))
@@ -97,6 +99,7 @@ def test_exchanging_the_two_turns_the_sign(seed):
     assert one["ci_low"] == pytest.approx(-two["ci_high"], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_contexts_of_one_judge_only_are_excluded(both):
     few = both[1][both[1]["context_id"].isin(sorted(set(both[1]["context_id"]))[:8])]
     found = bl.compare([both[0], few], metrics=METRIC, progress=False)
@@ -118,6 +121,7 @@ def test_templates_of_one_judge_are_compared_cell_by_cell(data):
     assert len(verdicts(shifts)) == 2
 
 
+@pytest.mark.slow
 def test_estimates_without_trials_are_assumed_independent(both):
     estimates = pd.concat([PROBE.estimate(trials, METRIC) for trials in both])
     single, paired = (shift(bl.compare(found, metrics=METRIC, progress=False)) for found in (estimates, both))
@@ -126,6 +130,7 @@ def test_estimates_without_trials_are_assumed_independent(both):
     assert "independent" in single["note"]
 
 
+@pytest.mark.slow
 def test_text_answers_are_compared_with_probabilities(data, both):
     text = bl.probes.Position(attributes=["coherence"], templates=[1], answer="text", temperature=0.0)
     judge = bl.SimulatedJudge(data, context_noise=1.0, position=1.0)
@@ -184,12 +189,14 @@ def test_incomparable_inputs_are_refused(both, change, options, error, says):
         bl.compare(change(*both), progress=False, **options)
 
 
+@pytest.mark.slow
 def test_the_figure_shows_both_and_their_difference(both):
     left, right = bl.plots.compared(bl.compare(both, progress=False))
     assert "difference" in right.get_xlabel()
     assert left.get_xlabel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("position", "verb"), [(0.0, "is not shown to differ"), (3.0, "differs")])
 def test_a_saved_figure_says_whether_two_judges_differ(data, tmp_path, position, verb):
     two = [judged(data, context_noise=1.0).assign(judge="old"), judged(data, position=position, seed=1, noise=0.5)]

@@ -105,6 +105,7 @@ def test_ppi_ignores_a_constant_leniency(seed, shift):
     assert (moved.estimate, moved.se) == pytest.approx((plain.estimate, plain.se), abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_weights_undo_a_part_that_was_chosen_by_a_known_rule():
     """Contexts with high scores are labelled three times as often: without weights the labels lie, with them not."""
@@ -366,6 +367,7 @@ def pair_truths(sharpness):
     return human.mean(), (human == judge).mean()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_rank_agreement_of_few_labels_is_covered():
     found = coverage(lambda rng: scores(rng, 60, 12, 0.3), "agreement", rank_truth(0.3), 60, seed=1)
@@ -428,7 +430,7 @@ def test_labels_that_are_all_0_leave_room_for_1():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rate", [0.1, 0.9])
+@pytest.mark.parametrize("rate", [0.1, pytest.param(0.9, marks=pytest.mark.thorough)])
 def test_rare_and_frequent_passes_are_covered(rate):
     found = coverage(lambda rng: rare(rng, rate), "mean_score", rate, 300, seed=1)
     assert found.between(0.93, 0.99).all()
@@ -487,7 +489,7 @@ def test_ppi_difference_ignores_favour_for_one_system():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bias", [0.15, 0.3])
+@pytest.mark.parametrize("bias", [pytest.param(0.15, marks=pytest.mark.thorough), 0.3])
 def test_differences_are_covered_despite_two_biases(bias):
     found = coverage(lambda rng: lengthy(rng, bias, 200, 30), "difference", 0.0, 200, 1, ("judge", "ppi"))
     assert found["ppi"] >= 0.91

@@ -37,6 +37,7 @@ def test_labels_without_judge_need_the_sample_size_of_a_mean(pilot):
     assert found.correlation == pytest.approx(1 / np.sqrt(1.25), abs=0.5 / np.sqrt(pilot))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("pilot", [6, 10, 20])
 def test_power_after_small_pilots_is_as_promised(pilot):
@@ -70,6 +71,7 @@ def pairs(p):
     return pd.DataFrame({"context_id": names, "candidate_id": "x", "opponent_id": "y", "value": p, "status": "ok"})
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_contexts_are_drawn_with_the_stated_probabilities():
     p = np.linspace(0.5, 0.99, 40)

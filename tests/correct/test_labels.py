@@ -110,6 +110,7 @@ def test_scale_column_of_a_label_file_is_not_taken_for_their_range():
         read_cells(trials, known, None, ())
 
 
+@pytest.mark.slow
 def test_items_without_a_label_keep_that_of_the_log():
     log = LOG.assign(human_verdict=["pass", "pass", "", "", "", "fail"])
     labels = pd.DataFrame({"question": [*"bc"], "human_label": ["pass", "fail"]})
@@ -128,6 +129,7 @@ def test_labels_of_a_duplicate_index_and_of_two_judges():
     assert found["human"].fillna(-1).tolist() == [1, 0, -1, -1, -1, -1] * 2
 
 
+@pytest.mark.slow
 def test_all_items_labelled_counts_items_of_contexts():
     log = pd.DataFrame({"question": [*"abcdef"] * 2, "model": ["x"] * 6 + ["y"] * 6, "verdict": ["pass", "fail"] * 6})
     labels = log.drop(columns="verdict").assign(human_label=["pass", "fail", "pass"] * 4)

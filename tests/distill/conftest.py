@@ -72,7 +72,13 @@ def make_policy():
     return make
 
 
-@pytest.fixture(params=sorted(ARCHITECTURES))
+#: One of a decoder and one of an encoder and decoder; the others are slow.
+QUICK = {"LlamaConfig", "T5Config"}
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in sorted(ARCHITECTURES)]
+)
 def policy(request):
     return make(request.param)
 

@@ -298,6 +298,7 @@ def test_perplexities_of_one_reader_serve_both(graded):
         inherit(own, *(collect(own, judge, data) for judge in judges))
 
 
+@pytest.mark.slow
 def test_contexts_of_one_judge_only_are_dropped_and_counted(population):
     judges = [bl.SimulatedJudge(population, verbosity=size, **NOISY) for size in (1.5, 1.0)]
     teacher, student = (collect(Verbosity(), judge, population) for judge in judges)
@@ -321,6 +322,7 @@ def test_incomparable_judges_and_metrics_are_refused(population):
         inherit(Position(), teacher, teacher, ["comparative_accuracy"])
 
 
+@pytest.mark.slow
 def test_a_student_without_an_estimate_has_no_share(population):
     data = population.head(12)
     teacher = collect(Verbosity(), bl.SimulatedJudge(data, verbosity=1.0), data)

@@ -119,7 +119,9 @@ def test_eq_2_has_the_gradient_of_the_expected_reward(baseline):
     assert value == pytest.approx(-float((scores.softmax(0) * rewards).sum().detach()))
 
 
-@pytest.mark.parametrize("baseline", ["others", "start", "none"])
+@pytest.mark.parametrize(
+    "baseline", ["others", *(pytest.param(name, marks=pytest.mark.slow) for name in ("start", "none"))]
+)
 def test_reinforce_raises_the_exact_expected_reward(make_policy, baseline):
     policy = make_policy(seed=2, **SIZES)
     before = float(expected(policy).detach())
@@ -172,6 +174,7 @@ def test_loss_is_the_weighted_mean_of_eq_9(make_policy):
     assert history["reward_held_out"].isna().all()
 
 
+@pytest.mark.slow
 def test_likelihood_alone_learns_the_references(make_policy):
     policy = make_policy(**SIZES)
     options = QUICK | {"steps": 40, "max_tokens": 3, "balance": 0.0}
@@ -193,6 +196,7 @@ def test_equal_samples_count_once_and_teach_nothing(make_policy):
     assert same(before, weights(policy))
 
 
+@pytest.mark.slow
 def test_only_differences_of_rewards_matter_and_their_unit(make_policy):
     def trained(reward, unit):
         policy = make_policy(**SIZES)
@@ -208,6 +212,7 @@ def test_only_differences_of_rewards_matter_and_their_unit(make_policy):
         torch.testing.assert_close(weight, times[name], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_seed_and_batches(make_policy):
     def trained(**options):
         policy = make_policy(**SIZES)
@@ -240,6 +245,7 @@ def test_only_the_last_blocks_are_trained(make_policy, name):
     assert all("norm" in key or "ln_f" in key for key in changed - set(inside))
 
 
+@pytest.mark.slow
 def test_a_judge_an_evaluator_and_a_function_reward_alike(make_policy):
     class Judge:
         id, kinds = "likes b", frozenset({Score})

@@ -63,6 +63,7 @@ def test_a_store_is_asked_before_the_evaluator(graded, tmp_path):
     pd.testing.assert_frame_equal(one.candidates, other.candidates)
 
 
+@pytest.mark.slow
 def test_weights_decide_between_evaluators(graded):
     judges = {"long": Lengths(), "short": Lengths(-1.0)}
     by = lambda *w: rerank(graded, judges, dict(zip(judges, w, strict=True)), progress=False).candidates["text"]  # noqa: E731

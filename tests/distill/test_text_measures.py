@@ -62,6 +62,7 @@ def test_unigrams_count_every_text():
     assert math.isnan(found[""])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), min_size=1, max_size=6))
 def test_best_of_n_is_the_mean_over_all_draws(pairs):
     """Of equally good texts each is as likely: that is what a draw in random order would choose first."""

@@ -65,6 +65,7 @@ def test_vectors_are_those_of_each_text_alone(tiny_encoder, taught, pooling, lay
         assert vector.numpy() == pytest.approx(wanted.numpy(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_vector_does_not_depend_on_its_batch(tiny_encoder, taught):
     """To the last bit: a run that is taken up again encodes other texts together than the one that was killed."""
     together, alone = (TextEncoder(find_model(tiny_encoder)) for _ in range(2))
@@ -111,6 +112,7 @@ def test_cross_fitted_scores_correlate_with_labels(tiny_encoder, taught, inputs,
         assert ((scores > 0) & (scores < 1)).all()
 
 
+@pytest.mark.slow
 def test_training_is_seeded_and_leaves_global_random_state(tiny_encoder, taught):
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
@@ -139,6 +141,7 @@ def test_the_last_layer_where_all_learn_else_three_quarters_up(tiny_encoder, tau
     assert layers == {0: 2, 1: 2, "all": 3}
 
 
+@pytest.mark.slow
 def test_parts_of_a_batch_add_up(tiny_encoder, taught, monkeypatch):
     monkeypatch.setattr(TextEncoder, "learn", lambda self, on: setattr(self, "states", States()))
     options = {"encoder": tiny_encoder, "trainable": 1, "dropout": 0.0, "batch_size": 16, **QUICK}
@@ -202,6 +205,7 @@ def test_contexts_stand_on_one_side(taught):
     assert len(_split(one, Settings(validation=0))[0]) == len(taught)
 
 
+@pytest.mark.slow
 def test_training_stops_early_and_keeps_the_best_epoch(tiny_encoder, taught):
     noise = taught.assign(label=np.random.default_rng(0).random(len(taught)))
     made = train(noise, encoder=tiny_encoder, learning_rate=0.05, patience=4, progress=False)
@@ -326,6 +330,7 @@ def test_settings_as_json():
     assert Settings.from_json(json.loads(json.dumps(later.as_json()))) == later
 
 
+@pytest.mark.slow
 def test_the_likeliest_star_is_the_score_where_it_is_wanted(tiny_encoder, taught):
     options = {"encoder": tiny_encoder, "loss": "classification", **QUICK}
     folds = cross_fit(taught, folds=3, **options)
@@ -369,6 +374,7 @@ def test_examples_that_cannot_be_learnt(tiny_encoder, taught):
             cross_fit(taught, folds=folds, **options)
 
 
+@pytest.mark.slow
 def test_evaluators_beside_a_store_are_read_by_the_same_run_only(tiny_encoder, taught, tmp_path):
     options = {"encoder": tiny_encoder, "inputs": "output", "store": tmp_path / "replies.sqlite", **QUICK}
     first, folds = train(taught, "merit", **options), cross_fit(taught, "merit", 2, **options)

@@ -9,7 +9,11 @@ import pytest
 from biaslab.core.project import types_of
 
 SHARED = runpy.run_path(str(Path(__file__).with_name("test_notebooks.py")))
-NOTEBOOKS = [path for path in SHARED["NOTEBOOKS"] if path.stem not in SHARED["OF_EACH_KIND"]]
+NOTEBOOKS = [
+    pytest.param(path, id=path.stem, marks=pytest.mark.thorough if path.stem in SHARED["PUBLISHED"] else [])
+    for path in SHARED["NOTEBOOKS"]
+    if path.stem not in SHARED["OF_EACH_KIND"]
+]
 #: Those that ask for label probabilities or, as ``answer`` says, for text.
 ANSWERS = [path for path in SHARED["NOTEBOOKS"] if "answer" in types_of(path)]
 #: Begin as in a kernel that has just started, in a folder of one's own; what was imported stays.
@@ -55,7 +59,7 @@ def run(kernel, path, folder, **parameters):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS)
 def test_notebook_cells_run_and_draw(kernel, path, tmp_path):
     notebook = run(kernel, path, tmp_path)
     figures = list((tmp_path / "figures").rglob("*.png"))

@@ -56,6 +56,7 @@ def once(fault):
     return lambda text, attempt: "" if attempt else fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concurrency", "bad"), [(1, 1), (4, 6)])
 def test_requests_that_always_fail_take_no_room_from_others(judge_of, concurrency, bad):
     failing = {f"prompt {number}" for number in range(20, 20 + bad)}
@@ -200,6 +201,7 @@ def test_the_bar_shows_retries_while_they_happen(judge_of, graded, capsys):
     assert retries[0].start() < shown.rindex("2/2")  # both replies may come at once
 
 
+@pytest.mark.slow
 def test_prices_and_limits_of_the_judge_make_its_budget(judge_of, graded, capsys):
     probe, prices = bl.probes.Position(["coherence"], [1], answer="text"), {"input": 1000.0, "output": 1000.0}
     with FaultServer() as server:
@@ -275,6 +277,7 @@ def test_missing_probabilities_are_detected_by_one_request(judge_of, fault, requ
         assert sum(server.asked.values()) == 1
 
 
+@pytest.mark.slow
 def test_filtered_prompts_do_not_hide_missing_probabilities(judge_of, graded):
     filtered = []
 
@@ -411,6 +414,7 @@ def test_a_warning_that_is_an_error_loses_nothing(judge_of, tmp_path):
         assert set(server.paid.values()) == {1}
 
 
+@pytest.mark.slow
 def test_the_bar_shows_what_is_spent_and_a_plan_says_it_before(judge_of, graded, tmp_path, capsys):
     probe, data = bl.probes.Position(["coherence"], [1], answer="text"), graded.head(1)
     prices = {"input": 1000.0, "output": 1000.0}

@@ -190,6 +190,7 @@ def test_replies_before_a_failure_are_stored(graded, tmp_path):
     assert trials.attrs["stored"] == 40
 
 
+@pytest.mark.slow
 def test_name_and_version_are_what_a_store_knows_it_by(graded, tmp_path):
     store = tmp_path / "s.sqlite"
     asked = [

@@ -219,6 +219,7 @@ def test_a_model_without_thoughts_says_so(judge_of, model, make_tokenizer, metas
         prompts.prompt(Choice(QUESTION, LABELS).messages)
 
 
+@pytest.mark.slow
 def test_the_tree_shares_a_prompt_over_thoughts(judge_of):
     judge = judge_of()
     requests = [Choice(QUESTION, LABELS, replicate=n) for n in range(8)]
@@ -326,6 +327,7 @@ def test_a_tag_of_several_tokens(make_tokenizer):
     assert prompts.encoder.decode(prompts.thought(cut).ids).endswith("or\n</think>\n\n")
 
 
+@pytest.mark.slow
 def test_a_request_sets_its_own_budget(judge_of, tmp_path):
     """Of a judge that was told nothing, and of one that was told another; budgets of one prompt share a thought."""
     asked = {budget: Choice(QUESTION, LABELS, thinking=budget) for budget in (0, 5, BUDGET)}
@@ -382,6 +384,7 @@ def test_judge_names_with_thinking(model, byte_level, tmp_path):
             load_judge(bad)
 
 
+@pytest.mark.slow
 def test_the_mean_over_thoughts(judge_of, tmp_path):
     """Each thought is kept under the judge's own id, and more of them go on with those that there are."""
     judge, path = judge_of(), tmp_path / "replies.sqlite"

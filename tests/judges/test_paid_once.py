@@ -61,6 +61,7 @@ def test_kill_loses_at_most_what_is_in_flight(tmp_path, kind, number):
         assert 0 <= paid(server) - 720 <= (IN_FLIGHT if number == signal.SIGKILL else 0)
 
 
+@pytest.mark.slow
 def test_one_failure_in_three_loses_no_sample(tmp_path):
     sent = []
 
@@ -88,6 +89,7 @@ def test_more_samples_cost_the_difference(tmp_path):
             assert paid(server) == cost
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
 @pytest.mark.parametrize("kind", ["plain", "sampled", "panel"])
 def test_threads_ask_each_request_once(tmp_path, kind):

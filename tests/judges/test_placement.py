@@ -80,7 +80,9 @@ def same(found, wanted):
         assert (reply.logprobs or ()) == pytest.approx(wanted[request].logprobs or (), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if at > 1 else []) for at, name in enumerate(MAPS)]
+)
 def test_a_spread_model_answers_as_one_in_one_place(save, name):
     folder = save(tie_word_embeddings=False)
     whole, spread = LocalJudge(folder, device="cpu"), LocalJudge(folder, device_map=MAPS[name], dtype="float32")
@@ -91,6 +93,7 @@ def test_a_spread_model_answers_as_one_in_one_place(save, name):
     assert bool(aside) == is_spread(spread._loaded[0]) == ("aside" in name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in ("qwen2", "t5") else pytest.mark.slow) for name in FAMILIES]
 )
@@ -103,6 +106,7 @@ def test_every_family_can_be_put_aside(save, name):
     assert is_spread(spread._loaded[0])
 
 
+@pytest.mark.slow
 def test_tied_embeddings_apart_from_the_rest(save):
     folder = save(tie_word_embeddings=True)
     spread = LocalJudge(
@@ -120,6 +124,7 @@ def test_padded_batches_of_a_spread_model(save):
     assert all(found[i] == pytest.approx(wanted[i], abs=1e-4) for i in wanted)
 
 
+@pytest.mark.slow
 def test_a_loaded_model_that_is_spread(save):
     judge = LocalJudge(save(), device_map=ASIDE)
     model, tokenizer = judge._loaded
@@ -129,6 +134,7 @@ def test_a_loaded_model_that_is_spread(save):
     assert computing_devices(model) == [input_device(model)] == [torch.device("cpu")]
 
 
+@pytest.mark.slow
 def test_weights_put_aside_go_with_the_model(save, tmp_path, monkeypatch):
     """Weights that are no safetensors are written again, into a folder that is there as long as the model."""
     folder, aside = Path(save()), tmp_path / "aside"

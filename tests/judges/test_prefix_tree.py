@@ -122,7 +122,13 @@ def family(make_model):
     return get
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+#: Families that differ in what a tree depends on: positions, windows, shared keys, experts.
+DIFFERENT = {"llama", "gemma3", "gpt2", "gpt-j", "falcon", "opt", "gpt-oss"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in DIFFERENT else pytest.mark.slow) for name in FAMILIES]
+)
 def test_every_family_agrees_with_one_prompt_at_a_time(family, name):
     model = family(name)
     assert isinstance(choose_scorer(model), TreeScorer)
@@ -140,7 +146,7 @@ def test_every_family_agrees_with_one_prompt_at_a_time(family, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("examples", [30, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [30, pytest.param(300, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", ["llama", "gemma3"])
 def test_any_tree_with_any_pack_size(family, name, examples):
     model = family(name)
@@ -231,6 +237,7 @@ def test_a_token_that_does_not_fit_is_an_error(make_model):
         list(TreeScorer(Cramped(make_model(), 0).inner).score(LONG))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [80, 200])
 def test_batches_halve_when_memory_runs_out(make_model, tokens):
     wanted = [by_hand(make_model(), s) for s in LONG]

@@ -481,6 +481,7 @@ def test_servers_that_leave_thoughts_out_of_the_tokens_written():
     assert usage_of(others) == Usage(0, 0, 305, 300)
 
 
+@pytest.mark.slow
 def test_fixed_temperature_is_recorded_in_the_trials(judge_of):
     probe = bl.probes.Sweep(["coherence"], temperatures=(0.0, 1.0), samples=2, cot=(False,), answer="text")
     with ReasoningServer() as server:

@@ -148,6 +148,7 @@ def test_position_has_no_bias_by_construction(models, tokenizer, graded):
     assert "by construction" not in set(probe.estimate(trials)["method"])
 
 
+@pytest.mark.slow
 def test_score_excess_is_in_standard_deviations(models, tokenizer, graded):
     judge = _judge("llama", models, tokenizer)
     probe = bl.probes.Edit(["coherence"], ["padding"], forms=["score"])
@@ -179,6 +180,7 @@ def test_data_never_becomes_a_special_token(models, tokenizer):
     assert ids.count(tokenizer.convert_tokens_to_ids("<|im_end|>")) == 3  # the system's, the user's, the assistant's
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_loaded_by_name_and_stored(models, tokenizer, tmp_path, graded):
     models["llama"].save_pretrained(tmp_path / "reward")
     tokenizer.save_pretrained(tmp_path / "reward")
@@ -192,6 +194,7 @@ def test_a_saved_model_is_loaded_by_name_and_stored(models, tokenizer, tmp_path,
     assert trials[0]["value"].tolist() == trials[1]["value"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [("two outputs", "it has 2 outputs, but a reward model has one"), ("no head", "no weights for score.weight")],

@@ -124,6 +124,7 @@ def test_log_perplexity_is_normal_or_as_given(graded):
     assert default.logprobs[0] == -drawn[1]
 
 
+@pytest.mark.slow
 def test_contexts_share_one_shift_of_the_position_bias(graded):
     shifts = []
     for seed in range(60):
@@ -624,7 +625,9 @@ SCORES = {
 }
 
 
-@pytest.mark.parametrize("temperature", [None, 0.0, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "temperature", [None, 1.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (0.0, 2.0))]
+)
 @pytest.mark.parametrize("name", SCORES)
 def test_labels_are_as_often_as_expected(graded, name, temperature):
     """The last of three scores in one text, or the distribution of the second after a forced first one."""

@@ -156,7 +156,7 @@ def test_sure_answers_alone_are_unusable(judge_of):
         assert sum(server.asked.values()) == len(choices) + 1
 
 
-@pytest.mark.parametrize("fault", SHOWN)
+@pytest.mark.parametrize("fault", [SHOWN[0], *(pytest.param(fault, marks=pytest.mark.slow) for fault in SHOWN[1:])])
 def test_an_impossible_distribution_gives_no_value_and_is_named(judge_of, tmp_path, fault):
     def script(text, attempt):
         return fault if zlib.crc32(text.encode()) % 4 == 0 else ""
@@ -428,6 +428,7 @@ def test_texts_that_contradict_probabilities_are_warned_of(judge_of, every, warn
     assert [each.category for each in caught] == [InexactLabelsWarning] * warns
 
 
+@pytest.mark.slow
 def test_hanging_prompts_do_not_slow_the_others(judge_of):
     def hang_once(text, attempt):
         return "hang" if int(text.rpartition(" ")[2]) % 50 == 7 and not attempt else ""

@@ -22,17 +22,17 @@ def no_http(response, number):
     return b"\r\nand this"
 
 
-@pytest.mark.parametrize("width", [4, 32])
+@pytest.mark.parametrize("width", [4, pytest.param(32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("delay", "surplus"),
     [
         (0.0, same),
-        (0.0, other_answer),
+        pytest.param(0.0, other_answer, marks=pytest.mark.slow),
         (0.0, no_http),
-        (0.01, same),
-        (0.05, same),
+        pytest.param(0.01, same, marks=pytest.mark.slow),
+        pytest.param(0.05, same, marks=pytest.mark.slow),
         (0.05, SERVER["late_answer"]),
-        (0.05, SERVER["answer_of_vllm"]),
+        pytest.param(0.05, SERVER["answer_of_vllm"], marks=pytest.mark.slow),
     ],
     ids=["at once", "another at once", "no HTTP", "soon", "late", "another late", "another late by vLLM"],
 )

@@ -71,6 +71,7 @@ def test_level_follows_the_share_of_contexts_with_several_answers(several, level
     assert slope(trials, level="dataset")["level"] == "dataset"
 
 
+@pytest.mark.slow
 def test_two_ratings_separate_length_from_quality():
     """Longer texts are better, and people err: two ratings give both the fair slope and the planted one."""
     fair, biased = (slope(answers(600, bias, 0.6, 0.5, ratings=2)) for bias in (0.0, 0.3))
@@ -96,6 +97,7 @@ def test_single_ratings_are_taken_as_unreliable_even_if_unrelated(binary, least)
     assert row["ci_high"] == pytest.approx(curve["ci_high"].max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reliability", [None, 1.0])
 def test_plan_takes_the_error_at_the_least_reliability(reliability):
     trials, probe = answers(300, 0.3, 0.8), bl.probes.Verbosity(resampling=FAST, reliability=reliability)
@@ -134,8 +136,8 @@ def test_own_system_is_compared_across_contexts():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("reliability", [0.6, 1.0])
-@pytest.mark.parametrize("r", [0.0, 0.15, 0.5])
+@pytest.mark.parametrize("reliability", [0.6, pytest.param(1.0, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("r", [0.15, *(pytest.param(r, marks=pytest.mark.thorough) for r in (0.0, 0.5))])
 def test_type_1_error_across_items_is_at_most_5_percent(binary, reliability, r):
     studies = 180
     rows = [slope(answers(120, 0.0, reliability, r, binary=binary, seed=seed)) for seed in range(studies)]

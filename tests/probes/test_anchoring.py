@@ -54,7 +54,7 @@ def test_forced_scores_are_drawn_by_seed_and_item(graded):
     assert {value for _, _, value in many} == {1, 2, 3, 4, 5}
 
 
-@pytest.mark.parametrize("anchor", ["prefix", "transcript"])
+@pytest.mark.parametrize("anchor", ["prefix", pytest.param("transcript", marks=pytest.mark.slow)])
 def test_planted_pull_is_the_slope(graded, anchor):
     """On a fine scale, away from its ends, the next score moves by the planted share of the way."""
     judge = bl.SimulatedJudge(graded, quality=0.2, anchoring=0.3)
@@ -75,6 +75,7 @@ def test_slope_is_that_of_the_expected_scores(graded):
     assert found["p_value"] < 0.05
 
 
+@pytest.mark.slow
 def test_joint_distribution_is_exact(graded):
     """Correlation and shares agree with enumerating both scores of every item by the judge's own formula."""
     judge = bl.SimulatedJudge(graded, anchoring=0.5, sharpness=4.0)

@@ -62,6 +62,7 @@ def test_expected_scores_need_more_than_counted_samples(data):
     assert row_of(found, "agreement_gain", answer="mean of 3")["estimate"] > 0
 
 
+@pytest.mark.slow
 def test_sweep_of_counted_judge_asks_text_at_other_temperatures(data):
     probe, judge = Sweep(**ONE, scale="1-10", temperatures=(0.0, 1.0), samples=4), judge_of(data)
     trials = collected(probe, judge)
@@ -82,6 +83,7 @@ def test_sweep_of_counted_judge_asks_text_at_other_temperatures(data):
     assert len(exact) == len(list(probe.design(data)))  # of an exact distribution nothing more is asked
 
 
+@pytest.mark.slow
 def test_sweep_of_counted_samples_is_that_of_texts(data):
     """The same replicates of the same texts: alpha and agreement are equal to the last digit but for the order."""
     judge = judge_of(data, k=4)
@@ -109,6 +111,7 @@ def test_consistency_draws_every_counted_sample_once(data):
     assert (found["n_trials"] == 3 * 120).all()
 
 
+@pytest.mark.slow
 def test_one_sample_says_nothing_of_consistency(data):
     probe = Consistency(**ONE, scales=["1-5", "1-10"], joint=False, replicates=2)
     found = probe.estimate(collected(probe, judge_of(data, k=1)))

@@ -65,6 +65,7 @@ def test_metrics_are_those_of_the_position_probe(graded):
     assert ours.loc["tokens_per_item", "estimate"] == 5  # 30 comparisons of a token each, 6 candidates
 
 
+@pytest.mark.slow
 def test_debiasing_removes_position_bias_out_of_sample(graded):
     judge = bl.SimulatedJudge(graded, position=2.0, noise=0.5)
     before, after = (run(Comparative(["coherence"], debiasing=name), judge, graded) for name in ("none", "threshold"))
@@ -98,6 +99,7 @@ def test_missing_judgements_drop_their_twin(graded):
     assert row["n_trials"] + row["n_dropped"] == len(trials) == 240
 
 
+@pytest.mark.slow
 def test_samples_of_text_are_averaged(graded):
     judge = bl.SimulatedJudge(graded.head(4), quality=2.0)
     probe = Comparative(["coherence"], answer="text", replicates=5)
@@ -126,6 +128,7 @@ class Watched:
 ADAPTIVE = Comparative(["coherence", "fluency"], strategy="adaptive", budget=14, rounds=5)
 
 
+@pytest.mark.slow
 def test_adaptive_design_spends_its_budget_in_rounds(graded):
     watched = Watched(bl.SimulatedJudge(graded, quality=2.0, noise=0.5))
     trials = bl.collect(ADAPTIVE, watched, graded, progress=False)
@@ -148,6 +151,7 @@ def test_adaptive_agrees_more_than_random_for_the_same_price():
     assert found["adaptive"] > found["random"] + 0.02
 
 
+@pytest.mark.slow
 def test_refused_pairs_are_not_repeated(graded):
     trials = bl.collect(ADAPTIVE, bl.SimulatedJudge(graded, refusal=0.3), graded, progress=False)
     assert trials["key"].is_unique

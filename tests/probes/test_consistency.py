@@ -70,6 +70,7 @@ def test_greedy_samples_agree_perfectly(graded):
     assert found["estimate"].to_numpy() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_alphas_are_those_of_the_package(graded):
     """Alpha between samples and between configurations, recomputed by the package krippendorff."""
     probe = Consistency(["coherence"], scales=["1-5", "1-10"], joint=False, replicates=4)
@@ -128,6 +129,7 @@ def test_configuration_gap_is_found_only_with_prompt_noise(graded):
         assert (rows["q_value"] < 0.05).all() if found else (rows["q_value"] > 0.05).all()
 
 
+@pytest.mark.slow
 def test_joint_text_is_pulled_by_earlier_scores():
     data = construct_population(60, attributes=2)
     probe = Consistency(["fluency"], scales=["1-5"], levels=["interval"], answer="text", replicates=2)
@@ -136,6 +138,7 @@ def test_joint_text_is_pulled_by_earlier_scores():
     assert pulled["ci_high"] < 0 < fair["ci_high"]
 
 
+@pytest.mark.slow
 def test_more_consistent_than_humans_or_less():
     data = construct_population(60)
     probe = Consistency(scales=["1-5"], levels=["interval"], joint=False)

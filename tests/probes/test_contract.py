@@ -24,7 +24,7 @@ JUDGES = {
     "refusing": {"quality": 1.0, "position": 1.5, "noise": 1.0, "refusal": 0.4, "selective": True},
 }
 #: By default the one that shows most: it is biased, and some of its judgements are missing.
-CASES = [pytest.param(name, marks=[] if name == "refusing" else [pytest.mark.slow]) for name in JUDGES]
+CASES = [pytest.param(name, marks=[] if name == "refusing" else [pytest.mark.thorough]) for name in JUDGES]
 
 ATTRIBUTES = ("coherence", "fluency")
 #: Asked for both attributes, one of pairs and one of scores; the others for the first, but anchoring, whose orders are
@@ -134,6 +134,7 @@ def test_estimates_are_in_order(probe, estimates):
     assert estimates.loc[estimates["estimate"].isna(), "note"].str.len().gt(0).all()
 
 
+@pytest.mark.slow
 def test_trials_saved_as_a_table_are_read_back(probe, trials, asked, tmp_path):
     """With the conditions of this probe as numbers and flags where they are: nothing a table cannot say."""
     trials.to_csv(tmp_path / "trials.csv", index=False)
@@ -180,6 +181,7 @@ class LastBit:
             yield request, dataclasses.replace(reply, logprobs=tuple(down) or None)
 
 
+@pytest.mark.slow
 def test_estimates_are_reproducible_up_to_the_last_bit(probe, judge, graded, estimates):
     """Made again, from probabilities that differ as another processor's do: whatever is drawn is drawn by seed."""
     nudged = estimate(probe, bl.collect(probe, LastBit(judge), graded, progress=False))
@@ -188,7 +190,9 @@ def test_estimates_are_reproducible_up_to_the_last_bit(probe, judge, graded, est
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("quality", [pytest.param(1.0, id="invariant"), pytest.param(0.0, id="constant")])
+@pytest.mark.parametrize(
+    "quality", [pytest.param(1.0, id="invariant"), pytest.param(0.0, id="constant", marks=pytest.mark.thorough)]
+)
 def test_differences_in_the_last_bits_are_no_findings(probe, graded, quality):
     """Every metric of a judge that no order, wording or scale moves, and of one that nothing moves."""
     judge = bl.SimulatedJudge(graded, quality=quality)

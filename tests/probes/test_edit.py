@@ -169,7 +169,7 @@ def test_logits_of_texts_are_mantel_and_haenszels(graded):
     assert "jackknife" in row["method"]
 
 
-@pytest.mark.parametrize("planted", [0.0, 0.8, -0.5])
+@pytest.mark.parametrize("planted", [0.8, *(pytest.param(shift, marks=pytest.mark.slow) for shift in (0.0, -0.5))])
 def test_planted_edit_effect_is_recovered(graded, planted):
     """Without noise exactly: in logits the planted points, in scores the judge's own expectation."""
     judge = bl.SimulatedJudge(graded, edits={"authority": 0.3 + planted, "null:authority": 0.3})
@@ -200,6 +200,7 @@ def test_judge_moved_alike_by_every_change_is_not_found_biased():
         assert (overall.loc[overall["metric"] == metric, "ci_low"] > 0).all()
 
 
+@pytest.mark.slow
 def test_worth_is_in_points_of_human_score():
     """A judge who gives .5 points for a point of human score, far from the ends of the scale, and .5 for the edit."""
     data = construct_population(150)
@@ -212,6 +213,7 @@ def test_worth_is_in_points_of_human_score():
     assert "not shown to increase" in row["note"]
 
 
+@pytest.mark.slow
 def test_unchanged_texts_are_excluded_and_counted(graded):
     judge = bl.SimulatedJudge(graded, edits={"shout_if_rainy": 1.0})
     probe = Edit(["coherence"], [shout_if_rainy], n_candidates=None, n_pairs=None)
@@ -232,6 +234,7 @@ def test_unchanged_texts_are_excluded_and_counted(graded):
     assert (found.loc[found["metric"] == "untouched", "estimate"] == 1).all()
 
 
+@pytest.mark.slow
 def test_several_edits_are_a_family(graded):
     edits = ["authority", HEADING, NOTE, find_edit(str.upper)]
     judge = bl.SimulatedJudge(graded, noise=0.5, edits={"label": 2.0})
@@ -428,6 +431,7 @@ def test_a_defence_that_does_nothing_is_not_found(planted):
         assert row["ci_low"] < 0 < row["ci_high"]
 
 
+@pytest.mark.slow
 def test_without_an_undefended_twin_nothing_is_compared(graded):
     judge = bl.SimulatedJudge(graded, noise=0.3, edits=PLANTED)
     _, _, estimates = study(graded, judge, defences=["quoting"])

@@ -239,6 +239,7 @@ def test_items_that_lack_a_score_or_a_likelihood_do_not_enter(population):
     assert (table["n_contexts"] <= 280).all()
 
 
+@pytest.mark.slow
 def test_likelihoods_of_another_judge(graded):
     """The same likelihoods, handed over as data, give the same estimates."""
     judge = bl.SimulatedJudge(graded, familiarity=-1.0, noise=1.0)

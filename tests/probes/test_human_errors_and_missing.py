@@ -46,6 +46,7 @@ def test_verdicts_know_how_much_humans_err():
     assert unknown["estimate"] > 3 * unknown["se"]
 
 
+@pytest.mark.slow
 def test_single_ratings_take_the_worst_case_over_reliability():
     trials = own_texts(100, bias=0.6, k=1, reliability=0.6, better=1.0, rated=False)
     row = estimate(OWN, trials, LOGIT)
@@ -106,7 +107,10 @@ def some_lost(trials, asked, share=0.1, seed=3):
     return (trials["asked"] == asked).to_numpy() & (np.random.default_rng(seed).random(len(trials)) < share)
 
 
-@pytest.mark.parametrize(("metric", "asked", "k"), [(SHIFT, "score", None), (EXCESS, "pair", None), (LOGIT, "pair", 1)])
+@pytest.mark.parametrize(
+    ("metric", "asked", "k"),
+    [(SHIFT, "score", None), pytest.param(EXCESS, "pair", None, marks=pytest.mark.slow), (LOGIT, "pair", 1)],
+)
 def test_bounds_cover_every_completion(metric, asked, k):
     trials = own_texts(30, bias=0.4, k=k, reliability=0.8, better=0.5)
     lost = some_lost(trials, asked)
@@ -141,6 +145,7 @@ def test_slope_bounds_are_least_squares_over_all_completions():
     assert row["bound_high"] < max(slopes) + 3 * half
 
 
+@pytest.mark.slow
 def test_tipping_point_is_where_the_interval_reaches_null():
     trials = own_texts(60, bias=0.35)
     lost = some_lost(trials, "score", 0.12)

@@ -128,6 +128,7 @@ def test_noise_floor_equals_the_difference_of_neutral_orders(dialogues):
     assert apart["ci_low"] > floor["ci_high"]
 
 
+@pytest.mark.slow
 def test_shift_is_estimated_for_each_form_and_rule(graded):
     judge = bl.SimulatedJudge(graded, reason_first=0.1)
     found = run(
@@ -160,6 +161,7 @@ def test_an_answer_that_was_begun_is_read_as_a_whole(graded):
     assert opened.read(trial, Reply(text=" well"))[1] == "unparsable"
 
 
+@pytest.mark.slow
 def test_refusals_are_no_parse_failures_and_drop_whole_items(graded):
     judge = bl.SimulatedJudge(graded, refusal=0.5, selective=True, garbage=0.2)
     probe = OutputOrder(replicates=1, **ONE)
@@ -180,6 +182,7 @@ def test_refusals_are_no_parse_failures_and_drop_whole_items(graded):
     assert shift["n_trials"] + shift["n_dropped"] == (trials["order"] != "s").sum()
 
 
+@pytest.mark.slow
 def test_order_of_rows_does_not_matter(dialogues):
     probe = OutputOrder(**ONE)
     trials = bl.collect(probe, bl.SimulatedJudge(dialogues, noise=1.0), dialogues, progress=False)
@@ -266,6 +269,7 @@ def test_published_shifts_are_of_scores_that_mean_severity():
     assert printed["note"].str.contains("severe").all()
 
 
+@pytest.mark.slow
 def test_the_printed_wording_asks_for_one_severity_in_json():
     """Chen et al.: sets of dialogues as one item, an example in JSON, a high score for severe problems."""
     data = bl.load_dataset("dialogue_sets", limit=10)
@@ -282,6 +286,7 @@ def test_the_printed_wording_asks_for_one_severity_in_json():
     assert not asked & own
 
 
+@pytest.mark.slow
 def test_printed_wording_recovers_shift_opened_or_not():
     data = bl.load_dataset("dialogue_sets")
     judge = bl.SimulatedJudge(data, quality=0.5, reason_first=0.15)

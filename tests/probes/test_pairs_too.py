@@ -161,6 +161,7 @@ def test_source_leaves_out_the_context_of_pairs_and_nothing_else(graded):
         assert (one.candidate_id, one.opponent_id) == (other.candidate_id, other.opponent_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{}, {"answer": "text", "replicates": 2}])
 def test_planted_reliance_on_the_source_is_found_in_pairs(graded, how):
     probe = bl.probes.Source(**ONE, **how)
@@ -226,6 +227,7 @@ def test_verdicts_beside_reasons_are_read():
     assert probe.read(trial, bl.Reply(text="Both Summary A and Summary B are fine."))[1] == "unparsable"
 
 
+@pytest.mark.slow
 def test_a_position_bias_of_reasons_is_found_beside_its_noise(graded):
     probe = bl.probes.OutputOrder(**ORDER)
     biased = run(probe, bl.SimulatedJudge(graded, quality=0.5, reason_first=0.4), graded)

@@ -93,6 +93,7 @@ def test_bias_grows_as_the_gap_shrinks(graded):
     assert pooled == pytest.approx(estimate_of(estimates, "first_position_rate")["estimate"])
 
 
+@pytest.mark.slow
 def test_text_answers_agree_with_distributions(graded):
     judge = bl.SimulatedJudge(graded, quality=0.5, position=0.5)
     soft = run(Position(["coherence"], [1]), judge, graded)

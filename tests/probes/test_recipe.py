@@ -92,6 +92,7 @@ def test_agreement_is_that_of_the_scorers(graded):
         assert row_of(found, "agreement", scorer=name)["estimate"] == pytest.approx(same["estimate"].item())
 
 
+@pytest.mark.slow
 def test_tokens_grow_with_samples_and_parse_rate_counts_garbage(graded):
     found = run(Recipe(**ONE, answer="text", samples=4), bl.SimulatedJudge(graded), graded, ["tokens", "parse_rate"])
     tokens = found[found["metric"] == "tokens"].set_index("scorer")["estimate"]

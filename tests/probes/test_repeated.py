@@ -21,7 +21,7 @@ DRAWN = {"sweep": {"agreement", "cot_shift", "temperature_shift"}, "score_distri
          "tie_rate"}}  # fmt: skip
 #: The debiasing's folds are drawn at random too.
 STUDIES = sorted(set(MADE["STUDIES"]) - {"comparative_symmetric"})
-QUICK = {"comparative", "position_text", "recipe_text", "source_text", "verbosity"}
+QUICK = {"position_text", "verbosity"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 
@@ -46,6 +46,7 @@ def test_duplicated_contexts_count_once(study):
         assert (near | (loose & rough)).all(), name
 
 
+@pytest.mark.slow
 def test_contexts_that_share_some_requests_are_tested_together():
     trials = pd.read_parquet(GOLDEN / "position.trials.parquet")
     names = trials["context_id"].unique()

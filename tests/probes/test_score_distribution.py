@@ -106,6 +106,7 @@ def test_text_and_distribution_agree(many):
     assert not {"greedy", "expected"} & set(text["answer"])
 
 
+@pytest.mark.slow
 def test_agreement_gain_of_averaging_comes_from_decoding(many):
     """Without noise the expected score orders as humans do; a single sample hides it, and more samples less so."""
     judge = bl.SimulatedJudge(many, quality=0.6, sharpness=4.0)
@@ -198,6 +199,7 @@ def test_recorded_scores_are_split_by_configuration(tmp_path):
     assert (len(pairs.trials), pairs.note) == (0, "needs single scores on a scale")
 
 
+@pytest.mark.slow
 def test_refusals_drop_items_and_warn(graded):
     judge = bl.SimulatedJudge(graded, refusal=0.4)
     for answer in ("distribution", "text"):
@@ -211,6 +213,7 @@ def test_refusals_drop_items_and_warn(graded):
         assert found["n_trials"] + found["n_dropped"] == 48 * (1 if answer == "distribution" else 2)
 
 
+@pytest.mark.slow
 def test_heaping_index_needs_room_around_round_numbers(graded):
     estimates = run(ScoreDistribution(["coherence"]), bl.SimulatedJudge(graded), graded)
     heaped = estimates[estimates["metric"].isin(ScoreDistribution.primary)]
@@ -219,6 +222,7 @@ def test_heaping_index_needs_room_around_round_numbers(graded):
     assert set(heaped.loc[heaped["q_value"].notna(), "answer"]) == {"single"}
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_do_not_matter(graded):
     probe = ScoreDistribution(["coherence"], ["1-10", "1-100"])
     trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=1), graded, progress=False)

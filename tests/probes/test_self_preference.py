@@ -92,6 +92,7 @@ def test_the_planted_preference_is_recovered_in_logits(population, planted):
     assert (found["p_value"] < 0.001) == (planted != 0)
 
 
+@pytest.mark.slow
 def test_better_own_texts_win_without_being_preferred(population):
     """The same judge, once own texts are a point better in humans' and its eyes: more wins, no bias."""
     human = population.human.merge(population.candidates[["context_id", "candidate_id", "system"]])
@@ -116,6 +117,7 @@ def test_verdicts_have_log_odds_too(population):
     assert "error shared by annotators" in found["note"]
 
 
+@pytest.mark.slow
 def test_preference_is_corrected_for_annotator_error(population):
     """Own texts are better, and the judge sees the true quality: only with single ratings it is not accused."""
     rng = np.random.default_rng(3)
@@ -138,6 +140,7 @@ def test_preference_is_corrected_for_annotator_error(population):
     assert corrected["method"].startswith("errors in variables")
 
 
+@pytest.mark.slow
 def test_adjusting_for_perplexity_removes_familiarity_bias(population):
     """A judge that likes familiar text, and writes it: preferred at equal quality, not at equal perplexity."""
     rows = population.candidates
@@ -153,6 +156,7 @@ def test_adjusting_for_perplexity_removes_familiarity_bias(population):
     assert {type(trial.request) for trial in probe.design(population.head(1))} == {Choice, Likelihood}
 
 
+@pytest.mark.slow
 def test_only_preference_at_equal_perplexity_is_tested(population):
     texts = population.candidates["text"].str.strip()
     level = np.random.default_rng(1).normal(3.0, 0.3, len(texts))
@@ -186,6 +190,7 @@ def test_a_pair_that_is_refused_in_one_order_does_not_enter(population):
     assert found["n_trials"] % 2 == 0
 
 
+@pytest.mark.slow
 def test_without_own_each_system_is_estimated_untested(population):
     data = population.head(20)
     found = run(SelfPreference(resampling=FAST), judge_of(data, self_preference=2.0), data)
@@ -219,6 +224,7 @@ def test_bad_parameters(parameters, words, population):
         list(SelfPreference(**parameters).design(population.head(1)))
 
 
+@pytest.mark.slow
 def test_functions_answer_the_form_they_can_score_or_pair(population):
     probe, data = SelfPreference(own="own"), population.head(6)
     asked = {}

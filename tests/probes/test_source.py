@@ -58,6 +58,7 @@ def test_estimates_of_a_frame_computed_by_hand():
     assert "two samples" in row_of(found, "resampling_difference")["note"]
 
 
+@pytest.mark.slow
 def test_relative_loss_is_loss_over_agreement_above_zero(graded):
     judge = bl.SimulatedJudge(graded, noise=1.0, source_reliance=0.6)
     found = run(Source(**ONE), judge, graded)
@@ -112,6 +113,7 @@ def test_reliance_on_the_source_leaves_the_mean_where_it_is():
     assert row_of(found, "agreement_loss", level="dataset")["ci_low"] > 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0.0, 0.6])
 def test_shift_of_all_scores_leaves_agreement_unchanged(graded, shift):
     judge = bl.SimulatedJudge(graded, quality=0.5, noise=0.5)
@@ -126,6 +128,7 @@ def test_shift_of_all_scores_leaves_agreement_unchanged(graded, shift):
     assert losses[0] == pytest.approx(losses[1])
 
 
+@pytest.mark.slow
 def test_text_answers_agree_with_distributions(graded):
     judge = bl.SimulatedJudge(graded, quality=0.7, source_reliance=0.8)
     exact = run(Source(**ONE), judge, graded)

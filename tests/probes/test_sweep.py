@@ -375,6 +375,7 @@ def test_samples_of_pairs_converge_to_exact_temperatures(graded):
     assert row_of(exact, "alpha", temperature=0.0)["note"].startswith("1 by construction")
 
 
+@pytest.mark.slow
 def test_shift_is_a_difference_of_its_metric(graded):
     found = run(Sweep(**ONE, temperatures=[0, 1]), bl.SimulatedJudge(graded, quality=0.6, reason_first=0.3), graded)
     for metric, of in (("cot_accuracy_shift", "comparative_accuracy"), ("cot_first_shift", "first_position_rate")):
@@ -386,6 +387,7 @@ def test_shift_is_a_difference_of_its_metric(graded):
     assert shift["p_value"] < 0.01
 
 
+@pytest.mark.slow
 def test_reasons_that_favour_the_first_are_found(graded):
     options = {**ONE, "temperatures": [0.0], "samples": 1}
     biased = run(Sweep(**options), bl.SimulatedJudge(graded, quality=0.6, noise=0.5, reason_first=0.5), graded)
@@ -395,6 +397,7 @@ def test_reasons_that_favour_the_first_are_found(graded):
     assert abs(row_of(fair, "cot_first_shift")["estimate"]) < 0.1
 
 
+@pytest.mark.slow
 def test_counted_samples_stand_for_temperature_one_alone(graded):
     judge = bl.Sampled(bl.SimulatedJudge(graded, quality=0.6), 8)
     trials = bl.collect(Sweep(**ONE, temperatures=[0, 1], cot=[False]), judge, graded, progress=False)

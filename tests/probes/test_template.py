@@ -53,6 +53,7 @@ def keys(probe, data, **where):
     ]
 
 
+@pytest.mark.slow
 def test_base_requests_equal_those_of_other_probes(graded):
     """So that a store answers both with one reply."""
     scores = keys(Template(factors=["order"]), graded, template="base")
@@ -135,6 +136,7 @@ def test_judge_of_texts_alone_has_no_template_variance(population, form):
         assert row_of(found, "variance_share", component="pair")["estimate"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_order_has_its_share_in_pairs(population):
     """A judge that sees no quality and always leans to the first: all of its mean square about ½ is order."""
     leaning = bl.SimulatedJudge(population, quality=0.0, position=1.0)
@@ -244,6 +246,7 @@ def test_verdicts_that_are_carried_over_are_found(population, carried):
         assert 0.3 < row["estimate"] / (4 * carried) < 1.2  # of the way to 5 and to 1, less where labels end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", ["labels", "order"])
 def test_text_with_other_names_is_read(population, labels):
     """A greedy text names the likelier candidate, whatever it is called."""
@@ -303,6 +306,7 @@ def test_refusals_of_one_template_drop_items_and_give_bounds(population):
     assert row["bound_low"] < row["ci_low"] < row["ci_high"] < row["bound_high"]
 
 
+@pytest.mark.slow
 def test_unbiased_judge_has_no_template_shift_in_few_contexts(graded):
     judge = bl.SimulatedJudge(graded, quality=1.0, noise=0.7)
     found = run(Template(["coherence"], resampling=FAST), judge, graded)

@@ -139,6 +139,7 @@ def test_sampled_scores_have_shares_too(graded):
     assert shares["estimate"].sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_rate_is_that_of_the_normal_distribution():
     """P(A) of decisions is Φ(position / noise) of prompts and contexts together."""
     data = construct_population(400)

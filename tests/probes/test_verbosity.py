@@ -182,6 +182,7 @@ def test_samples_are_averaged(population):
     assert "text" in mass["note"]
 
 
+@pytest.mark.slow
 def test_items_without_a_score_or_a_human_score_do_not_enter(population):
     judge = bl.SimulatedJudge(population, refusal=0.3)
     trials = collect(Verbosity(), judge, population)
@@ -230,6 +231,7 @@ def test_only_single_ratings_by_construction_add_columns(graded):
     assert not slopes[1]["ci_high"] - slopes[1]["ci_low"] <= known["ci_high"] - known["ci_low"]
 
 
+@pytest.mark.slow
 def test_slope_is_corrected_for_annotator_error(population):
     """With a bias planted the slope is nearer to what it is at the scores that the judge sees."""
     judge = bl.SimulatedJudge(population, verbosity=0.5)
@@ -241,6 +243,7 @@ def test_slope_is_corrected_for_annotator_error(population):
     assert bl.report.verdicts(pd.DataFrame([found]))[0].endswith(found["note"])
 
 
+@pytest.mark.slow
 def test_sensitivity_to_an_assumed_reliability(made):
     probe = Verbosity(resampling=FAST)
     curve = probe.sensitivity(made, [1.0, 0.8, 0.6])

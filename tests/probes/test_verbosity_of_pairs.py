@@ -72,6 +72,7 @@ def test_a_log_of_single_votes_says_which_reliability_it_needs():
     assert row_of(found, "longer_wins_at_equal_gold")["ci_low"] > 0.5
 
 
+@pytest.mark.slow
 def test_log_odds_of_a_leaderboard_are_least_squares(shared_data):
     """AlpacaEval's weighted judge, beside drawn votes that go with length: nobody voted on these pairs."""
     file = shared_data / "recorded" / "alpaca_eval_new" / "Qwen-14B-Chat__weighted_alpaca_eval_gpt4_turbo.jsonl.gz"
@@ -128,6 +129,7 @@ def test_the_planted_reward_is_recovered_in_logits(population, planted):
     assert found["ci_high"] - found["ci_low"] < 0.4
 
 
+@pytest.mark.slow
 def test_scores_are_estimated_beside_pairs_as_alone(population):
     data = population.head(20)
     judge = judge_of(data, verbosity=0.5)
@@ -148,6 +150,7 @@ def test_verdicts_and_samples_have_log_odds_too(population, answer, k):
     assert found["estimate"] == pytest.approx(0.7, abs=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [None, 1])
 def test_better_long_texts_win_without_being_preferred(k):
     """The judge sees the quality, of which length is a sign; three annotators see it with errors."""
@@ -161,6 +164,7 @@ def test_better_long_texts_win_without_being_preferred(k):
     assert curve["estimate"].is_monotonic_decreasing
 
 
+@pytest.mark.slow
 def test_missing_verdicts_drop_their_pair_and_give_bounds(population):
     probe = Verbosity(asks=["pairs"], answer="text", reliability=1.0)
     trials = collect(probe, judge_of(population, verbosity=0.5), population)

@@ -89,6 +89,7 @@ def test_audit_prints_the_page_and_option_all_every_row(log, tmp_path, capsys):
     assert "comparative: not run, needs trials of its own design" in long
 
 
+@pytest.mark.slow
 def test_a_card_of_a_log_needs_no_data_set(log, tmp_path, capsys):
     stem = tmp_path / "card"
     assert main(["card", f"recorded:{log},judge=keen", "--probe", "position", "--out", str(stem)]) == 0

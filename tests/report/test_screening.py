@@ -74,6 +74,7 @@ def test_announced_requests_are_each_asked_once(judge, graded, told):
     assert set(found.trials["probe"]) == {"position", "verbosity", "consistency", "score_distribution"}
 
 
+@pytest.mark.slow
 def test_it_is_announced_once_beside_progress_bars(graded, capsys):
     bl.screen(longer, graded, reference=None)
     said = "".join(capsys.readouterr())
@@ -88,7 +89,12 @@ def test_it_is_announced_once_beside_progress_bars(graded, capsys):
         (words, None, {"verbosity"}),
         (None, PAIRS, {"position", "verbosity"}),
         (None, SCORES, {"verbosity", "consistency", "score_distribution"}),
-        (None, (SCORES, PAIRS), {"position", "verbosity", "consistency", "score_distribution"}),
+        pytest.param(
+            None,
+            (SCORES, PAIRS),
+            {"position", "verbosity", "consistency", "score_distribution"},
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["function of two", "function of one", "protocol of pairs", "protocol of scores", "protocols of both"],
 )
@@ -105,6 +111,7 @@ def test_form_selects_probes_and_others_have_a_reason(judge, protocol, measured,
     assert found.planned.requests >= found.trials.attrs["asked"] > 0
 
 
+@pytest.mark.slow
 def test_a_function_of_two_costs_what_is_announced(graded):
     calls = []
 
@@ -153,6 +160,7 @@ def test_planted_biases_are_found_and_others_are_not():
     assert found.loc["self_preference_logit", "estimate"] == pytest.approx(4.0, abs=0.1)
 
 
+@pytest.mark.slow
 def test_q_values_are_over_the_tests_of_the_card(judge, graded):
     found = screen(judge, graded)
     keys = ["probe", "metric", "attribute"]
@@ -173,6 +181,7 @@ def test_a_budget_refuses_everything_before_anything_is_asked(judge, graded):
     assert screen(judge, graded, budget=bl.Budget(requests=72)).trials.attrs["asked"] == 72
 
 
+@pytest.mark.slow
 def test_a_partial_budget_is_one_budget_for_all_probes(judge, graded):
     found = screen(judge, graded, budget=bl.Budget(requests=60, partial=True))
     assert len(judge.asked) == 60
@@ -209,6 +218,7 @@ def test_own_texts_are_among_those_that_are_drawn(judge, graded):
     assert (scored.groupby("context_id")["system"].agg(lambda names: (names == "clean").sum()) == 1).all()
 
 
+@pytest.mark.slow
 def test_verbosity_is_untested_without_human_scores(graded):
     blind = bl.Dataset(
         **{name: getattr(graded, name) for name in ("name", "candidates", "attributes", "scale", "noun")}

@@ -347,7 +347,7 @@ def side(row, null):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_words_agree_with_numbers(make_row, kind, data):
     agree(data, make_row, *data.draw(st.sampled_from([each for each in METRICS if kind_of(each[1]) == kind])))
 
@@ -550,6 +550,7 @@ def test_sentences_give_the_standing_among_peers(make_row, others):
     assert not any("recorded" in sentence for sentence in report.verdicts(frame))
 
 
+@pytest.mark.slow
 def test_card_and_page_give_the_standing_among_peers(make_row, others):
     frame = pd.DataFrame([make_row(judge="mine", estimate=0.65, ci_low=0.62, ci_high=0.68)])
     card = report.card(frame, reference=others)
@@ -597,6 +598,7 @@ def test_first_position_rate_declares_its_comparison():
     assert find_metric("first_position_rate", "position").comparison == Comparison("verdicts on pairs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["numpy_nullable", "pyarrow"])
 def test_findings_of_other_dtypes_equal_those_of_numpy(make_row, backend):
     rows = pd.DataFrame([make_row(), make_row(estimate=0.5, p_value=math.nan, mde=math.nan, bound_low=math.nan)])

@@ -60,6 +60,7 @@ def test_estimate_carries_its_missing_data_bounds():
     assert np.isnan(shift(blocks).estimate(Resampling(n=200)).bound_low)
 
 
+@pytest.mark.slow
 def test_missing_at_random_is_noted_at_the_level_of_the_test():
     noted = 0
     for seed in range(100):

@@ -189,8 +189,8 @@ def test_contexts_of_equal_weight_are_not_counted_by_their_size():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("answers", [1, 4])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("answers", [pytest.param(1, marks=pytest.mark.thorough), 4])
+@pytest.mark.parametrize("share", [0.1, *(pytest.param(share, marks=pytest.mark.thorough) for share in (0.5, 0.9))])
 def test_intervals_of_verdicts_cover_at_their_level(answers, share):
     """300 studies of 120 questions: within four standard errors of .95."""
     rng = np.random.default_rng(7)

@@ -217,6 +217,7 @@ def test_correlation_refuses_unknown_level_method_and_columns():
         correlation(FRAME.assign(judge=math.inf), "judge", "human")
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=20),
@@ -475,6 +476,7 @@ def test_parts_add_up_to_the_variance_of_a_verdict():
     assert split.factor.estimate == pytest.approx((split.between + split.within) / split.between)
 
 
+@pytest.mark.slow
 def test_factor_is_the_ratio_of_texts_to_thoughts_of_equal_width():
     """Means over k thoughts vary as shares of factor × k sampled texts do, of one item with known thoughts."""
     random, k, runs = np.random.default_rng(1), 4, 40_000

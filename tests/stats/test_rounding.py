@@ -93,6 +93,7 @@ def test_slopes_of_an_outcome_that_is_rounding_are_undefined(bits):
     assert "does not vary" in found.note
 
 
+@pytest.mark.slow
 @given(BITS)
 def test_correlations_of_scores_that_tie_but_for_rounding(bits):
     contexts = np.repeat(np.arange(len(bits)), 3)
@@ -137,6 +138,7 @@ def test_is_rounding_is_relative_to_the_given_size():
     assert not is_rounding(1e-8)
 
 
+@pytest.mark.slow
 def test_unbiased_judge_has_no_position_finding_from_rounding():
     """The case that a first user met, once with 'q < 0.001 … above 0.0' at 3.5e-17."""
     data = bl.load_dataset("graded", limit=40)

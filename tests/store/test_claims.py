@@ -43,7 +43,7 @@ def started(server, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_four_processes_ask_each_request_once(tmp_path, killed):
     with FaultServer(latency=0.2) as server:
         processes = [started(server, tmp_path / "s") for _ in range(4)]

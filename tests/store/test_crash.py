@@ -171,6 +171,7 @@ def test_threads_share_a_store(tmp_path: Path) -> None:
         assert len(store) == 400
 
 
+@pytest.mark.slow
 def test_forked_children_share_a_store(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     with Store(tmp_path / "store") as store:

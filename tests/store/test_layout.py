@@ -85,15 +85,16 @@ def drop_table(path: Path) -> None:
     execute(path, "DROP TABLE replies", "VACUUM")
 
 
+GARBAGE = random.Random(0).randbytes(3 * PAGE)
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "half of it": lambda path: os.truncate(path, path.stat().st_size // 2),
     "last page cut": lambda path: os.truncate(path, path.stat().st_size - 1),
     "header only": lambda path: os.truncate(path, 100),
     "half a header": lambda path: os.truncate(path, 50),
-    "garbage in the middle": lambda path: overwrite(path, path.stat().st_size // 2, os.urandom(3 * PAGE)),
-    "garbage after the header": lambda path: overwrite(path, 100, os.urandom(PAGE)),
+    "garbage in the middle": lambda path: overwrite(path, path.stat().st_size // 2, GARBAGE),
+    "garbage after the header": lambda path: overwrite(path, 100, GARBAGE[:PAGE]),
     "zeros in the middle": lambda path: overwrite(path, path.stat().st_size // 2, bytes(3 * PAGE)),
-    "garbage at the end": lambda path: overwrite(path, path.stat().st_size - PAGE, os.urandom(PAGE)),
+    "garbage at the end": lambda path: overwrite(path, path.stat().st_size - PAGE, GARBAGE[:PAGE]),
     "no table": drop_table,
 }
 
@@ -121,6 +122,7 @@ def die_with_a_log(path: Path) -> None:
     assert log_of(path).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_log_of_a_killed_process_is_read(path: Path) -> None:
     fill(path)
     die_with_a_log(path)
@@ -129,10 +131,11 @@ def test_log_of_a_killed_process_is_read(path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_damaged_store_with_a_log_is_refused_and_both_untouched(path: Path) -> None:
     fill(path)
     die_with_a_log(path)
-    overwrite(path, path.stat().st_size // 2, os.urandom(3 * PAGE))
+    overwrite(path, path.stat().st_size // 2, GARBAGE)
     shared = path.with_name(path.name + "-shm")  # the log's index, which SQLite makes anew from the log
     before = snapshot(path.parent)
     with pytest.raises(CorruptStoreError, match="not modified"):

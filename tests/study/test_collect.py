@@ -315,6 +315,7 @@ trials.to_pickle(sys.argv[3])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_kill_minus_nine_ten_times_then_resume(judge, graded, tmp_path):
     """The trials equal an uninterrupted run's; only the reply in flight at a kill may be asked for again."""

@@ -47,7 +47,13 @@ def test_labels_that_the_judge_does_not_use_stop_the_study(graded):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(bl.probes.available()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("position", "verbosity", "anchoring") else pytest.mark.thorough)
+        for name in sorted(bl.probes.available())
+    ],
+)
 def test_unreadable_texts_stop_every_probe(name, graded, tmp_path):
     probe = bl.probes.available()[name]()
     with FaultServer(probabilities=False) as server, closing(bl.ApiJudge("judge", server.url)) as judge:

@@ -500,8 +500,9 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
             if isinstance(SCHEMA[name].default, str):  # probes read these, and tables store empty text as missing
                 prepared[name] = prepared[name].fillna(SCHEMA[name].default)
         else:
-            same = (dtype, value) if dtype else (name,)
-            prepared[name] = constant.setdefault(same, pd.Series(value, index=index, dtype=dtype))
+            if (same := (dtype, value) if dtype else (name,)) not in constant:
+                constant[same] = pd.Series(value, index=index, dtype=dtype)
+            prepared[name] = constant[same]
     return pd.DataFrame(prepared, index=index)
 
 

@@ -295,6 +295,7 @@ def test_bad_input(leaning, long):
         debiased(leaning, "prayer")
 
 
+@pytest.mark.slow
 def test_metric_with_several_rows_needs_where():
     probe = bl.probes.Template(["coherence"], factors=["wording"])
     trials = judged(probe, construct_population(8), template_noise=1.0)
@@ -371,6 +372,7 @@ def test_isotonic_scores_ignore_monotone_maps_at_known_scores(lenient):
     np.testing.assert_allclose(both[0][seen], both[1][seen], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_ordinal_scores_are_those_of_proportional_odds(lenient):
     trials = lenient.assign(human=lenient["human"].round())
     codes = pd.factorize(trials["context_id"])[0]

@@ -124,6 +124,7 @@ def test_contexts_of_two_candidates_have_no_correlation_within():
     assert main_rows(found[found["level"].isna()])["exact_agreement"] == pytest.approx(same)
 
 
+@pytest.mark.slow
 def test_people_are_compared_with_each_other_beside_the_judge():
     table = graded(people=3)
     found = audited(table, MAPPING | {"ratings": ["annotator_0", "annotator_1", "annotator_2"]})
@@ -196,6 +197,7 @@ def test_columns_named_by_the_user_split_agreement():
     assert set(found.loc[found["group"] == "language", "member"]) == {"en", "fr"}
 
 
+@pytest.mark.slow
 def test_difference_of_two_judges_is_over_the_items_of_both():
     one, two = pass_fail(seed=1), pass_fail(seed=1)
     two["judge_verdict"] = np.roll(two["judge_verdict"], 7)
@@ -208,6 +210,7 @@ def test_difference_of_two_judges_is_over_the_items_of_both():
     assert row["q_value"] < 0.05
 
 
+@pytest.mark.slow
 def test_two_judges_are_compared_with_each_other():
     one, two = pass_fail(seed=1), pass_fail(seed=1)
     two["judge_verdict"] = np.roll(two["judge_verdict"], 7)
@@ -229,6 +232,7 @@ def test_ties_of_pairs_are_a_third_verdict():
     assert rows["agreement_without_ties"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 def test_labels_of_a_file_of_their_own_are_those_of_the_log(tmp_path, capsys):
     table = pass_fail()
     table.drop(columns="human_verdict").to_csv(tmp_path / "verdicts.csv", index=False)
@@ -242,6 +246,7 @@ def test_labels_of_a_file_of_their_own_are_those_of_the_log(tmp_path, capsys):
     assert found["cohen_kappa"] == pytest.approx(main_rows(audited(table))["cohen_kappa"])
 
 
+@pytest.mark.slow
 def test_several_labels_of_a_file_are_those_of_several_people():
     table = graded(people=2)
     people = table.melt("case_id", ["annotator_0", "annotator_1"], "person", "score")
@@ -267,6 +272,7 @@ def test_page_without_any_estimate_names_the_measure():
     assert "agreement" in bl.report.page(found)
 
 
+@pytest.mark.slow
 def test_half_points_can_be_exactly_equal():
     table = graded().assign(judge_score=lambda frame: (frame["judge_score"] + 0.5 * (frame.index % 2)).clip(upper=5))
     rows = main_rows(audited(table, MAPPING | {"ratings": ["annotator_0"]}).query("level.isna()"))
@@ -282,6 +288,7 @@ def test_page_of_pass_and_fail_fits_a_screen():
     assert all(word in answers for word in ("κ", "true-positive rate", "true-negative rate", "leniency", "by system"))
 
 
+@pytest.mark.slow
 def test_page_of_several_judges_begins_with_their_table():
     table = pd.concat([pass_fail(seed=1).assign(judge="sharp"), pass_fail(seed=1).assign(judge="same")])
     lines = bl.report.page(bl.audit(bl.read_judgements(table))).splitlines()
@@ -289,6 +296,7 @@ def test_page_of_several_judges_begins_with_their_table():
     assert [line.split()[0] for line in lines[start + 2 : start + 4]] == ["sharp", "same"]
 
 
+@pytest.mark.slow
 def test_whatever_doctor_promises_audit_estimates():
     trials = bl.read_judgements(pass_fail(model=["a", "b"] * 80))
     promised = bl.doctor(trials).biases

@@ -81,6 +81,7 @@ def test_scores_run_some_probes_and_others_give_a_reason(tmp_path):
     assert all("\n" not in why for why in not_run.values())
 
 
+@pytest.mark.slow
 def test_audit_of_pairs_and_scores_runs_probes_of_both(tmp_path):
     trials = pd.concat([read(tmp_path, pair_log()), read(tmp_path, score_log())], ignore_index=True)
     found = bl.audit(trials, resampling=QUICK)
@@ -149,6 +150,7 @@ def test_unknown_order_never_enters_an_order_effect(tmp_path):
     assert np.isnan(found.set_index("metric").loc["first_position_rate", "estimate"])
 
 
+@pytest.mark.slow
 def test_length_pays_in_a_log_as_in_the_probe(tmp_path, graded):
     """What a judge with planted verbosity said, written as a log without texts, beside the probe's own estimates."""
     probe = bl.probes.Verbosity(attributes=["coherence"], answer="text", temperature=0.0, resampling=QUICK)
@@ -180,6 +182,7 @@ def test_log_may_hold_lengths_and_human_scores(tmp_path):
     assert slopes.loc["overall (fair)", "ci_low"] < 0 < slopes.loc["overall (fair)", "ci_high"]
 
 
+@pytest.mark.slow
 def test_human_scores_are_joined_from_a_data_set(tmp_path, graded):
     items = graded.candidates[["context_id", "candidate_id"]].head(12).to_dict("records")
     scores = read(tmp_path, [{**item, "attribute": "coherence", "score": 3, "scale": "1-5"} for item in items])
@@ -199,6 +202,7 @@ def test_human_scores_are_joined_from_a_data_set(tmp_path, graded):
         bl.audit(stranger, graded)
 
 
+@pytest.mark.slow
 def test_own_trials_run_their_own_probe(tmp_path, graded):
     data = graded.head(6)
     probe = bl.probes.Source(attributes=["coherence"])
@@ -252,6 +256,7 @@ def pair(question, reply):
     return {"context_id": question, "candidate_id": "x", "opponent_id": "y", "reply": reply}
 
 
+@pytest.mark.slow
 def test_a_log_of_which_more_than_half_is_unread_ends_with_4(tmp_path, capsys):
     replies = ["Verdict: eins", "Verdict: zwei", "Verdict: zwei", "Verdict: eins\n" * 40, "[[A]]"]
     file = lines(tmp_path, *(pair(n, reply) for n, reply in enumerate(replies)))
@@ -275,6 +280,7 @@ def test_scores_off_scale_and_missing_replies_have_own_remedies(tmp_path):
     assert explain_unread(bl.read_judgements(lines(tmp_path, pair(1, "[[B]]")))) == []
 
 
+@pytest.mark.slow
 def test_refusals_are_read_as_refusals(tmp_path):
     file = lines(tmp_path, *(pair(n, "I'm sorry, but I can't judge this.") for n in range(3)))
     assert main(["audit", file]) != 4
@@ -288,6 +294,7 @@ def test_the_same_log_twice_is_refused(tmp_path, capsys):
         assert "it is identical to" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_mapping_file_and_what_is_mapped_beside_it(tmp_path, capsys):
     lines(tmp_path, {"n": 1, "said": "x"}, name="said.jsonl")
     file = lines(tmp_path, {"n": 1})
@@ -307,6 +314,7 @@ def ratings(seed=0):
     return np.clip(true + rng.integers(-1, 2, (3, 24)), 1, 5).astype(float)
 
 
+@pytest.mark.slow
 def test_people_alone_give_alpha(tmp_path, capsys):
     """By lists, by fields, by rows: the same, which the reference implementation gives too."""
     given = ratings()
@@ -360,6 +368,7 @@ def log_of(folder, good, malformed, name="log.csv"):
     return file
 
 
+@pytest.mark.slow
 def test_no_finding_comes_from_17_percent_of_a_log(tmp_path, capsys):
     file = log_of(tmp_path, good=17, malformed=166)
     card = tmp_path / "card"
@@ -399,6 +408,7 @@ def test_calls_that_failed_are_no_judgements(tmp_path):
         bl.audit(file)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_unreadable_judge_is_excluded_and_named(tmp_path):
     rows = [f"{judge},{row}" for judge in ("clear", "also clear") for row in biased(12)]
@@ -417,6 +427,7 @@ def test_subset_of_a_log_is_not_blamed_for_all_malformed_lines(tmp_path):
     assert len(bl.audit(chosen, only=["replies"]))
 
 
+@pytest.mark.slow
 def test_a_path_and_a_plain_table_are_audited_as_a_log_is(tmp_path):
     file = log_of(tmp_path, good=12, malformed=0)
     wanted = bl.audit(bl.read_judgements(file), only=["position"])
@@ -449,6 +460,7 @@ def of_documents(contexts=12, documents=4):
     return bl.read_judgements(pd.DataFrame(rows), mapping={"judge": "=j"}, keep=["document"])
 
 
+@pytest.mark.slow
 def test_contexts_of_a_document_are_one_cluster():
     trials = of_documents()
     found = bl.audit(trials, only=["position"], resampling=QUICK, cluster="document").set_index("metric")
@@ -462,6 +474,7 @@ def test_contexts_of_a_document_are_one_cluster():
     assert rate["estimate"] == alone.loc["first_position_rate", "estimate"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [None, {f"q{c}": f"q{c % 2}" for c in range(12)}])
 def test_data_sets_with_the_same_names_of_contexts_keep_their_clusters(given):
     one, resampling = of_documents(), replace(QUICK, clusters=given)
@@ -477,6 +490,7 @@ def test_unknown_cluster_is_refused():
         bl.audit(of_documents(), cluster="page")
 
 
+@pytest.mark.slow
 def test_audit_command_takes_a_cluster(tmp_path, capsys):
     trials = of_documents()
     table = trials[["context_id", "candidate_id", "opponent_id", "document"]]

@@ -206,6 +206,7 @@ def test_both_orders_and_unknown_order_are_not_run():
     assert "needs to know which" in bl.audit(unknown, only=["one_order"]).attrs["not_run"]["one_order"]
 
 
+@pytest.mark.slow
 def test_a_common_table_in_one_order_ends_in_a_finding(tmp_path, capsys):
     from biaslab.cli import main
 
@@ -221,8 +222,10 @@ def test_a_common_table_in_one_order_ends_in_a_finding(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("items", "games"), [(60, 1), (400, 1), (60, 2)])
-@pytest.mark.parametrize("position", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("items", "games"), [*(pytest.param(*each, marks=pytest.mark.thorough) for each in ((60, 1), (400, 1))), (60, 2)]
+)
+@pytest.mark.parametrize("position", [pytest.param(0.0, marks=pytest.mark.thorough), 0.5])
 def test_type_one_error_and_coverage(items, games, position):
     """500 logs of systems of unequal quality in an unbalanced order; a standard error is .01.
 
@@ -481,7 +484,13 @@ def test_preference_for_longer_texts_is_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", ["gap", "sign", "noisy gap", "noisy sign", "wrong sign"])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "noisy gap",
+        *(pytest.param(label, marks=pytest.mark.thorough) for label in ("gap", "sign", "noisy sign", "wrong sign")),
+    ],
+)
 def test_longer_wins_false_positive_rate_for_a_fair_judge(label):
     """Unadjusted for error, a fair judge was accused in .40 to .99 of studies of 600 pairs."""
     rng, accused = np.random.default_rng(0), []
@@ -492,6 +501,7 @@ def test_longer_wins_false_positive_rate_for_a_fair_judge(label):
     assert np.mean(accused) <= 0.065
 
 
+@pytest.mark.slow
 def test_lengths_are_needed_for_length(tmp_path):
     rows = [{key: value for key, value in pair(0, "x", 1).items() if key not in ("one", "two")}]
     assert "lengths of both texts" in bl.audit(read(tmp_path, rows)).attrs["not_run"]["pair_length"]
@@ -560,6 +570,7 @@ def test_template_probe_needs_order_known_alike_in_all_prompts():
     assert len(bl.probes.Template().accepts(alike).trials) == 60
 
 
+@pytest.mark.slow
 def test_a_cell_has_one_share_for_the_first_and_one_accuracy(tmp_path):
     """That of pairs judged in both orders; of a cell judged in one order, or asked for alone, that of all replies."""
     sides = [("x", "y"), ("y", "x")]

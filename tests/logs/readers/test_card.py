@@ -293,6 +293,7 @@ def test_reading_is_kept_in_parquet(tmp_path):
     assert pd.read_parquet(tmp_path / "trials.parquet").attrs["reading"] == trials.attrs["reading"]
 
 
+@pytest.mark.slow
 def test_text_of_a_log_is_escaped_in_html():
     trials = bl.read_judgements(pairs(id=lambda n: f"<b>{n}</b>"), mapping=PAIRS | {"winner": WON})
     assert isinstance(trials, RecordedTrials)
@@ -300,6 +301,7 @@ def test_text_of_a_log_is_escaped_in_html():
     assert all("&lt;b&gt;0&lt;/b&gt;" in html and "<b>0" not in html for html in shown)
 
 
+@pytest.mark.slow
 def test_audit_shows_the_card_once(tmp_path):
     file = tmp_path / "log.csv"
     pairs().replace({"won": MEANING}).to_csv(file, index=False)
@@ -316,6 +318,7 @@ def test_audit_shows_the_card_once(tmp_path):
     assert "reading" not in bl.audit(trials, only=["replies"]).attrs
 
 
+@pytest.mark.slow
 def test_doctor_of_a_selection_says_how_many_are_left():
     trials = bl.read_judgements(pairs(), mapping=PAIRS | {"winner": WON})
     assert "of these, 5 judgements" in str(bl.doctor(trials[:5]))

@@ -78,6 +78,7 @@ def test_a_system_is_named_as_winner():
     assert bl.read_judgements(table)["value"].tolist() == wanted
 
 
+@pytest.mark.slow
 def test_the_order_may_be_unknown(tmp_path, capsys):
     file = tmp_path / "log.csv"
     pairs(PAIRS[0][0], AB)[0].to_csv(file, index=False)

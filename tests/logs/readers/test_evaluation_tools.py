@@ -258,6 +258,7 @@ def test_scores_are_those_that_the_tool_wrote(tool, judged, tmp_path):
     assert trials["human"].notna().sum() == (judged["human"].notna().sum() if people else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", [name for name, (_, _, people, _) in TOOLS.items() if people])
 def test_agreement_with_people_is_that_of_pandas(tool, judged, tmp_path):
     trials = bl.read_judgements(write(tmp_path, TOOLS[tool][0](judged)))

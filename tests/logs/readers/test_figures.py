@@ -26,6 +26,7 @@ from biaslab.prompts.parsing.thoughts import split_thought
 from biaslab.stats.frame import without_breakdowns
 from biaslab.stats.resample import Resampling
 
+pytestmark = pytest.mark.slow
 QUICK = Resampling(n=100)
 #: The figures of TopicalChat and of GPT-4 on SummEval rest on these readings: the last "Rating: 2", or else the last 1,
 #: 2 or 3 that stands alone; the last number shortly after "score", or else the last digit from 1 to 5.

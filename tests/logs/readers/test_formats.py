@@ -344,6 +344,7 @@ def test_llmbar_auxiliary_calls_are_not_verdicts(tmp_path):
     assert trials.attrs["malformed"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_ratings_of_llmbar_are_scores(tmp_path):
     broken = {"swap = False": {"winner": "2"}, "swap = True": {"winner": "1"}}
@@ -513,6 +514,7 @@ def test_export_of_a_store_is_a_judge_and_no_log(tmp_path, graded):
         bl.read_judgements(tmp_path / "e.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.MissingDataWarning")
 def test_saved_trials_come_back_with_their_conditions(tmp_path, graded):
     data = graded.head(3)

@@ -79,6 +79,7 @@ def test_labels_of_nobody_named_are_asked_about(names):
         assert trials["human"].tolist() == [float(good) for good in PEOPLE]
 
 
+@pytest.mark.slow
 def test_vocabulary_is_shared_by_different_words():
     for one, two in zip(WORDS[:-2], cycle([("yes", "no"), ("1", "0"), ("ok", "not ok")]), strict=False):
         trials = bl.read_judgements(table(judge_verdict=graded(JUDGE, one), human_label=graded(PEOPLE, two)))

@@ -10,6 +10,8 @@ from beside_data import audit, value
 
 import biaslab as bl
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def recorded(shared_data):

@@ -58,6 +58,7 @@ def test_every_verdict_of_devbench_is_read(shared_data):
     assert trials.groupby("judge")["value"].mean().to_dict() == pytest.approx(share.to_dict(), abs=0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), [("gpt-3.5-turbo", "gpt"), ("pandalm-7b", "pandalm")])
 def test_pandalm_reasons_are_read_as_their_verdicts(shared_data, file, name):
     """PandaLM's reasons: those that were turned round by an article are not, and neither label is lost more often."""

@@ -188,6 +188,7 @@ def test_nested_and_missing_cells_of_arrow_are_read(tmp_path):
     assert trials["ratings"].tolist() == ["1 2"] * 5
 
 
+@pytest.mark.slow
 def test_audit_and_doctor_take_them_too():
     found = bl.audit(Stream(TABLE), only=["replies"])
     assert "win_rate" not in set(found["metric"])
@@ -202,6 +203,7 @@ def parts(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_a_folder_of_tables_and_a_pattern_are_one_log(tmp_path):
     full = read_judgements(TABLE)
     for path in (parts(tmp_path), tmp_path / "*.csv", str(tmp_path / "**/*.csv")):

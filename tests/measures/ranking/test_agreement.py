@@ -30,6 +30,7 @@ def trials(judge, graded):
     return bl.collect(Position(["coherence", "fluency"], [1]), judge, graded, progress=False)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 9999), st.integers(1, 6))
 @settings(max_examples=40, deadline=None)
 def test_spearman_of_all_contexts_at_once_is_that_of_each(seed, contexts):
@@ -73,6 +74,7 @@ def test_ranks_say_human_and_system_where_the_trials_do(judge, graded):
         rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False).head(0))
 
 
+@pytest.mark.slow
 def test_ranking_agreement_equals_estimate_correlation(trials, graded):
     ranked = rank(trials)
     found = agreement(ranked, graded)
@@ -89,6 +91,7 @@ def test_ranking_agreement_equals_estimate_correlation(trials, graded):
             assert row["p_value"] == pytest.approx(expected.p_value)
 
 
+@pytest.mark.slow
 def test_ranking_carries_its_human_scores(judge, graded):
     ranked = rank(bl.collect(Comparative(["coherence"]), judge, graded, progress=False))
     pd.testing.assert_frame_equal(agreement(ranked), agreement(ranked, graded))
@@ -100,6 +103,7 @@ def test_ranking_carries_its_human_scores(judge, graded):
         agreement(ranked.drop(columns="human"))
 
 
+@pytest.mark.slow
 def test_each_template_is_correlated_separately(judge, graded):
     ranked = rank(bl.collect(Position(["coherence"]), judge, graded, progress=False))
     found = agreement(ranked, graded, ["context"], ["spearman"]).set_index("template")["estimate"]
@@ -113,6 +117,7 @@ def test_remedies_need_the_attribute_of_the_trials(trials, graded):
         compare_remedies(trials, graded.human_means[["coherence"]])
 
 
+@pytest.mark.slow
 def test_remedies_are_measured_before_and_after(trials, graded):
     table = compare_remedies(trials, graded.human_means)
     assert tuple(table.columns[-len(TRAILING) :]) == TRAILING
@@ -146,6 +151,7 @@ def test_differences_are_paired(trials, graded):
     assert row["method"] == "t over contexts; t test"
 
 
+@pytest.mark.slow
 def test_in_sample_and_cross_fitted_remedies_are_both_reported(trials, graded):
     """Fitted where it is judged, the threshold makes P(A) ½ exactly (Eq. 10), as the paper sets it."""
     remedies = ["none", "threshold", "swap-average"]

@@ -213,6 +213,7 @@ def test_quarter_of_pairs_recovers_90_percent_of_agreement(name):
     assert found[3.0][name] >= 0.9 * found[0.0]["none"]
 
 
+@pytest.mark.slow
 def test_the_same_with_the_simulated_judge_of_the_package():
     data = bl.load_dataset("graded", limit=24)
     mean = {}

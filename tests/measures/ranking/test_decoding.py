@@ -324,6 +324,7 @@ def test_the_fit_is_that_of_brute_force(rankings, ranked):
     assert fitted.log_likelihood == pytest.approx(penalty * (best.x**2).sum() - best.fun, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_fit_is_that_of_a_conditional_logit_of_statsmodels(rankings):
     from statsmodels.discrete.conditional_models import ConditionalLogit
 

@@ -77,6 +77,7 @@ def test_greedy_ranking_is_optimal_among_swaps(hard):
         assert log_likelihood(comparisons, order) <= greedy.log_likelihood + 1e-6
 
 
+@pytest.mark.slow
 def test_greedy_is_beaten():
     """The paper's search is not exact: somewhere it loses likelihood."""
     gaps = []
@@ -96,6 +97,7 @@ def test_beyond_16_highs_proves_it_and_search_comes_near(hard):
     assert searched.log_likelihood >= most_likely_ranking(comparisons, "greedy").log_likelihood
 
 
+@pytest.mark.slow
 def test_no_time_leaves_an_honest_gap():
     comparisons = draw(26, 2, noise=3, hard=True)
     hurried = most_likely_ranking(comparisons, "milp", seconds=0.0)
@@ -122,6 +124,7 @@ def test_unknown_methods_and_too_many_candidates_are_refused():
         most_likely_ranking(draw(17, 0), "exact")
 
 
+@pytest.mark.slow
 def test_thousands_of_candidates_are_searched_in_seconds():
     comparisons = draw(2000, 0, noise=0.5, hard=True, budget=20_000)
     found = decode(comparisons, "likelihood")

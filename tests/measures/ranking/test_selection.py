@@ -140,6 +140,7 @@ def test_ten_thousand_candidates_are_selected_in_seconds():
     assert adaptive.times.min() >= 2
 
 
+@pytest.mark.slow
 def test_adaptive_selection_under_bias_shows_the_better_second():
     """Where standing first is worth more than most gaps, the better one is shown second, and the ranking profits."""
     n, scores, noise = 500, np.random.default_rng(2).uniform(1, 5, 500), np.random.default_rng(3)

@@ -195,6 +195,7 @@ def test_shares_are_those_that_one_counts_and_add_up_to_one():
     assert (dropped == 1).all()
 
 
+@pytest.mark.slow
 def test_conditional_shares_agree_with_the_anchoring_probe():
     data = bl.load_dataset("graded", limit=8)
     probe = bl.probes.Anchoring(["coherence", "fluency"], scale="1-10", answer="text", n_forced=0, n_orders=1)

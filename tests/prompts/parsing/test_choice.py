@@ -271,6 +271,7 @@ def test_any_text_gets_a_status(text, labels):
     assert (chosen is None) == (status != "ok")
 
 
+@pytest.mark.slow
 def test_long_texts_are_quick():
     """Patterns do not blow up on long runs of what they skip."""
     for run in (

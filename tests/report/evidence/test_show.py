@@ -181,6 +181,7 @@ def test_estimates_lead_to_the_judgements_behind_them(data):
         bl.show(row.iloc[0], trials)
 
 
+@pytest.mark.slow
 def test_without_a_store_prompts_are_rebuilt_and_replies_missing(study):
     trials, _ = study
     assert not bl.show(trials, n=2).missing  # trials say where their replies are

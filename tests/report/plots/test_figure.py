@@ -173,6 +173,7 @@ def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
         bl.plots.heaps(trials, "1-7")
 
 
+@pytest.mark.slow
 def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
     probe = bl.probes.Consistency(["coherence", "fluency"], scales=["1-5", "1-10"], joint=False, replicates=5)
     trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=1.0), graded, progress=False)
@@ -198,6 +199,7 @@ def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
     assert (nothing.axes, nothing.missing) == ((), ("Not drawn: no score of a text that people scored",))
 
 
+@pytest.mark.slow
 def test_promises_have_a_panel_for_each_quantity_with_its_band(tmp_path):
     rows = [
         {"quantity": quantity, "n_contexts": n, "promised": promised, "low": low, "high": high, "kept": kept}
@@ -239,6 +241,7 @@ def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
         assert set(pd.read_csv(tmp_path / "output_order__scores.csv")["headline"]) == {said}
 
 
+@pytest.mark.slow
 def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
     rows = [
         {"probe": "familiarity", "of": "familiarity_slope", "metric": metric, "unit": unit, "role": role, "judge": role}

@@ -143,6 +143,7 @@ def test_a_picture_that_looks_different_is_written(picture, estimates):
     assert draw("0.733", estimates.assign(estimate=estimates["estimate"] + 0.01))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # such a name leaves no room for the panel
 @pytest.mark.parametrize("column", ["judge", "dataset", "attribute", "headline"])
 def test_names_of_10_kb_leave_figures_small(column, estimates, tmp_path):
@@ -351,6 +352,7 @@ _ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_ROWS)
 @settings(deadline=None, max_examples=8)
 def test_title_marks_and_table_of_a_figure_agree(tmp_path_factory, values):
@@ -439,6 +441,7 @@ def labelled():
     return bl.read_judgements(verdicts), bl.read_judgements(pd.DataFrame(items))
 
 
+@pytest.mark.slow
 def test_confusion_matrix_has_the_counts_of_the_log(labelled):
     trials, _ = labelled
     drawn = bl.plots.confusion(bl.audit(trials, only=["agreement"]))
@@ -450,6 +453,7 @@ def test_confusion_matrix_has_the_counts_of_the_log(labelled):
         assert judge in ax.get_title(loc="left")
 
 
+@pytest.mark.slow
 def test_confusion_headline_has_the_highest_agreement(labelled, tmp_path):
     trials, _ = labelled
     bl.plots.confusion(bl.audit(trials, only=["agreement"]), name="a__passes", out=tmp_path)
@@ -469,6 +473,7 @@ def test_bland_altman_draws_scores_and_limits(labelled):
     assert apart.lines[0].get_ydata()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["value", "human"])
 def test_plots_without_labels_draw_nothing(labelled, part):
     for trials in labelled:

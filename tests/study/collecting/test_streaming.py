@@ -102,7 +102,13 @@ def test_a_window_keeps_a_broad_judge_busy(graded, judge, monkeypatch):
     assert [len(call) for call in watched.calls] == [120, 120]
 
 
-@pytest.mark.parametrize("name", sorted(available()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("familiarity", "position", "sweep") else pytest.mark.slow)
+        for name in sorted(available())
+    ],
+)
 def test_every_probe_streams_into_a_file(name, graded, monkeypatch, tmp_path):
     monkeypatch.setattr(windowed, "SIZE", 50)
     data = graded.head(2)

@@ -120,6 +120,7 @@ def test_the_pilot_answers_in_the_mode_that_is_planned(data, answer, kind):
     assert trials["samples"].isna().all() == (answer == "text")
 
 
+@pytest.mark.slow
 def test_texts_need_more_contexts_than_distributions(data):
     probe = bl.probes.Verbosity(["coherence"], reliability=1.0, resampling=bl.Resampling(n=100))
     judge = bl.SimulatedJudge(data)
@@ -258,6 +259,7 @@ def test_a_small_pilot_promises_less():
     assert small.detectable(40) == pytest.approx(assured_normal(8, 0.8) * 0.2 / math.sqrt(40), rel=0.05)
 
 
+@pytest.mark.slow
 def test_plan_for_a_card_has_effects_alone_and_among_tests():
     data = bl.load_dataset("graded", limit=12)
     judge = bl.SimulatedJudge(data, noise=2)

@@ -87,6 +87,7 @@ def test_promised_power_is_met_in_simulated_studies():
         assert 0.78 < found < 0.84
 
 
+@pytest.mark.slow
 def test_spread_is_read_off_the_estimates(data):
     judge = bl.SimulatedJudge(data, noise=2)
     trials = bl.collect(PROBE, judge, data, progress=False)
@@ -111,6 +112,7 @@ def test_spread_is_of_the_most_variable_cell(data):
         assert "of 8 cells" in spread.origin
 
 
+@pytest.mark.slow
 def test_contexts_where_the_metric_is_undefined_are_planned_for(data):
     trials = bl.collect(PROBE, bl.SimulatedJudge(data, noise=2), data, progress=False)
     silent = trials["context_id"].isin(trials["context_id"].unique()[::3])
@@ -235,6 +237,7 @@ def test_bad_input(data, given):
         plan(PROBE, Silent(), data, **given)
 
 
+@pytest.mark.slow
 def test_uninformative_pilots_are_refused(data):
     unrated = bl.Dataset("new", data.candidates, data.human.head(0), data.attributes, data.scale, data.noun)
     with pytest.raises(InputError, match="pilot="):
@@ -315,6 +318,7 @@ def test_unanswered_are_the_different_requests_without_a_reply(data, tmp_path):
         assert unanswered(judge, requests, store) == requests[7:]
 
 
+@pytest.mark.slow
 def test_measured_requests_are_stored(data, tmp_path):
     store, judge = tmp_path / "replies.sqlite", bl.SimulatedJudge(data)
     assert 0 < measure(PROBE, judge, data, store, contexts=2) < 0.1
