@@ -434,7 +434,8 @@ class _Scores:
         """Return smooth peaks like those of the scores, one or two far apart, and their standard deviation."""
         pooled = self.table.sum(axis=0)
         parts = np.tri(len(pooled)) * pooled  # up to each level, and the rest
-        parts = np.stack([parts, pooled - parts], axis=1)[(np.cumsum(pooled) > 0) & (np.cumsum(pooled) < pooled.sum())]
+        parts = np.stack([parts, pooled - parts], axis=1)
+        parts = parts[(parts.sum(axis=2) > 0).all(axis=1)]
         shares = parts.sum(axis=2) / pooled.sum()
         moments = self._moments(parts.reshape(-1, len(pooled))).reshape(-1, 2, 2)
         within = np.sqrt((shares * moments[:, :, 1] ** 2).sum(axis=1))
