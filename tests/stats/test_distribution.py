@@ -187,7 +187,7 @@ def test_label_probabilities_have_no_empty_peak(seed):
     table = np.random.default_rng(seed).random((12, 100))
     name = "round_number_excess_10"
     found = describe_distribution(range(12), table, LEVELS, [name], Resampling(n=100), null=1.0)[name]
-    assert found.value == pytest.approx(1, abs=0.1)
+    assert found.estimate == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize("multiple", [5, 10])
