@@ -169,8 +169,8 @@ class ListPosition(Probe):
             ("same_best", "resampling_same_best"),
             by="attribute",
             says=Says(
-                plain="{judge}: the best candidate stays in {same_best} of lists when they are reordered, "
-                "and in {resampling_same_best} when the same request is repeated"
+                plain="{judge}: share of lists with the same best candidate {same_best} when they are reordered, "
+                "{resampling_same_best} when the request is repeated"
             ),
         ),
     )

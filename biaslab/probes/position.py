@@ -171,8 +171,8 @@ class Position(PairProbe):
             by="attribute",
             col="template",
             says=Says(
-                plain="{judge}: the winner stays in {order_consistency} of pairs when the order is swapped, "
-                "and in {resampling_consistency} when the same request is repeated"
+                plain="{judge}: share of pairs with the same winner {order_consistency} when the order is swapped, "
+                "{resampling_consistency} when the request is repeated"
             ),
         ),
         Figure("human_gap", "first_position_logit", x="human_gap", hue="attribute", col="template", says=bias_by_gap),
