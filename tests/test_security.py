@@ -254,7 +254,6 @@ run("batch", "import", "s.jsonl")
 run("store", "info", "judgements.sqlite")
 run("store", "export", "judgements.sqlite", "export.jsonl")
 run("store", "export", "judgements.sqlite", "export.csv")
-run("audit", "export.jsonl")
 for source in (lambda: places["a function"], "NAMED_KEY", None):
     for model in ("plain", "reply", "model", "error", "redirect", "broken"):
         judge = ApiJudge(model, url, source, patience=Patience(0, 0.01, 0.001))

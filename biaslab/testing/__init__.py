@@ -658,9 +658,9 @@ ANSWERS: Mapping[str, FaultKind] = {
         "one label alone", "ok", "unusable", "", _shows(("Summary A", 0.5), ("Summary A ", 0.2))
     ),
     "certain": _document(
-        "only log-probabilities of 0 and −9999",
+        "log-probabilities of 0 and −9999 among measured ones",
         "ok",
-        "unusable",
+        "ok",
         "",
         _shows(("Summary A", 1.0), ("Summary B", -9999.0)),
     ),

@@ -21,6 +21,7 @@ from biaslab.testing import ANSWERS, FAULTS, FaultServer
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::biaslab.core.errors.ModelChangedWarning"),
+    pytest.mark.filterwarnings("ignore::biaslab.core.errors.InexactLabelsWarning"),
 ]
 COUNT, IN_FLIGHT, RETRIES = 160, 64, 2
 LABELS = ("Summary A", "Summary B")
@@ -154,7 +155,9 @@ def test_faulty_replies_have_the_declared_status(name, mode, tmp_path):
         judge.close()
         keys = {record.key for record in store.records() if record.request.messages[-1].content in bad}
         store.export(tmp_path / "export.jsonl")
-        assert set(server.asked.values()) == {1}
+        times = Counter(server.asked.values())
+        assert times[2] <= (name == "no text" and mode == "text")  # once with room for a thought that may be hidden
+        assert set(times) <= {1, 2}
     is_bad = trials["key"].isin(keys)
     assert is_bad.sum() >= len(bad)
     assert set(trials.loc[is_bad, "status"]) == {getattr(FAULTS[name], mode)}
