@@ -15,9 +15,12 @@ from biaslab.atlas.panel import (
     largest,
 )
 from biaslab.atlas.release_trend import has_fallen, one_each, trend, with_dates
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import percent
+from biaslab.report.wording import size
 
 _HALF = 0.5
+_MATTERS = size(find_metric("first_position_rate", "position").matters or 0.0)
 _SINCE = "2024-05"  # release month from which judges count as recent
 _BY_CONSTRUCTION = "trained as judge"  # reward models, which score texts alone
 _ORDER = ("order_consistency", "resampling_consistency")
@@ -33,9 +36,9 @@ def first_position() -> AtlasFigure:
     return AtlasFigure(
         rows,
         f"In {len(rows)} tests of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, the "
-        f"candidate shown first is preferred in {first} and the one shown second in {second}, and a bias of ≥ 0.10 is "
-        f"excluded in {fair}; P(A) goes from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to "
-        f"{most['estimate']:.2f} ({most['judge']}, {most['data']}).",
+        f"candidate shown first is preferred in {first} and the one shown second in {second}, and a bias of ≥ "
+        f"{_MATTERS} is excluded in {fair}; P(A) goes from {least['estimate']:.2f} ({least['judge']}, "
+        f"{least['data']}) to {most['estimate']:.2f} ({most['judge']}, {most['data']}).",
     )
 
 
@@ -53,7 +56,7 @@ def today() -> AtlasFigure:
     groups = {
         "the answer shown first is preferred by": found(first, "above"),
         "the longer one at equal gold label by": found(longer, "above"),
-        "no position bias of ≥ 0.10:": found(first, "none"),
+        f"no position bias of ≥ {_MATTERS}:": found(first, "none"),
         "inconclusive:": pd.concat([found(first, "open"), found(longer, "open")]),
     }
     clauses = [f"{words} {_named_shares(part)}" for words, part in groups.items() if len(part)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from biaslab.atlas.estimates_table import PEOPLE
 from biaslab.core.errors import TrialsError
 from biaslab.core.output import WAYS, title
-from biaslab.report.plots.figure_words import with_findings
+from biaslab.report.verdicts import with_findings
 
 if TYPE_CHECKING:
     import pandas as pd

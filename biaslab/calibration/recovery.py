@@ -8,12 +8,14 @@ from typing import Any
 import pandas as pd
 
 from biaslab.calibration.population import population_for
+from biaslab.core.errors import InputError
 from biaslab.core.interfaces import ProbeInterface
-from biaslab.core.metrics import Calibration, Metric
-from biaslab.judges.simulated import SimulatedJudge
+from biaslab.core.metrics import Calibration
+from biaslab.judges.simulated import Planted, SimulatedJudge
 from biaslab.probes import available
-from biaslab.stats.frame import with_numpy_types
 from biaslab.study.collect import collect
+
+_NEUTRAL = Planted()  # a judge's settings where nothing is planted
 
 
 def recover(
@@ -45,6 +47,11 @@ def recover(
         Estimates of the studies, with the columns ``strength``, ``planted`` (the metric over the other contexts) and
         ``inside`` (whether the interval holds it).
 
+    Raises
+    ------
+    InputError
+        If no metric of the probes can be estimated so.
+
     Examples
     --------
     >>> from biaslab.probes import Position
@@ -57,22 +64,31 @@ def recover(
         for kind in (available().values() if probes is None else probes)
         for metric in kind.metrics
         if metric.primary and metric.calibration and metric.matters
-        for row in _of_metric(kind, metric, strengths, contexts, population, seed)
+        for row in _of_metric(kind, metric.name, metric.calibration, strengths, contexts, population, seed)
     ]
-    return with_numpy_types(pd.DataFrame(rows))
+    if not rows:
+        raise InputError(
+            "probes", probes, "probes with a primary metric that has a calibration and a size that matters"
+        )
+    return pd.DataFrame(rows)
 
 
 def _of_metric(
-    kind: type[ProbeInterface], metric: Metric, strengths: Sequence[float], contexts: int, population: int, seed: int
+    kind: type[ProbeInterface],
+    metric: str,
+    calibration: Calibration,
+    strengths: Sequence[float],
+    contexts: int,
+    population: int,
+    seed: int,
 ) -> Iterator[dict[Any, Any]]:
     """Yield the estimate of one metric for each strength of its planted bias."""
-    calibration = metric.calibration or Calibration({}, {})
     probe, dataset = kind(**calibration.parameters), population_for(calibration, population, seed)
     for strength in strengths:
         settings = _mixed(calibration.fair, calibration.planted, strength)
         trials = collect(probe, SimulatedJudge(dataset, seed=seed, **settings), dataset, progress=False)
         studied = trials["context_id"].isin(trials["context_id"].unique()[:contexts])
-        own, rest = (_estimate(probe, trials[chosen], metric.name) for chosen in (studied, ~studied))
+        own, rest = (_estimate(probe, trials[chosen], metric) for chosen in (studied, ~studied))
         if own and rest:
             planted = rest["estimate"]
             inside = bool(own["ci_low"] <= planted <= own["ci_high"])
@@ -93,7 +109,7 @@ def _mixed(fair: Mapping[str, Any], planted: Mapping[str, Any], strength: float)
         if isinstance(value, Mapping):
             mixed[name] = {each: strength * size for each, size in value.items()}
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            start = float(fair.get(name, SimulatedJudge.__dataclass_fields__[name].default))
+            start = float(fair.get(name, getattr(_NEUTRAL, name)))
             mixed[name] = start + strength * (value - start)
         else:
             mixed[name] = value

@@ -84,9 +84,8 @@ class Says:
     """Declare the headline of a figure, for each outcome of its tests.
 
     An empty sentence, or one with a metric that was not estimated, is replaced by one written from the findings.
-    The sentences may have fields in braces: ``judge`` (who was measured), ``found`` (how many rows show a bias),
-    ``rows`` (how many there are), ``most`` (the estimate farthest from the fair value, with its row), ``n`` (contexts),
-    and the name of each metric that is drawn (its estimate with the interval, or the range of several).
+    The sentences may have fields in braces: ``judge`` (who was measured), and the name of each metric that is drawn
+    (its estimate with the interval, or the range of several).
 
     Parameters
     ----------

@@ -46,6 +46,15 @@ ADDED = (
 _ANY_SIZE = 5.0
 _NARROWER = "use more contexts, label probabilities instead of verdicts, or human scores by two annotators"
 _ALWAYS = ("attribute", "covariate", "contrast")  # conditions that are named even if they do not vary
+#: Values of columns that a table of a figure may lack.
+_UNTESTED: dict[str, Any] = {
+    "judge": "",
+    "probe": "",
+    "ci_level": 0.95,
+    "p_value": np.nan,
+    "mde": np.nan,
+    "dataset": "",
+}
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 
@@ -156,6 +165,19 @@ def tidy(estimates: pd.DataFrame, found: Sequence[Finding]) -> pd.DataFrame:
     columns = pd.DataFrame([each.columns for each in found], columns=list(ADDED), index=estimates.index)
     q_values = np.array([each.row["q_value"] for each in found], float)
     return with_numpy_types(estimates).assign(q_value=q_values, **columns)
+
+
+def with_findings(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the finding on each row, in the columns ``finding`` and ``slight`` of `biaslab.report.findings`.
+
+    q-values are those of the study; rows without the column get q-values over exactly these rows. Rows that have
+    findings keep them.
+    """
+    if "finding" in rows:
+        return rows
+    known: dict[str, Any] = {name: value for name, value in _UNTESTED.items() if name not in rows}
+    found = classify(rows.assign(**known), as_tested="q_value" in rows)
+    return rows.assign(finding=[each.kind for each in found], slight=[each.slight for each in found])
 
 
 def classify(

@@ -112,15 +112,18 @@ Remark = Note | str
 
 
 def notes_as_json(remarks: Iterable[Remark]) -> str:
-    """Return the notes among remarks as JSON, for the column ``notes`` of an estimates frame; empty without notes.
+    """Return the notes among remarks as JSON, for the column ``notes`` of an estimates frame; empty without remarks.
 
     Examples
     --------
     >>> notes_as_json(["one sample", Note("few_differ", {"needed": 4}), Note("unbounded")])
     '[["few_differ", {"needed": 4}], ["unbounded", {}]]'
+    >>> notes_as_json(["one sample"])
+    '[]'
     """
+    remarks = list(remarks)
     notes = [(each.code, each.values) for each in remarks if isinstance(each, Note)]
-    return json.dumps(notes, sort_keys=True, default=lambda number: number.item()) if notes else ""
+    return json.dumps(notes, sort_keys=True, default=lambda number: number.item()) if remarks else ""
 
 
 def notes_of(row: Mapping[Any, Any]) -> dict[str, Note]:

@@ -24,8 +24,8 @@ from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, with_interval, written
 from biaslab.report.plots import style
-from biaslab.report.plots.figure_words import AXES, FLOORS, marked, named, remember_rows, row_name, with_findings
-from biaslab.report.verdicts import Peers, find_peers, judges_of
+from biaslab.report.plots.figure_words import AXES, FLOORS, marked, named, remember_rows, row_name
+from biaslab.report.verdicts import Peers, find_peers, judges_of, with_findings
 from biaslab.report.wording import conditions, varying
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
 

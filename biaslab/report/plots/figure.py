@@ -35,7 +35,8 @@ from biaslab.report.plots.drawing import (
     svg_of,
     values_of,
 )
-from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label, with_findings
+from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label
+from biaslab.report.verdicts import with_findings
 from biaslab.report.wording import varying
 from biaslab.stats.frame import LEADING, require_columns, without_breakdowns
 from biaslab.stats.joint_jackknife import condition_names

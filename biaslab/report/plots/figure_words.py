@@ -9,13 +9,12 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import pandas as pd
 
 from biaslab.core.metrics import Metric, Says, find_metric
 from biaslab.core.output import WAYS, count, number, with_interval, written
 from biaslab.report.plots import style
-from biaslab.report.verdicts import classify, side_words
+from biaslab.report.verdicts import side_words, with_findings
 from biaslab.report.wording import span, varying
 from biaslab.stats.frame import LEADING, TRAILING
 
@@ -27,28 +26,7 @@ _METRICS = 2  # maximum number of metrics in a headline
 _CONDITIONS = 2  # maximum number of conditions that name a row
 _LONG = 40  # maximum number of characters that name a row
 _FEW = 20  # contexts: smaller samples are named in the headline
-_UNTESTED: dict[str, Any] = {
-    "judge": "",
-    "probe": "",
-    "ci_level": 0.95,
-    "p_value": np.nan,
-    "mde": np.nan,
-    "dataset": "",
-}
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
-
-
-def with_findings(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the finding on each row, in the columns ``finding`` and ``slight`` of `biaslab.report.findings`.
-
-    q-values are those of the study; rows without the column get q-values over exactly these rows. Rows that have
-    findings keep them.
-    """
-    if "finding" in rows:
-        return rows
-    known: dict[str, Any] = {name: value for name, value in _UNTESTED.items() if name not in rows}
-    found = classify(rows.assign(**known), as_tested="q_value" in rows)
-    return rows.assign(finding=[each.kind for each in found], slight=[each.slight for each in found])
 
 
 def headline(estimates: pd.DataFrame, says: Says | None = None) -> str:
@@ -84,21 +62,20 @@ def headline(estimates: pd.DataFrame, says: Says | None = None) -> str:
     if defined.empty:
         return ""
     defined = defined.assign(**{name: "" for name in ("judge", "probe") if name not in defined})
-    metrics = {
-        str(metric): (_drawn(rows, find_metric(str(metric), str(probe))), rows)
+    metrics = [
+        (_drawn(rows, find_metric(str(metric), str(probe))), rows)
         for (probe, metric), rows in defined.groupby(["probe", "metric"], sort=False, dropna=False)
-    }
-    first, rows = next(iter(metrics.values()))
+    ]
+    first, rows = metrics[0]
+    who = _judges(defined, first)
     sentence = "" if says is None else getattr(says, _outcome(rows["finding"]))
-    fields = {name: _reach(part, plain=True) for name, (_, part) in metrics.items()}
-    fields |= {"judge": _judges(defined, first), "most": _most(rows, first), "n": f"n = {span(rows['n_contexts'])}"}
-    fields |= {"found": str(rows["finding"].isin(_SIDES).sum()), "rows": str(len(rows))}
+    fields = {"judge": who} | {metric.name: _reach(part, plain=True) for metric, part in metrics}
     if sentence and {name for _, name, _, _ in Formatter().parse(sentence) if name} <= set(fields):
         return sentence.format_map(fields)
-    parts = [_of_metric(part, metric) for metric, part in list(metrics.values())[:_METRICS]]
+    parts = [_of_metric(part, metric) for metric, part in metrics[:_METRICS]]
     small = f"; n = {span(rows['n_contexts'])} contexts" if 0 < rows["n_contexts"].min() < _FEW else ""
-    whole = ": ".join(filter(None, [_judges(defined, first), "; ".join(parts)])) + small
-    return whole if _judges(defined, first) else whole[:1].upper() + whole[1:]
+    whole = ": ".join(filter(None, [who, "; ".join(parts)])) + small
+    return whole if who else whole[:1].upper() + whole[1:]
 
 
 def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None) -> None:
@@ -201,13 +178,6 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
         return f"{low} in {'both' if len(rows) == 2 else f'all {len(rows)}'}"
     ends = ["", ""] if plain else [_where(row, _differing(rows)) for row in (least, most)]
     return f"{low}{ends[0]} to {high}{ends[1]}"
-
-
-def _most(rows: pd.DataFrame, metric: Metric) -> str:
-    """Name the row farthest from the fair value, with its estimate."""
-    far = (rows["estimate"] - (metric.null or 0.0)).abs()
-    row = rows.iloc[int(far.to_numpy().argmax())].to_dict()
-    return f"{number(row['estimate'], _digits(rows))}{_where(row, _differing(rows))}"
 
 
 def _differing(rows: pd.DataFrame) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import biaslab as bl
 from biaslab.core.errors import TrialsError
 from biaslab.probes.position import Position
-from biaslab.report.plots.figure_words import with_findings
+from biaslab.report.verdicts import with_findings
 from biaslab.stats.frame import without_breakdowns
 
 
