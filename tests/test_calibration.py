@@ -2,6 +2,7 @@
 
 import dataclasses
 from datetime import date
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -305,3 +306,11 @@ def test_planted_biases_lie_inside_their_intervals(tmp_path):
     drawn = bl.plots.recovery(found, name="calibration__recovery", out=tmp_path)
     marks = sum(len(container.lines[0].get_xdata()) for container in drawn.axes[0].containers)
     assert marks == len(found)
+
+
+@pytest.mark.thorough
+def test_readme_states_how_many_planted_biases_are_covered():
+    found = calibration.recover()
+    stated = f"{found['inside'].sum()} of {len(found)} intervals hold the bias planted"
+    assert stated in (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert found["probe"].nunique() == len(available())

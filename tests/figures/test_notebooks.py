@@ -307,3 +307,13 @@ def test_no_cell_is_longer_than_fifteen_lines(name):
 def test_notebooks_together_stay_short():
     lines = [line for name in STORIES for cell in code_of_stories(name) for line in cell["source"] if line.strip()]
     assert len(lines) <= _MOST
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_notebook_ends_with_its_answer(name):
+    cells = json.loads((NOTEBOOKS_stories / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    title, code = ("".join(cell["source"]) for cell in cells[-2:])
+    assert title.startswith("## ")
+    assert title.endswith("What did we find, and what to do?")
+    assert "print(" in code
+    assert "bl.report.answer(" in code or "What to do: " in code
