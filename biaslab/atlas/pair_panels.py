@@ -31,14 +31,16 @@ def first_position() -> AtlasFigure:
     where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
     rows = largest(_of_what(choose(reference(), **where)))
     rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
-    first, second, fair = (len(found(rows, kind)) for kind in ("above", "below", "none"))
+    first, second, fair, unclear = (len(found(rows, kind)) for kind in ("above", "below", "none", "open"))
+    slight = int(found(rows)["slight"].sum())
     least, most = rows.iloc[0], rows.iloc[-1]
     return AtlasFigure(
         rows,
         f"In {len(rows)} tests of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, the "
-        f"candidate shown first is preferred in {first} and the one shown second in {second}, and a bias of ≥ "
-        f"{_MATTERS} is excluded in {fair}; P(A) goes from {least['estimate']:.2f} ({least['judge']}, "
-        f"{least['data']}) to {most['estimate']:.2f} ({most['judge']}, {most['data']}).",
+        f"candidate shown first is preferred in {first} and the one shown second in {second} ({slight} of these biases "
+        f"are below {_MATTERS}), no bias of ≥ {_MATTERS} in {fair}, and {unclear} are inconclusive; P(A) goes from "
+        f"{least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
+        f"{most['data']}).",
     )
 
 
@@ -57,10 +59,11 @@ def today() -> AtlasFigure:
         "the answer shown first is preferred by": found(first, "above"),
         "the longer one at equal gold label by": found(longer, "above"),
         f"no position bias of ≥ {_MATTERS}:": found(first, "none"),
-        "inconclusive:": pd.concat([found(first, "open"), found(longer, "open")]),
+        "position inconclusive:": found(first, "open"),
+        "length inconclusive:": found(longer, "open"),
     }
     clauses = [f"{words} {_named_shares(part)}" for words, part in groups.items() if len(part)]
-    return AtlasFigure(rows, f"Of {rows['judge'].nunique()} recent judges, {'; '.join(clauses)}.")
+    return AtlasFigure(rows, f"Recent judges: {'; '.join(clauses)}.")
 
 
 def over_time() -> AtlasFigure:

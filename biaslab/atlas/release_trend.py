@@ -201,17 +201,21 @@ def has_fallen(
 
 
 def draw_trend(
-    rows: pd.DataFrame, null: float, headline: str, name: str | None = None, out: str | PathLike[str] = "figures"
+    rows: pd.DataFrame,
+    null: float,
+    headline: str | None = None,
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
 ) -> DrawnFigures:
     """Plot the distance of each judge from the unbiased value against its release date, with the regression line.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        Estimates of dated judges: see `with_dates`.
+        Estimates of one metric, as in `trend`.
     null : float
         Value for an unbiased judge.
-    headline : str
+    headline : str, optional
         The sentence above the figure.
     name, out
         As in `biaslab.plots.draw`.
@@ -226,18 +230,31 @@ def draw_trend(
     >>> draw_trend(panel.rows, 0.5, panel.headline, name="atlas__over_time")  # doctest: +SKIP
     """
     from biaslab.report.plots import style
-    from biaslab.report.plots.drawing import caption
+    from biaslab.report.plots.drawing import caption, fills
     from biaslab.report.plots.figure import close
     from biaslab.report.plots.figure_words import short_label
+    from biaslab.report.verdicts import with_findings
 
     found = trend(rows, null)
+    rows = with_findings(rows if "years" in rows else with_dates(rows))
     ends = np.sort(np.abs(rows[["ci_low", "ci_high"]].to_numpy(float) - null), axis=1)
     ends[((rows["ci_low"] <= null) & (rows["ci_high"] >= null)).to_numpy(), 0] = 0.0
     apart = rows.assign(estimate=(rows["estimate"] - null).abs(), ci_low=ends[:, 0], ci_high=ends[:, 1])
     [ax] = style.panels(1, 7.5, width=12.0)
     for family, part in apart.groupby(apart["judge"].map(style.family_of), sort=False):
         colour = style.family_colour(str(part["judge"].iloc[0]))
-        style.dots(ax, part, part["years"].to_numpy(float), 0, family, vertical=True, colour=colour, join=False)
+        style.dots(
+            ax,
+            part,
+            part["years"].to_numpy(float),
+            0,
+            family,
+            vertical=True,
+            colour=colour,
+            fills=fills(part),
+            join=False,
+        )
+    style.explain_marks(ax, fills(rows))
     start, slope = found["estimate"].iloc[:2]
     years = np.array([rows["years"].min(), rows["years"].max()], float)
     ax.plot(years, np.maximum(start + slope * years, 0.0), color="0.2", label="mean of judges that do not reason")

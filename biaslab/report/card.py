@@ -18,7 +18,16 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import replacing, require_file
-from biaslab.report.summary import STATUS, Fitness, agreements, fitness, is_bias, sum_up
+from biaslab.report.summary import (
+    ANY_JUDGEMENT,
+    NO_AGREEMENT,
+    STATUS,
+    Fitness,
+    agreements,
+    fitness,
+    is_bias,
+    sum_up,
+)
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
@@ -264,7 +273,8 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
     Parameters
     ----------
     estimates, matters
-        As in `biaslab.report.card`; of several judges, the answer counts those with each bias.
+        As in `biaslab.report.card`. Of several judges, the answer counts those with each bias; people among them are
+        left out.
 
     Returns
     -------
@@ -284,46 +294,63 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
     'Found for claude-3-haiku-20240307: prefers the candidate shown second (in 2 of 2) (P(A) 0.102 [0.073, 0.141])'
     """
     from biaslab.report.plots.figure_words import headline, judge_words, short_label
+    from biaslab.report.plots.style import family_of, shortened
 
     frames = [estimates] if isinstance(estimates, pd.DataFrame) else list(estimates)
+    for frame in frames:
+        require_columns(frame, ("probe", "judge", "metric", "estimate"), "estimates")
+    people = [frame["judge"].astype(str).map(family_of).eq("people") for frame in frames]
+    frames = [frame[~own] if not own.all() else frame for frame, own in zip(frames, people, strict=True)]
     if not any(is_bias(*pair) for each in frames for pair in zip(each["metric"], each["probe"], strict=True)):
-        return f"{headline(pd.concat(frames, ignore_index=True))}. Nothing here is a test of a bias."
-    made = card(estimates, matters=matters, reference=None)
-    rows, judges = made.biases.to_dict("records"), len(made.judges)
+        words = headline(pd.concat(frames, ignore_index=True)) if frames else ""
+        return " ".join([*([f"{words}."] if words else []), "Nothing here is a test of a bias."])
+    made = card(frames, matters=matters, reference=None)
+    rows = made.biases.to_dict("records")
     labels = {(row["probe"], row["metric"]): short_label(find_metric(row["metric"], row["probe"])) for row in rows}
-    found = [row for row in rows if row["status"] in ("bias", "slight")]
-    if judges > 1:
-        tested = Counter((row["probe"], row["metric"]) for row in rows if row["status"] != "untested")
-        first = "; ".join(_of_judges(labels[key], [row for row in rows if key == (row["probe"], row["metric"])])
-                          for key, _ in tested.most_common(_MOST))  # fmt: skip
-        sentences = [f"Among {judges} judges, {first or 'no bias was tested'}."]
+    if len(made.judges) > 1:
+        told = [row for row in rows if row["status"] != "untested"]
+        most = Counter((row["probe"], row["metric"]) for row in told).most_common(_MOST)
+        told = [row for key, _ in most for row in told if key == (row["probe"], row["metric"])]
+        counts = [
+            _of_judges(labels[key], [row for row in told if key == (row["probe"], row["metric"])]) for key, _ in most
+        ]
+        sentences = [f"Among {len(made.judges)} judges, {'; '.join(counts) or 'no bias was tested'}."]
     else:
-        texts = [
-            f"{row['brief']} ({labels[row['probe'], row['metric']]} {row['estimate']} {row['interval']})"
-            for row in found
-        ]
-        more = [f"and {len(texts) - _MOST} more"] if len(texts) > _MOST else []
-        who = judge_words(made.judges[0])
-        sentences = [
-            f"Found for {who}: {'; '.join([*texts[:_MOST], *more])}." if found else f"No bias was found for {who}."
-        ]
-        rest = {"No bias that matters": "none", "Inconclusive": "unclear", "Not tested": "untested"}
-        for words, status in rest.items():
-            names = [labels[row["probe"], row["metric"]] for row in rows if row["status"] == status]
-            sentences += [f"{words}: {', '.join(dict.fromkeys(names))}."] if names else []
-    to_do = list(dict.fromkeys(row["to_do"] for row in [*found, *rows] if row["to_do"] not in ("", "nothing")))
+        told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
+        sentences = _of_one(shortened(judge_words(made.judges[0])), told, labels)
+        fit = fitness(rows, made.quality.to_dict("records"))
+        sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in fit.hedges if hedge != NO_AGREEMENT]
+        if ANY_JUDGEMENT in fit.unfit:
+            return " ".join([*sentences, "What to do: use another judge."])
+    to_do = list(dict.fromkeys(row["to_do"] for row in told if row["to_do"] not in ("", "nothing")))
     return " ".join([*sentences, f"What to do: {'; '.join(to_do[:_MOST]) or 'nothing about these biases'}."])
+
+
+def _of_one(judge: str, rows: Sequence[Mapping[Any, Any]], labels: Mapping[tuple[str, str], str]) -> list[str]:
+    """Write the biases of one judge: found, excluded, inconclusive and not tested."""
+    found = [
+        f"{row['brief']} ({labels[row['probe'], row['metric']]} {row['estimate']} {row['interval']})"
+        for row in rows
+        if row["status"] in ("bias", "slight")
+    ]
+    more = [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
+    groups = {f"Found for {judge}": [*found[:_MOST], *more]}
+    for words, status in {"No bias that matters": "none", "Inconclusive": "unclear", "Not tested": "untested"}.items():
+        names = dict.fromkeys(labels[row["probe"], row["metric"]] for row in rows if row["status"] == status)
+        groups[words if found else f"{words} for {judge}"] = list(names)
+    return [f"{words}: {'; '.join(texts)}." for words, texts in groups.items() if texts]
 
 
 def _of_judges(label: str, rows: Sequence[Mapping[Any, Any]]) -> str:
     """Write how many judges have a bias, have none that matters, and are undecided."""
     counts = Counter(row["status"] for row in rows)
+    slight = f" ({counts['slight']} of them slight)" if counts["slight"] else ""
     words = {
-        "found": counts["bias"] + counts["slight"],
-        "no bias that matters": counts["none"],
-        "inconclusive": counts["unclear"],
+        f"found in {counts['bias'] + counts['slight']} of {len(rows)}{slight}": counts["bias"] + counts["slight"],
+        f"none that matters in {counts['none']}": counts["none"],
+        f"inconclusive in {counts['unclear']}": counts["unclear"],
     }
-    return f"{label}: {', '.join(f'{text} in {n}' for text, n in words.items() if n)}"
+    return f"{label}: {', '.join(text for text, n in words.items() if n)}"
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:

@@ -168,8 +168,9 @@ _SAYS: dict[str, Literal["unfit", "unknown", "fit"]] = {
     "slight": "fit",  # unless inconclusive in another cell
     "none": "fit",
 }
-_NO_AGREEMENT = "agreement with the reference scores was not measured, so this covers biases only"
+NO_AGREEMENT = "agreement with the reference scores was not measured, so this covers biases only"
 _BY_CHANCE = "agreement with the reference scores is not shown to be above chance"
+ANY_JUDGEMENT = "any judgement"
 _BELOW_CHANCE = "it agrees with the reference scores less often than chance"
 
 
@@ -244,12 +245,12 @@ def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, 
     uses = {kind: tuple(use for use, of in worst.items() if of == kind) for kind in ("unfit", "fit", "unknown")}
     agreeing = list(quality)
     if not agreeing:
-        return Fitness(**uses, hedges=(_NO_AGREEMENT,))
+        return Fitness(**uses, hedges=(NO_AGREEMENT,))
     names = ("with_chance", "above_chance", "below_chance")
     known, above, below = (sum(int(row[name]) for row in agreeing) for name in names)
     if known and not above:
         if below:
-            return Fitness(unfit=("any judgement",), hedges=(_BELOW_CHANCE,))
+            return Fitness(unfit=(ANY_JUDGEMENT,), hedges=(_BELOW_CHANCE,))
         return Fitness(uses["unfit"], (), (*uses["unknown"], *uses["fit"]), (_BY_CHANCE,))
     return Fitness(**uses)
 

@@ -167,17 +167,27 @@ def tidy(estimates: pd.DataFrame, found: Sequence[Finding]) -> pd.DataFrame:
     return with_numpy_types(estimates).assign(q_value=q_values, **columns)
 
 
-def with_findings(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the finding on each row, in the columns ``finding`` and ``slight`` of `biaslab.report.findings`.
+def with_findings(rows: pd.DataFrame, null: float | Mapping[str, float | None] | None = None) -> pd.DataFrame:
+    """Add the finding on each row, in the columns ``finding``, ``slight`` and ``matters`` of `findings`.
 
     q-values are those of the study; rows without the column get q-values over exactly these rows. Rows that have
-    findings keep them.
+    findings keep them. With another ``null`` than the one that a metric was tested against, it is not tested.
     """
-    if "finding" in rows:
+    if not {"finding", "slight", "matters"} <= set(rows.columns):
+        rows = _found(rows)
+    if null is None:
         return rows
+    nulls = [find_metric(*named).null for named in zip(rows["metric"], rows.get("probe", rows["metric"]), strict=True)]
+    drawn = [null.get(metric) if isinstance(null, Mapping) else null for metric in rows["metric"]]
+    moved = np.array([None not in (own, other) and own != other for own, other in zip(nulls, drawn, strict=True)], bool)
+    return rows.assign(finding=rows["finding"].mask(moved, "untested"), slight=rows["slight"] & ~moved)
+
+
+def _found(rows: pd.DataFrame) -> pd.DataFrame:
     known: dict[str, Any] = {name: value for name, value in _UNTESTED.items() if name not in rows}
     found = classify(rows.assign(**known), as_tested="q_value" in rows)
-    return rows.assign(finding=[each.kind for each in found], slight=[each.slight for each in found])
+    columns = pd.DataFrame([each.columns for each in found], columns=list(ADDED), index=rows.index)
+    return rows.assign(**{name: columns[name] for name in ("finding", "slight", "matters")})
 
 
 def classify(

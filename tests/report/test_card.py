@@ -267,12 +267,26 @@ def test_answer_names_biases_found_excluded_and_open(make_row):
     assert re.search(r"prefers the candidate shown second \(P\(A\) 0\.\d+ \[", found)
     assert [excluded.split(": ")[0], unsettled.split(": ")[0]] == ["No bias that matters", "Inconclusive"]
     assert "ask about more contexts" in to_do
-    several = report.answer(
+    other = make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)
+    several = report.answer(pd.DataFrame([*rows, other]))
         pd.DataFrame([*rows, make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)])
     )
-    assert "P(A): found in 1, no bias that matters in 1" in several
+    assert "P(A): found in 1 of 2, none that matters in 1" in several
+    with_people = report.answer(pd.DataFrame([*rows, make_row(judge="expert-1")]))
+    assert with_people == report.answer(pd.DataFrame(rows))
     quality = make_row(metric="comparative_accuracy", estimate=0.7)
     assert "0.70" in report.answer(pd.DataFrame([quality]))
+
+
+def test_answer_advises_another_judge_below_chance(make_row):
+    fair = {"estimate": 0.5, "ci_low": 0.47, "ci_high": 0.53, "p_value": 0.9}
+    agreeing = make_row(metric="comparative_accuracy", estimate=0.44, ci_low=0.4, ci_high=0.48)
+    assert report.answer(pd.DataFrame([make_row(**fair), agreeing])).endswith("What to do: use another judge.")
+
+
+def test_answer_on_nothing_names_no_finding(make_row):
+    nothing = report.answer(pd.DataFrame([make_row()]).iloc[:0])
+    assert nothing == report.answer([]) == "Nothing here is a test of a bias."
 
 
 def test_harmless_direction_of_a_bias_keeps_the_judge_fit(make_row):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_ENTRY = 0.3  # centimetres of height for an entry of the legend
 _HIGHEST = 13.0  # centimetres of rows above which they move closer together, so that a figure fits a page
 _UPRIGHT = 38  # characters per line of a vertical axis' label
 _LABEL_WIDTH = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
@@ -94,7 +95,7 @@ def intervals(
     --------
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
-    chosen = with_findings(_rows(without_breakdowns(estimates), metric))
+    chosen = with_findings(_rows(without_breakdowns(estimates), metric), null)
     named_by = [name for name in ("judge", "dataset") if name in chosen]
     differing = varying(chosen, [*named_by, *conditions(chosen)])
     for name, column in (("by", by), ("hue", hue)):
@@ -110,7 +111,9 @@ def intervals(
     if ax is None:
         chosen, by = _separate(sorted_judges(chosen) if by == "judge" else chosen, by, hue, differing)
     levels = list(dict.fromkeys(chosen[by]))
-    drawn = ax or style.panels(1, height_of(len(levels), int(chosen[by].value_counts().max())))[0]
+    entries = len(chosen[hue].unique()) if hue else 0
+    room = height_of(len(levels), int(chosen[by].value_counts().max())) + _ENTRY * (entries + _marks(chosen))
+    drawn = ax or style.panels(1, room)[0]
     for band in range(1, len(levels), 2):
         drawn.axhspan(band - 0.5, band + 0.5, **style.BAND)
     places = np.array([levels.index(level) for level in chosen[by]])
@@ -164,7 +167,7 @@ def against(
         If the frame has no row of the metric with a value of ``x``.
     """
     require_columns(estimates, [x], "estimates")
-    chosen = with_findings(_rows(estimates[estimates[x].notna()], metric))
+    chosen = with_findings(_rows(estimates[estimates[x].notna()], metric), null)
     places = chosen[x].to_numpy(float)
     drawn = ax or style.panels(1)[0]
     width = float(np.ptp(places)) or 1.0
@@ -223,7 +226,7 @@ def _separate(rows: pd.DataFrame, by: str, hue: str | None, differing: Sequence[
 
 def height_of(rows: int, marks: int) -> float:
     """Return the height in centimetres of Axes with some rows, each of which has up to so many marks."""
-    return 3.0 + min(rows * (0.33 + 0.27 * marks), max(_HIGHEST, rows * 0.27 * marks))
+    return 3.0 + min(rows * (0.33 + 0.27 * marks), max(_HIGHEST, rows * 0.31 * marks))
 
 
 def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
@@ -313,20 +316,23 @@ def draw_marks(
 
 
 def fills(rows: pd.DataFrame) -> list[str]:
-    """Return how the mark of each row is filled: a key of `biaslab.report.plots.style.FILLS`.
-
-    Where nothing was tested, marks are filled as usual, since they cannot be taken for findings.
-    """
-    if (rows["finding"] == "untested").all():
-        return ["plain"] * len(rows)
-    probes = rows["probe"] if "probe" in rows else [None] * len(rows)
+    """Return how the mark of each row is filled: a key of `biaslab.report.plots.style.FILLS`."""
     kinds = []
-    for kind, slight, metric, probe in zip(rows["finding"], rows["slight"], rows["metric"], probes, strict=True):
+    for row in rows.to_dict("records"):
+        kind = str(row["finding"])
         if kind in ("above", "below"):
-            kinds.append("slight" if slight else "found")
-        else:
-            kinds.append("plain" if kind == "untested" and find_metric(metric, probe).null is None else kind)
+            kind = "slight" if row["slight"] else "found"
+        elif kind == "none" and row["matters"] != row["matters"]:
+            kind = "undetected"
+        elif kind == "untested" and find_metric(row["metric"], row.get("probe")).null is None:
+            kind = "plain"
+        kinds.append(kind)
     return kinds
+
+
+def _marks(rows: pd.DataFrame) -> int:
+    """Return the number of entries in a legend that explain how marks are filled."""
+    return len(set(fills(rows)) - {"plain"})
 
 
 def _within_rows(places: np.ndarray, ranks: np.ndarray) -> np.ndarray:
@@ -400,7 +406,8 @@ def each_panel(
         marks = series + max(int(part[along].value_counts().max()) for part in parts if len(part))
         most = max(part[along].nunique() for part in parts)
         entries = series + (1 if hue is None else rows[hue].nunique())
-        height = height_of(most, marks) + 0.35 * (entries if columns == 1 and len(levels) < _PAIR * 4 else 1)
+        entries = entries + _marks(rows) if columns == 1 else 1
+        height = height_of(most, marks) + _ENTRY * entries
         height += _LINES if columns > _PAIR else 0.0
         alike = all(part[along].nunique() == len(levels) for part in parts)
         width = 17.0 if max(len(row_name(along, value)) for value in levels) > _LONG else None

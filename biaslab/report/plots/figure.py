@@ -154,7 +154,7 @@ def draw(
     metrics = [metric] if isinstance(metric, str) else list(metric or estimates["metric"].unique())
     chosen = _select(estimates, metrics, x, where or {})
     defined = chosen[chosen["estimate"].notna()]
-    defined = with_findings(defined) if len(defined) else defined
+    defined = with_findings(defined, null) if len(defined) else defined
     if published is not None:
         published = _name_published(published, x, by or "attribute")
     if defined.empty:
@@ -593,7 +593,7 @@ def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[s
 
     Examples
     --------
-    >>> recovery(bl.calibration.recover(), name="calibration__recovery")  # doctest: +SKIP
+    >>> recovery(biaslab.calibration.recover(), name="calibration__recovery")  # doctest: +SKIP
     """
     require_columns(found, ["probe", "metric", "planted", "estimate", "ci_low", "ci_high", "inside"], "found")
     metrics = [find_metric(*named) for named in zip(found["metric"], found["probe"], strict=True)]

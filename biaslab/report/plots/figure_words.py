@@ -117,7 +117,7 @@ def _judges(rows: pd.DataFrame, metric: Metric) -> str:
     if not names or (len(names) > 1 and "scorer" in rows and rows["scorer"].notna().any()):
         return ""
     if len(names) == 1:
-        words = marked(names[0]) or judge_words(names[0])
+        words = marked(names[0]) or style.shortened(judge_words(names[0]))
         words = words if words in names[0] and words != "humans" else words[:1].upper() + words[1:]
     else:
         people = sum(style.family_of(name) == "people" for name in names)
@@ -132,20 +132,25 @@ def _judges(rows: pd.DataFrame, metric: Metric) -> str:
 
 def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     """Write the findings on one metric, how many rows have them, and the range of the estimates."""
-    kinds, label = Counter(rows["finding"]), short_label(metric)
+    undetected = (rows["finding"] == "none") & rows["matters"].isna()
+    kinds, label = Counter(rows["finding"].mask(undetected, "undetected")), short_label(metric)
     label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
     if set(kinds) <= {"untested"}:
         return f"{label} {_reach(rows)}"
     values = f"{label} {_reach(rows, plain=True)}"
     words = {side: side_words(metric, side) for side in _SIDES}
-    words |= {"none": f"no {'difference' if metric.quality else 'bias'} that matters"}
+    words |= {"none": "none that matters", "undetected": "none detected"}
     words |= {"open": "inconclusive", "untested": "not tested"}
+    slight = Counter(rows.loc[rows["slight"].astype(bool), "finding"])
     of, clauses = f" of {len(rows)}", []
     for kind, text in words.items():
+        few = f", {'too small to matter' if slight[kind] == kinds[kind] else f'{slight[kind]} of them slight'}"
+        few = few if slight[kind] else ""
         if kinds[kind] == len(rows):
-            clauses.append(text + ("" if len(rows) == 1 else " in both" if len(rows) == 2 else f" in all {len(rows)}"))
+            every = "" if len(rows) == 1 else " in both" if len(rows) == 2 else f" in all {len(rows)}"
+            clauses.append(f"{text}{every}{few}")
         elif kinds[kind]:
-            clauses.append(f"{text} in {kinds[kind]}{of if not clauses else ''}")
+            clauses.append(f"{text} in {kinds[kind]}{of if not clauses else ''}{few}")
     in_words = any(kinds[side] and getattr(metric, side) for side in _SIDES)
     return f"{', '.join(clauses)} ({values})" if in_words else ", ".join([values, *clauses])
 
@@ -181,7 +186,7 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
 
 
 def _differing(rows: pd.DataFrame) -> list[str]:
-    drawn = ("drawn_label", "finding", "slight")
+    drawn = ("drawn_label", "finding", "slight", "matters")
     fixed = {*LEADING, *TRAILING, *drawn, "source", "repository", "version"} - {"judge", "dataset"}
     return varying(rows, [name for name in rows.columns if name not in fixed])
 

@@ -190,14 +190,16 @@ FILLS: dict[str, dict[str, Any]] = {
     "found": {},
     "slight": {"fillstyle": "left", "markerfacecoloralt": "white"},
     "none": {"markerfacecolor": "white"},
+    "undetected": {"markerfacecolor": "white"},
     "open": {"markerfacecolor": "white"},
-    "untested": {"markersize": 2.2},
+    "untested": {"markersize": 2.4},
 }
 #: What the marks mean, in a legend.
 FOUND_WORDS = {
     "found": "found (q < .05)",
     "slight": "found, but slight",
     "none": "none that matters",
+    "undetected": "none detected",
     "open": "inconclusive",
     "untested": "not tested",
 }
@@ -254,9 +256,8 @@ def dots(
 
 
 def explain_marks(ax: Axes, kinds: Iterable[str]) -> None:
-    """Add an entry to the legend for each kind of finding among the marks, unless nothing was tested."""
-    shown = [kind for kind in FOUND_WORDS if kind in set(kinds)]
-    for kind in shown if shown != ["untested"] else ():
+    """Add an entry to the legend for each kind of finding among the marks."""
+    for kind in (kind for kind in FOUND_WORDS if kind in set(kinds)):
         line = (0, (1, 1)) if kind == "open" else "-"
         look = {"marker": "o", "color": "0.35", "markersize": 4, "linestyle": line, "linewidth": 0.9, **FILLS[kind]}
         ax.plot([], [], label=FOUND_WORDS[kind], **look)

@@ -172,7 +172,7 @@ def test_labels_and_nulls_are_those_of_the_probe():
     )  # fmt: skip
     ax = bl.plots.intervals(frame, ["correlation_joint", "correlation_alone"], by="attribute")
     assert ax.get_xlabel() == "correlation of the two scores"
-    assert {text.get_text() for text in ax.figure.legends[0].get_texts()} == {"in one output", "alone"}
+    assert {text.get_text() for text in ax.figure.legends[0].get_texts()} == {"in one output", "alone", "not tested"}
     assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.0, 0.0]]
     own = bl.plots.intervals(frame.assign(metric="share_after_low"))
     assert own.get_xlabel() == "first score low (share of scores)"
