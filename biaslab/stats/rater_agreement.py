@@ -449,7 +449,7 @@ def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
     independent = sides[0].variance + sides[1].variance
     variance = independent - 2 * float(together)
     degrees = independent**2 / sum(side.variance**2 / (1 / float((side.share**2).sum()) - 1) for side in sides)
-    error, effective = math.sqrt(max(variance, 0.0)), min(degrees + 1, 4 / float((shares**2).sum()))
+    error, effective = math.sqrt(max(variance, 0.0)), max(min(degrees + 1, 4 / float((shares**2).sum())), 2.0)
     return coefficient_by_t(
         value, error, len(shares), resampling.level, "jackknife over contexts, Welch's t", effective
     )

@@ -282,11 +282,13 @@ class Ledger:
         if self.requests and reached:
             raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
         if self._checked and self.usage.reasoning_tokens and self.requests >= _FIRST:
-            factor = (1 + left / self.requests) * (1 - self.requests**-0.5)  # less the random variation of so few
+            factor = (1 + left / self.requests) * (1 - self.requests**-0.5)  # less what so few may vary
             over = self.budget.exceeded(0, round(factor * self.usage.tokens), 0, factor * self.dollars)
             if over:
-                words = f"the judge thinks before it answers, so the run needs at least {over}; {progress}; {again}"
-                raise BudgetExceededError(f'{words}, or with a judge that thinks less: thinking="off", or an effort')
+                words = f"the judge thinks before it answers, so at this rate the run needs about {over}"
+                raise BudgetExceededError(
+                    f'{words}; {progress}; {again}, or with a judge that thinks less: thinking="off", or an effort'
+                )
 
     def _cost_of(self, read: Floats, written: Floats) -> dict[str, Floats]:
         """Return the cost of each request, by limit."""

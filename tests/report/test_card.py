@@ -269,8 +269,6 @@ def test_answer_names_biases_found_excluded_and_open(make_row):
     assert "ask about more contexts" in to_do
     other = make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)
     several = report.answer(pd.DataFrame([*rows, other]))
-        pd.DataFrame([*rows, make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)])
-    )
     assert "P(A): found in 1 of 2, none that matters in 1" in several
     with_people = report.answer(pd.DataFrame([*rows, make_row(judge="expert-1")]))
     assert with_people == report.answer(pd.DataFrame(rows))

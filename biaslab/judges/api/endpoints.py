@@ -69,9 +69,16 @@ class Endpoint:
         """Return whether the id of a response is that of the one to another request, unless it is short or a time."""
         if not isinstance(name, str) or len(name) < _LONG_ID or _TIME.fullmatch(name):
             return False
-        if len(self._asked_for) >= _REMEMBERED:
+        return self.is_of_another(name, content) and len(self._asked_for) > 1
+
+    def is_of_another(self, name: str, content: bytes | None) -> bool:
+        """Return whether a name is known as that of another request; note it as that of this one if it is new.
+
+        A cache may answer a request with the response to an earlier, equal one.
+        """
+        if name not in self._asked_for and len(self._asked_for) >= _REMEMBERED:
             del self._asked_for[next(iter(self._asked_for))]
-        return self._asked_for.setdefault(name, asked := hash(content)) != asked and len(self._asked_for) > 1
+        return self._asked_for.setdefault(name, asked := hash(content)) != asked
 
     @property
     def url(self) -> str:

@@ -27,8 +27,10 @@ from biaslab.judges.api.wire import (
     IMPOSSIBLE,
     MALFORMED,
     PLAIN,
+    UNMEASURED,
     Wire,
     impossible,
+    is_measured,
     level_of,
     model_of,
     shows_thought,
@@ -80,7 +82,7 @@ class ExactLabels:
         self.is_able, self.warning = is_able, ""
         self._wire, self._url = wire, url
         self._tokenizer = f"{url.removesuffix('/v1')}/tokenize"
-        self._anchored, self._failed = False, 0
+        self._anchored, self._measures, self._failed = False, False, 0
         self._tries: dict[tuple[str, ...], LabelTrie | None] = {}
 
     async def ask(self, request: Choice, post: Post) -> Reply | None:
@@ -99,7 +101,8 @@ class ExactLabels:
         if trie is None:
             return None
         first = await self._first(request, trie, post)
-        why = impossible(list(first.levels.items()))
+        self._measures |= any(map(is_measured, first.levels.values()))
+        why = impossible(list(first.levels.items())) or ("" if self._measures else UNMEASURED)
         return unusable(request, why, first.usage, first.model) if why else await self._walk(trie, first, post)
 
     async def _first_use(self, request: Choice, post: Post) -> Reply | None:
@@ -109,6 +112,9 @@ class ExactLabels:
             if trie is None:
                 return None
             first = await self._first(request, trie, post)
+            self._measures |= any(map(is_measured, first.levels.values()))
+            if not self._measures:  # what the server can do shows with an answer that is not sure
+                return unusable(request, UNMEASURED, first.usage, first.model)
             gap, cost = await self._self_check(first, trie, post)
         except (JudgeError, NoAnswer, *MALFORMED):
             self.is_able = False

@@ -397,6 +397,7 @@ class Connection:
         http, reuse, endpoint, owner = _http(), _connections(), self._endpoint, self._owner
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
         name = f"biaslab-{uuid4().hex}"
+        endpoint.is_of_another(name, content)
         fields = {"Authorization": endpoint.key.header() or openai.Omit(), _NAME: name}
         options: Any = {"headers": fields, "max_retries": 0}
         options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
@@ -419,7 +420,8 @@ class Connection:
             raise answer
         if reuse.was_followed():
             raise Fault("the server sent two responses to one request")
-        if {*_OURS.findall(answer[2]), *_OURS.findall(str(answer[1].get(_NAME)).encode())} - {name.encode()}:
+        named = {*_OURS.findall(answer[2]), *_OURS.findall(str(answer[1].get(_NAME)).encode())}
+        if any(endpoint.is_of_another(each.decode(), content) for each in named):
             reuse.distrust()
             raise Fault(_OTHER)
         return answer

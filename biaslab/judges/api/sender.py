@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -116,18 +115,25 @@ class Sender:
     async def _generated(self, request: Request, post: Post, endpoint: Endpoint) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
-        room, spent, first = thoughts.room, Usage(), None
+        room, spent, first, paid = thoughts.room, Usage(), None, None
         while True:
             path, body = self._wire.write(request, room)
-            document = await post(path, body)
+            try:
+                document = await post(path, body)
+            except JudgeError:
+                if paid is None:
+                    raise
+                reply, document, room, body = paid  # a server that refuses more room has answered before
+                break
             measures = isinstance(request, Choice) and await self._measures(document, post, endpoint)
             reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven, measures))
             spent += reply.usage
+            paid = reply, document, room, body
             if thoughts.may_hide(request, reply):  # a prompt may open a thought whose text does not show it
-                first, first_room, room = (reply, document), room, LEAST
+                first, room = paid, LEAST
                 continue
             if first is not None and reply.thought is None:
-                (reply, document), room = first, first_room
+                reply, document, room, body = first
             first, larger = None, thoughts.more_room(request, reply, room)
             if larger is None:
                 break
@@ -141,9 +147,13 @@ class Sender:
         """Return whether a server has measured probabilities; if its first answer is sure, ask where none can be."""
         shown = self._wire.measures(document)
         if shown is False and endpoint.measures is None:
-            endpoint.measures = False
-            with contextlib.suppress(JudgeError):
-                shown = self._wire.measures(await post(*self._wire.write(_UNSURE)))
+            try:
+                shown = bool(self._wire.measures(await post(*self._wire.write(_UNSURE))))
+            except (faults.Fault, faults.Filtered):  # asked again beside a later answer
+                return False
+            except JudgeError:
+                shown = False
+            endpoint.measures = shown
         endpoint.measures = endpoint.measures or shown
         return bool(endpoint.measures)
 

@@ -27,7 +27,7 @@ from biaslab.prompts.parsing.thoughts import opens_thought, split_message
 CHAT, PLAIN = "/chat/completions", "/completions"
 IMPOSSIBLE = -9999.0  # how vLLM writes the logarithm of 0
 MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)  # from an answer of the wrong shape
-_UNMEASURED = "the log-probabilities are all 0 or -9999, which are no measured probabilities"
+UNMEASURED = "the log-probabilities are all 0 or -9999, which are no measured probabilities"
 _ROUNDING = 0.1  # nats: servers round log-probabilities
 _CHARACTERS = 3  # maximum length of a single-token label
 
@@ -123,7 +123,7 @@ class Wire:
             shown = [level for entry in _first_of(chat["choices"])["logprobs"]["content"] for _, level in _shown(entry)]
         except (Fault, *MALFORMED):
             return None
-        return any(map(_is_measured, shown)) if shown else None
+        return any(map(is_measured, shown)) if shown else None
 
     def read(self, request: Request, document: object, seen: bool = True, measures: bool = False) -> Reply:
         """Parse a server's response into a reply.
@@ -189,8 +189,8 @@ class Wire:
         if any(_is_lost(entry, self.top_logprobs) for entry in logprobs["content"]):
             raise Fault("the server omitted top tokens of an answer, as vLLM may if other requests name theirs")
         shown = list(map(_shown, logprobs["content"]))
-        measures = measures or any(_is_measured(level) for place in shown for _, level in place)
-        why = next(filter(None, map(impossible, shown)), "" if measures else _UNMEASURED)
+        measures = measures or any(is_measured(level) for place in shown for _, level in place)
+        why = next(filter(None, map(impossible, shown)), "" if measures else UNMEASURED)
         if why:
             return unusable(request, why, **common)
         places = [_place(entry) for entry in logprobs["content"]]
@@ -353,10 +353,10 @@ def _shown(entry: dict[str, Any]) -> list[tuple[object, float]]:
 def _is_lost(entry: dict[str, Any], asked: int) -> bool:
     """Return whether top tokens were lost: vLLM then returns too few, including one with probability 0."""
     levels = [other["logprob"] for other in entry.get("top_logprobs") or ()]
-    return len(levels) < asked and any(level <= IMPOSSIBLE for level in levels) and any(map(_is_measured, levels))
+    return len(levels) < asked and any(level <= IMPOSSIBLE for level in levels) and any(map(is_measured, levels))
 
 
-def _is_measured(level: float) -> bool:
+def is_measured(level: float) -> bool:
     """Return whether a log-probability is neither 0 nor that of an impossible token, as after a greedy choice."""
     return IMPOSSIBLE < level < 0
 

@@ -486,7 +486,7 @@ def _slope(items: pd.DataFrame, name: str, contrast: str, measure: Covariates) -
 
     return allowing_for_crowding(
         slope(given),
-        lambda square: slope(given.assign(squared_human=square), "squared_human"),
+        lambda bends: slope(given.assign(**bends), *bends),
         items,
         "covariate",
         measure.resampling,

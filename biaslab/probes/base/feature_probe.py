@@ -192,7 +192,7 @@ class FeatureProbe(ScoreProbe):
             slope = missing.bound(slope, of, spread)
         return allowing_for_crowding(
             slope,
-            lambda square: of(scaled.assign(squared_human=square), "squared_human"),
+            lambda bends: of(scaled.assign(**bends), *bends),
             rated,
             self.feature,
             self.resampling,
@@ -491,7 +491,7 @@ def without_test(estimate: Estimate) -> Estimate:
 
 def allowing_for_crowding(
     slope: Estimate,
-    curved: Callable[[pd.Series], Estimate],
+    curved: Callable[[Mapping[str, pd.Series]], Estimate],
     rated: pd.DataFrame,
     feature: str,
     resampling: Resampling,
@@ -501,15 +501,15 @@ def allowing_for_crowding(
 
     Scores are then not linear in quality, so that a linear model confounds quality with a feature unless human scores
     and feature are jointly normal (Brillinger 1983). If more than a fifth of the scores lie at an end, interval and
-    test hold with and without a squared human score. If more than half do, there are none where human scores depend on
-    the feature. Neither applies if scores or human scores have two values.
+    test hold for a straight effect of human scores and for one that bends at their quintiles. If more than half do,
+    there are none where human scores depend on the feature. Neither applies if scores or human scores have two values.
 
     Parameters
     ----------
     slope : Estimate
         From `slope_given_quality`.
     curved : callable
-        Returns the slope given squared human scores too.
+        Returns the slope given further functions of the human scores too, by name.
     rated : pandas.DataFrame
         The items, with ``score`` in points and, if known, ``scale``.
     feature, resampling, within_contexts
@@ -521,9 +521,10 @@ def allowing_for_crowding(
         return slope
     crowded = f"{100 * share:.0f} % of scores lie at the {end} of the scale"
     if share <= _TOO_CROWDED:
-        bent = curved((rated["human"] - rated["human"].mean()) ** 2)
+        knots = np.unique(np.quantile(rated["human"], _KNOTS))
+        bent = curved({f"human_above_{place}": (rated["human"] - at).clip(lower=0) for place, at in enumerate(knots)})
         if not math.isnan(bent.ci_low):
-            return _holding_for([slope, bent], "with and without squared human scores").noted(crowded)
+            return _holding_for([slope, bent], "with and without bends in human scores").noted(crowded)
     options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
     alike = linear_model(rated, f"{feature} ~ human", **options)["human"]  # type: ignore[arg-type]
     if not alike.p_value < _ALIKE:
@@ -532,6 +533,7 @@ def allowing_for_crowding(
     return without_test(slope).noted(why_not)
 
 
+_KNOTS = (0.2, 0.4, 0.6, 0.8)  # quantiles of human scores at which their effect may bend
 _CROWDED, _TOO_CROWDED = 0.2, 0.5  # shares of scores at an end above which quality acts not linearly, or too little
 
 
