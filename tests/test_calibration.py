@@ -298,12 +298,14 @@ def test_the_command_refuses_a_wrong_file_before_anything_runs(capsys):
 
 @pytest.mark.slow
 def test_planted_biases_lie_inside_their_intervals(tmp_path):
-    found = calibration.recover([Position, Verbosity], contexts=24, population=120)
-    assert found.groupby("metric")["planted"].is_monotonic_increasing.all()
+    found = calibration.recover([Position, Verbosity], contexts=24, population=160)
+    assert found.groupby("metric")["truth"].is_monotonic_increasing.all()
     assert found["inside"].sum() >= len(found) - 1
-    wide = found[(found["ci_low"] <= found["planted"]) & (found["planted"] <= found["ci_high"])]
+    wide = found[(found["ci_low"] <= found["truth"]) & (found["truth"] <= found["ci_high"])]
     assert len(wide) == found["inside"].sum()
     drawn = bl.plots.recovery(found, name="calibration__recovery", out=tmp_path)
+    with pytest.raises(InputError, match="population is 50"):
+        calibration.recover([Position], population=50)
     marks = sum(len(container.lines[0].get_xdata()) for container in drawn.axes[0].containers)
     assert marks == len(found)
 
@@ -311,6 +313,6 @@ def test_planted_biases_lie_inside_their_intervals(tmp_path):
 @pytest.mark.thorough
 def test_readme_states_how_many_planted_biases_are_covered():
     found = calibration.recover()
-    stated = f"{found['inside'].sum()} of {len(found)} intervals hold the bias planted"
+    stated = f"{found['inside'].sum()} of {len(found)} intervals cover the true bias"
     assert stated in (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     assert found["probe"].nunique() == len(available())

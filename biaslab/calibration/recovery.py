@@ -1,7 +1,8 @@
-"""Plant biases of several sizes in simulated judges, and estimate each from a small study."""
+"""Plant biases of several sizes in simulated judges, and hold small studies against the whole population."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,10 +26,11 @@ def recover(
     population: int = 400,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Estimate planted biases, to be held against what was planted.
+    """Estimate planted biases from small studies, to be held against their population.
 
-    Each metric's own simulated judge (`biaslab.core.Calibration`) is given a share of its planted bias. One study takes
-    the first contexts of a population; what the metric is over all other contexts counts as the truth.
+    Each metric's own simulated judge (`biaslab.core.Calibration`) is given a share of its planted bias, in a population
+    of its own. A study takes other contexts for each share; the true value is the metric over the rest of the
+    population, by the same estimator, so that a bias of the estimator does not show.
 
     Parameters
     ----------
@@ -44,8 +46,8 @@ def recover(
     Returns
     -------
     pandas.DataFrame
-        Estimates of the studies, with the columns ``strength``, ``planted`` (the metric over the other contexts) and
-        ``inside`` (whether the interval holds it).
+        Estimates of the studies, with the columns ``strength``, ``truth`` (the metric over the rest of the population)
+        and ``inside`` (whether the interval covers it).
 
     Raises
     ------
@@ -59,6 +61,9 @@ def recover(
     >>> found["inside"].tolist()
     [True, True]
     """
+    if (len(strengths) + 1) * contexts > population or contexts < 2 or not len(strengths):
+        allowed = f"at least {(len(strengths) + 1) * contexts} contexts for {len(strengths)} studies of {contexts}"
+        raise InputError("population", population, allowed)
     rows = [
         row
         for kind in (available().values() if probes is None else probes)
@@ -83,16 +88,17 @@ def _of_metric(
     seed: int,
 ) -> Iterator[dict[Any, Any]]:
     """Yield the estimate of one metric for each strength of its planted bias."""
-    probe, dataset = kind(**calibration.parameters), population_for(calibration, population, seed)
-    for strength in strengths:
+    probe = kind(**calibration.parameters)
+    dataset = population_for(calibration, population, seed + zlib.crc32(metric.encode()))
+    for place, strength in enumerate(strengths):
         settings = _mixed(calibration.fair, calibration.planted, strength)
         trials = collect(probe, SimulatedJudge(dataset, seed=seed, **settings), dataset, progress=False)
-        studied = trials["context_id"].isin(trials["context_id"].unique()[:contexts])
+        studied = trials["context_id"].isin(trials["context_id"].unique()[place * contexts :][:contexts])
         own, rest = (_estimate(probe, trials[chosen], metric) for chosen in (studied, ~studied))
         if own and rest:
-            planted = rest["estimate"]
-            inside = bool(own["ci_low"] <= planted <= own["ci_high"])
-            yield own | {"strength": strength, "planted": planted, "inside": inside}
+            truth = rest["estimate"]
+            inside = bool(own["ci_low"] <= truth <= own["ci_high"])
+            yield own | {"strength": strength, "truth": truth, "inside": inside}
 
 
 def _estimate(probe: ProbeInterface, trials: pd.DataFrame, metric: str) -> dict[Any, Any]:

@@ -80,10 +80,10 @@ def test_a_slope_that_needs_reliable_humans_is_inconclusive():
 def test_interval_allows_for_better_texts_near_the_top_of_the_scale():
     row, free = (estimate(OWN, own_texts(better=1.0, ceiling=each, seed=1), SHIFT) for each in (0.8, -0.5))
     assert row["ci_low"] <= 0 <= row["ci_high"]
-    assert row["method"].endswith("with and without squared human scores")
+    assert row["method"].endswith("with and without bends in human scores")
     assert "of scores lie at the top of the scale" in row["note"]
     assert verdict(row)["finding"] not in ("above", "below")
-    assert "squared" not in free["method"]
+    assert "bends" not in free["method"]
 
 
 def test_better_texts_at_the_top_of_the_scale_are_not_tested():

@@ -572,7 +572,7 @@ def promises(
 
 @style.styled
 def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
-    """Plot estimates of planted biases against what was planted, in units of the smallest size that matters.
+    """Plot estimates of planted biases against their population, in units of the smallest size that matters.
 
     Parameters
     ----------
@@ -584,7 +584,7 @@ def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[s
     Returns
     -------
     Drawn
-        On the dashed line an estimate equals what was planted.
+        On the dashed line an estimate equals the value of the population.
 
     Raises
     ------
@@ -595,25 +595,25 @@ def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[s
     --------
     >>> recovery(biaslab.calibration.recover(), name="calibration__recovery")  # doctest: +SKIP
     """
-    require_columns(found, ["probe", "metric", "planted", "estimate", "ci_low", "ci_high", "inside"], "found")
+    require_columns(found, ["probe", "metric", "truth", "estimate", "ci_low", "ci_high", "inside"], "found")
     metrics = [find_metric(*named) for named in zip(found["metric"], found["probe"], strict=True)]
     null, size = (np.array([getattr(each, field) for each in metrics], float) for field in ("null", "matters"))
-    columns = found[["planted", "estimate", "ci_low", "ci_high"]].to_numpy(float)
-    planted, *estimated = ((columns - null[:, None]) / size[:, None]).T
+    columns = found[["truth", "estimate", "ci_low", "ci_high"]].to_numpy(float)
+    truth, *estimated = ((columns - null[:, None]) / size[:, None]).T
     rows = pd.DataFrame(dict(zip(("estimate", "ci_low", "ci_high"), estimated, strict=True)))
     [ax] = style.panels(1, 8.0)
-    ax.axline((0, 0), slope=1, label="estimated = planted", **style.NULL)
+    ax.axline((0, 0), slope=1, label="estimated = true", **style.NULL)
     held = found["inside"].to_numpy(bool)
-    for index, (label, chosen) in enumerate({"interval holds the planted value": held, "it does not": ~held}.items()):
+    for index, (label, chosen) in enumerate({"interval covers the true value": held, "it does not": ~held}.items()):
         if chosen.any():
-            style.dots(ax, rows[chosen], planted[chosen], 3 * index, label, vertical=True, join=False)
-    ax.set(xlabel="planted bias (1 = smallest that matters)", ylabel="estimated bias, with 95 % interval")
+            style.dots(ax, rows[chosen], truth[chosen], 3 * index, label, vertical=True, join=False)
+    ax.set(xlabel="true bias (1 = smallest that matters)", ylabel="estimated bias, with 95 % interval")
     studies = f"n = {found['n_contexts'].max()} contexts a study"
     style.note(
         ax, f"simulated judges · {found['probe'].nunique()} probes, {found['metric'].nunique()} metrics · {studies}"
     )
     fit_text(ax)
-    headline = f"{held.sum()} of {len(found)} intervals hold the planted value (simulated judges; 95 % is promised)"
+    headline = f"{held.sum()} of {len(found)} intervals cover the true value (simulated judges, biases planted)"
     return close([ax], found, name, out, headline)
 
 
