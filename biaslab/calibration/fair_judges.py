@@ -208,6 +208,9 @@ LOGS = {
     "two_peaks": FairLog(
         partial(narrow_peak, apart=70.0), "score_distribution", "round_number_excess_10", "scores in two narrow peaks"
     ),
+    "near_peaks": FairLog(
+        partial(narrow_peak, apart=20.0), "score_distribution", "round_number_excess_10", "the same, 20 points apart"
+    ),
     "narrow_peak": FairLog(
         narrow_peak, "score_distribution", "round_number_excess_10", "scores in a narrow peak at a round number"
     ),
