@@ -794,11 +794,21 @@ class Attenuated:
         if (self.reliability > LEAST_BESIDE).all() and reliability >= _STRONG * math.sqrt(spread):
             ratio = self.product / self.reliability
             error = self._rounded(math.sqrt(self._covariance(ratio, ratio)), reach, size)
-            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+            found = coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+            return self._with_effect(found, spread)
         quantile = float(stats.t.ppf((1 + level) / 2, (effective or contexts) - 1))
         if reliability <= quantile * math.sqrt(spread):
             return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
-        return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
+        return self._with_effect(
+            self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller"), spread
+        )
+
+    def _with_effect(self, found: Estimate, spread: float) -> Estimate:
+        """Return an estimate with the effect that it detects, whose error grows with it, by that of the reliability."""
+        if not found.se > 0:
+            return found
+        left = 1 - spread * (found.mde / found.se / float(self.reliability[0])) ** 2
+        return replace(found, mde=found.mde / math.sqrt(left) if left > 0 else math.nan)
 
     def _fieller(self, value: float, quantile: float, level: float, method: str) -> Estimate:
         contexts, (product, reliability) = len(self.product) - 1, (self.product, self.reliability)
