@@ -176,42 +176,23 @@ class FairLog(NamedTuple):
     sentence: str
 
 
+_IN_ONE_ORDER, _POSITION = ("one_order", "first_position_log_odds"), ("position", "first_position_rate")
+_SLOPE, _HEAPING = ("verbosity", "verbosity_slope"), ("score_distribution", "round_number_excess_10")
+_PAIRS = ("pair_length", "longer_wins_at_equal_gold")
 #: Generators of logs by name.
 LOGS = {
-    "one_baseline": FairLog(
-        one_baseline, "one_order", "first_position_log_odds", "better systems, always shown before one baseline"
-    ),
-    "better_first": FairLog(
-        better_first,
-        "one_order",
-        "first_position_log_odds",
-        "better texts mostly first, and labels of 40 % of the pairs",
-    ),
+    "one_baseline": FairLog(one_baseline, *_IN_ONE_ORDER, "better systems, always shown before one baseline"),
+    "better_first": FairLog(better_first, *_IN_ONE_ORDER, "better texts mostly first, and labels of 40 % of the pairs"),
     "refused_at_the_margin": FairLog(
-        refused_at_the_margin, "position", "first_position_rate", "the first wins in .61, and 30 % of this is refused"
+        refused_at_the_margin, *_POSITION, "the first wins in .61, and 30 % of this is refused"
     ),
-    "documents": FairLog(
-        documents, "position", "first_position_rate", "24 questions about six documents, which are named as clusters"
-    ),
+    "documents": FairLog(documents, *_POSITION, "24 questions about six documents, which are named as clusters"),
     "length_across": FairLog(
-        length_across,
-        "verbosity",
-        "verbosity_slope",
-        "longer answers are better, one rating of each, of reliability .6",
+        length_across, *_SLOPE, "longer answers are better, one rating of each, of reliability .6"
     ),
-    "length_within": FairLog(
-        length_within, "verbosity", "verbosity_slope", "the same of three answers a question, reliability .8"
-    ),
-    "length_of_pairs": FairLog(
-        length_of_pairs, "pair_length", "longer_wins_at_equal_gold", "longer answers are better, people err in a fifth"
-    ),
-    "two_peaks": FairLog(
-        partial(narrow_peak, apart=70.0), "score_distribution", "round_number_excess_10", "scores in two narrow peaks"
-    ),
-    "near_peaks": FairLog(
-        partial(narrow_peak, apart=20.0), "score_distribution", "round_number_excess_10", "the same, 20 points apart"
-    ),
-    "narrow_peak": FairLog(
-        narrow_peak, "score_distribution", "round_number_excess_10", "scores in a narrow peak at a round number"
-    ),
+    "length_within": FairLog(length_within, *_SLOPE, "the same of three answers a question, reliability .8"),
+    "length_of_pairs": FairLog(length_of_pairs, *_PAIRS, "longer answers are better, people err in a fifth"),
+    "two_peaks": FairLog(partial(narrow_peak, apart=70.0), *_HEAPING, "scores in two narrow peaks"),
+    "near_peaks": FairLog(partial(narrow_peak, apart=20.0), *_HEAPING, "the same, 20 points apart"),
+    "narrow_peak": FairLog(narrow_peak, *_HEAPING, "scores in a narrow peak at a round number"),
 }
