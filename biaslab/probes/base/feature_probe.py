@@ -501,8 +501,10 @@ def allowing_for_crowding(
     if share <= _CROWDED or resampling.values_only:
         return slope
     crowded, other = f"{100 * share:.0f} % of scores lie at the {end} of the scale", bent()
-    if math.isnan(other.ci_low):
+    if math.isnan(other.estimate):
         return without_test(slope).noted(f"no test: {crowded}, and how they depend on quality cannot be estimated")
+    if math.isnan(other.ci_low):  # quality explains the scores without error
+        other = replace(other, ci_low=other.estimate, ci_high=other.estimate, p_value=1.0, mde=0.0)
     return holding_for([slope, other], "with and without bends in the effect of quality").noted(crowded)
 
 
