@@ -520,7 +520,7 @@ def _smooth(counts: Floats, levels: Floats) -> Floats:
         parameters = float(np.trace(solve(np.diag(weight) + penalty, np.diag(weight), assume_a="pos")))
         likelihood = float((xlogy(counts, np.exp(logs)) * used).sum() - weight.sum())
         fits.append((parameters * np.log(total) - 2 * likelihood, np.exp(logs)))
-    return min(fits, key=lambda fit: fit[0])[1]
+    return np.asarray(min(fits, key=lambda fit: fit[0])[1], float)
 
 
 _ESTIMATORS: dict[str, Callable[[_Scores], Estimate]] = {
