@@ -132,7 +132,7 @@ class Sender:
             if thoughts.may_hide(request, reply):  # a prompt may open a thought whose text does not show it
                 first, room = paid, LEAST
                 continue
-            if first is not None and reply.thought is None:
+            if first is not None and reply.thought is None and not _ends_with_verdict(request, reply):
                 reply, document, room, body = first
             first, larger = None, thoughts.more_room(request, reply, room)
             if larger is None:
@@ -440,9 +440,10 @@ class Thoughts:
         if self._thinking is not None or not self.room or self._has_warned:
             return ""
         self._has_warned = True
+        length = f", up to {self.longest:,} tokens so far" if self.longest else ""
         return (
-            f"the model thinks before it answers, up to {self.longest:,} tokens so far, so each answer may take "
-            f'{self.room:,} tokens more than announced; set thinking="off", an effort or a number of tokens for less'
+            f"the model thinks before it answers{length}, so each answer may take {self.room:,} tokens more than "
+            'announced; set thinking="off", an effort or a number of tokens for less'
         )
 
     def note(self, request: Request, reply: Reply, limit: int, room: int) -> None:
@@ -485,6 +486,11 @@ class Thoughts:
         return CutOffError(
             f"{shown} reached the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
         )
+
+
+def _ends_with_verdict(request: Request, reply: Reply) -> bool:
+    about = request.about if isinstance(request, Completion) else None
+    return about is not None and reply.finish_reason != AT_LIMIT and read_verdict(about, reply) is not None
 
 
 def _says_nothing(request: Completion, reply: Reply) -> bool:
