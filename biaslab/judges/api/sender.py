@@ -75,7 +75,7 @@ class Sender:
             exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
             reply = await self._generated(request, post, endpoint) if exact is None else exact
         except faults.Filtered:
-            return declined(request, "content_filter")
+            return declined(request, "content_filter", link.usage)
         except UnsupportedRequestError as error:
             self._lacking[_sort_of(request)] = str(error)
             raise
@@ -89,7 +89,8 @@ class Sender:
         if self._fingerprint is not None and self._fingerprint not in (reply.model or "").split():
             words = f"the server runs {reply.model or 'an unnamed model'}, not {self._fingerprint}"
             raise ServerError(f"{words}; request that model, or use another fingerprint", request)
-        return reply
+        reasoning = max(reply.usage.reasoning_tokens, link.usage.reasoning_tokens)  # estimated if the server is silent
+        return replace(reply, usage=replace(link.usage, reasoning_tokens=reasoning))
 
     async def _require_one_model(
         self, client: openai.AsyncOpenAI, owner: ApiJudge, request: Request, endpoint: Endpoint
@@ -115,7 +116,7 @@ class Sender:
     async def _generated(self, request: Request, post: Post, endpoint: Endpoint) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
-        room, spent, first, paid = thoughts.room, Usage(), None, None
+        room, reasoning, first, paid = thoughts.room, 0, None, None
         while True:
             path, body = self._wire.write(request, room)
             try:
@@ -127,7 +128,7 @@ class Sender:
                 break
             measures = isinstance(request, Choice) and await self._measures(document, post, endpoint)
             reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven, measures))
-            spent += reply.usage
+            reasoning += reply.usage.reasoning_tokens
             paid = reply, document, room, body
             if thoughts.may_hide(request, reply):  # a prompt may open a thought whose text does not show it
                 first, room = paid, LEAST
@@ -141,7 +142,9 @@ class Sender:
         if isinstance(request, Choice) and (is_other := contradiction(request, document, reply)) is not None:
             self.texts.read, self.texts.contradicted = self.texts.read + 1, self.texts.contradicted + is_other
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
-        return at_temperature(request, replace(reply, usage=spent), self.refusals.temperature)
+        return at_temperature(
+            request, replace(reply, usage=Usage(reasoning_tokens=reasoning)), self.refusals.temperature
+        )
 
     async def _measures(self, document: object, post: Post, endpoint: Endpoint) -> bool:
         """Return whether a server has measured probabilities; if its first answer is sure, ask where none can be."""
