@@ -486,6 +486,12 @@ class Claims:
                 self.folder.rmdir()
         os.close(descriptor)
 
+    def disown(self) -> None:
+        """Leave all claims to the process that forked this one."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
     def _write(self, keys: set[str]) -> None:
         if self._descriptor is None:
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
@@ -538,13 +544,16 @@ def _is_locked(file: Path) -> bool:
     return False
 
 
-def _rename() -> None:
+def _disown() -> None:
+    """Leave the claims of the process that forked this one to it, so that they end with it."""
     _process["name"] = uuid4().hex
+    for each in _RUNS:
+        each.disown()
     _RUNS.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_rename)
+    os.register_at_fork(after_in_child=_disown)
 
 
 class Groups(Iterator[ReplyBatch]):
