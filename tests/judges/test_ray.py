@@ -62,7 +62,7 @@ def test_a_local_cluster_that_starts_late_is_started_again(monkeypatch, failures
     def init(**options):
         begun.append("begun")
         if begun.count("begun") <= failures:
-            raise Exception("The current node timed out during startup.")  # noqa: TRY002 - as Ray does
+            raise Exception("The current node timed out during startup.")
 
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(ray, "shutdown", lambda: begun.append("ended"))
