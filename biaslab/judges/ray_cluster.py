@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import psutil
+
 from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 
 #: What to do if replicas or their cluster are lost.
@@ -120,13 +122,15 @@ def _start() -> None:
     refused = _refused(lambda why: JudgeError(f"no Ray cluster could be started on this machine ({why}); {busy}"))
     with _environment(_OWN), refused, _own_signals():
         for left in reversed(range(_STARTS)):
+            before = set(psutil.Process().children(recursive=True))
             try:
                 ray.init(address="local", include_dashboard=False, **_QUIET)
                 return
             except Exception:
-                ray.shutdown()  # ends the processes that have started
                 if not left:
                     raise
+                for process in set(psutil.Process().children(recursive=True)) - before:  # Ray leaves them running
+                    process.kill()
 
 
 def _connect(address: str) -> None:
