@@ -316,10 +316,14 @@ def cited(paper: str) -> tuple[str, str]:
 def printed_metrics() -> dict[tuple[str, str], PrintedMetric]:
     """Return the printed metrics that the atlas has replies for, by paper and our name of the metric."""
     metrics = [
-        PrintedMetric(**{**entry, "rules": tuple(Rule(**rule) for rule in entry.get("rules", ()))})
+        PrintedMetric(**{**entry, "rules": tuple(map(_rule, entry.get("rules", ())))})
         for entry in _document()["number"]
     ]
     return {(one.paper, one.conditions.get("metric", one.printed)): one for one in metrics}
+
+
+def _rule(entry: dict[str, Any]) -> Rule:
+    return Rule(**{**entry, "where": tuple(entry.get("where", ()))})
 
 
 def outcome(row: Mapping[Any, Any]) -> tuple[str, str]:

@@ -59,7 +59,7 @@ def recover(
     >>> from biaslab.probes import Position
     >>> found = recover([Position], strengths=[0.0, 1.0])
     >>> found["inside"].tolist()
-    [True, True]
+    [True, False]
     """
     if (len(strengths) + 1) * contexts > population or contexts < 2 or not len(strengths):
         allowed = f"at least {(len(strengths) + 1) * contexts} contexts for {len(strengths)} studies of {contexts}"
