@@ -72,9 +72,7 @@ def recover(
         for row in _of_metric(kind, metric.name, metric.calibration, strengths, contexts, population, seed)
     ]
     if not rows:
-        raise InputError(
-            "probes", probes, "probes with a primary metric that has a calibration and a size that matters"
-        )
+        raise InputError("probes", probes, "probes with a calibrated primary metric and a size that matters")
     return pd.DataFrame(rows)
 
 

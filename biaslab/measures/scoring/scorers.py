@@ -230,9 +230,7 @@ class PromptScoring(Scorer):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(not label.isdecimal() for label in find_scale(self.scale).labels):
-            raise InputError(
-                "scale", self.scale, "a scale of whole numbers, such as 1-10: the templates support no other"
-            )
+            raise InputError("scale", self.scale, "a scale of whole numbers, such as 1-10")
 
     @property
     def name(self) -> str:  # type: ignore[override]

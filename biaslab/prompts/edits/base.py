@@ -461,9 +461,7 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
         if isinstance(text, str) and isinstance(edited, str) and edited.strip():
             by_kind.setdefault(str(kind), {}).setdefault(text, edited)
     if not by_kind:
-        raise InputError.plain(
-            f"the table lacks pairs of texts, expected: {_FORMATS}, not {', '.join(sorted(columns))}"
-        )
+        raise InputError.plain(f"the table lacks pairs, expected: {_FORMATS}, not {', '.join(sorted(columns))}")
     return form, by_kind
 
 
