@@ -241,27 +241,6 @@ def markdown(text: object) -> str:
     return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
 
 
-_SCRIPT = """
-export default {
-  render({ model, el }) {
-    const frame = document.createElement("iframe");
-    frame.title = model.get("title");
-    frame.setAttribute("sandbox", "allow-scripts allow-downloads allow-popups");
-    frame.style.cssText = `width: 100%; height: ${model.get("height")}px; border: 0`;
-    const hear = (event) => {
-      if (event.source !== frame.contentWindow || !Array.isArray(event.data?.biaslab)) return;
-      model.set("shown", event.data.biaslab);
-      model.save_changes();
-    };
-    window.addEventListener("message", hear);
-    frame.srcdoc = model.get("page");
-    el.append(frame);
-    return () => window.removeEventListener("message", hear);
-  },
-};
-"""
-
-
 class Page(ABC):
     """A self-contained page about rows of a frame, which needs no server and fetches nothing."""
 
@@ -334,7 +313,7 @@ def widget_class() -> Any:
             Of the frame, in pixels.
         """
 
-        _esm = _SCRIPT
+        _esm = Path(__file__).with_name("frame.js").read_text(encoding="utf-8")
         page = traitlets.Unicode().tag(sync=True)
         title = traitlets.Unicode().tag(sync=True)
         shown = traitlets.List(traitlets.Int()).tag(sync=True)

@@ -57,11 +57,7 @@ class Evaluator:
     """
 
     def __init__(
-        self,
-        attribute: str,
-        settings: Settings,
-        device: str | None = None,
-        training: Mapping[str, Any] | None = None,
+        self, attribute: str, settings: Settings, device: str | None = None, training: Mapping[str, Any] | None = None
     ) -> None:
         self.attribute, self.settings, self.training = attribute, settings, dict(training or {})
         last = settings.trainable == "all" and settings.layer is None

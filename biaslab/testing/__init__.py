@@ -296,15 +296,14 @@ class Exchange:
 Play = Callable[[Exchange], Awaitable[web.StreamResponse]]
 
 
-def status(code: int, message: str = "", **headers: str) -> Play:
-    """Refuse with a status and an error message; ``_`` in header names stands for ``-``."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+def status(code: int, message: str = "", headers: Mapping[str, str] | None = None) -> Play:
+    """Refuse with a status and an error message."""
 
     async def play(exchange: Exchange) -> web.StreamResponse:
         text = message.format(key=exchange.request.headers.get("Authorization", ""))
         if code < 400:
-            return web.Response(status=code, headers=named)
-        return web.json_response({"error": {"message": text}}, status=code, headers=named)
+            return web.Response(status=code, headers=headers)
+        return web.json_response({"error": {"message": text}}, status=code, headers=headers)
 
     return play
 
@@ -402,7 +401,7 @@ def bomb(megabytes: int) -> bytes:
 
 def redirect(code: int, address: str) -> Play:
     """Redirect the client."""
-    return status(code, Location=address)
+    return status(code, headers={"Location": address})
 
 
 #: What happens to a request: it is retried, it ends the run with an error, or its reply gets a status.
@@ -491,12 +490,10 @@ def _two_values(good: bytes) -> bytes:
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 _UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
-_KEY = "Incorrect API key provided: {key}"
-_POLICY = "blocked by our content management policy"
 _CALL = {"id": "c", "type": "function", "function": {"name": "judge", "arguments": "{}"}}
 _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
-#: What the server does at each kind of fault.
+#: What the server does at each kind of fault that is more than a status.
 _PLAYS: Mapping[str, Play] = {
     "drop": raw(b""),
     "reset": reset,
@@ -509,26 +506,8 @@ _PLAYS: Mapping[str, Play] = {
     "short chunk": raw(_OK + b"Transfer-Encoding: chunked\r\n\r\n20\r\n{}"),
     "no gzip": raw(_OK + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
     "switch": raw(_UPGRADE),
-    "429": status(429, "slow down", Retry_After="0"),
-    "429 long": status(429, "slow down", Retry_After="0.4"),
-    "429 plain": status(429, "slow down"),
-    "429 for years": status(429, "slow down", Retry_After="999999999"),
-    "429 for ever": status(429, "slow down", Retry_After="inf"),
-    "429 nan": status(429, "slow down", Retry_After="nan"),
-    "500": status(500, "oh"),
-    "503": status(503, "overloaded"),
     "502 page": body(_HTML, 502, "text/html"),
-    "204": status(204),
-    "400": status(400, "no such field"),
-    "401": status(401, _KEY),
-    "403": status(403, "not yours"),
-    "404": status(404, "The model `judge` does not exist"),
-    "quota": status(429, "You exceeded your current quota"),
-    "too long": status(400, "This model's maximum context length is 10 tokens"),
-    "no logprobs here": status(422, "Unexpected fields: {{'logprobs'}}"),
-    "logprobs forbidden": status(403, "You are not allowed to request logprobs"),
     **{f"redirect {code}": redirect(code, "http://elsewhere.invalid/v1") for code in (301, 302, 303, 307, 308)},
-    "filtered prompt": status(400, _POLICY),
     "hang": hang,
     "drip": drip,
     "endless": endless,
@@ -591,8 +570,13 @@ _PLAYS: Mapping[str, Play] = {
 def _kinds(group: str) -> dict[str, FaultKind]:
     """Return the kinds of a group, as ``kinds.csv`` describes them."""
     with files("biaslab.testing").joinpath("kinds.csv").open(encoding="utf-8") as described:
-        rows = [row for row in csv.DictReader(described) if row.pop("group") == group]
-    return {(kind := row.pop("kind")): FaultKind(play=_PLAYS[kind], **row) for row in rows}  # type: ignore[arg-type]
+        return {row["kind"]: _kind(row) for row in csv.DictReader(described) if row.pop("group") == group}
+
+
+def _kind(row: dict[str, str]) -> FaultKind:
+    kind, code, message, wait = (row.pop(name) for name in ("kind", "code", "message", "retry_after"))
+    play = status(int(code), message, {"Retry-After": wait} if wait else None) if code else _PLAYS[kind]
+    return FaultKind(play=play, **row)  # type: ignore[arg-type]
 
 
 #: Faults of the connection, of HTTP, and refusals: no model has worked.
