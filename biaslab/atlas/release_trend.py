@@ -161,9 +161,7 @@ def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
         terms["scores"] = (rows["asked"] == SCORES).to_numpy(float)
     design = np.column_stack(list(terms.values())) if len(rows) else np.empty((0, len(terms)))
     if len(rows) - len(terms) < FEWEST:
-        raise InputError.plain(
-            f"too few dated judges with an interval: {len(rows)}; at least {len(terms) + FEWEST} are needed"
-        )
+        raise InputError.plain(f"too few dated judges with an interval: {len(rows)} of at least {len(terms) + FEWEST}")
     fit = _Fit(design, outcome, errors**2)
     latest = np.where(np.isin(list(terms), ["reasons", "scores"]), 0.0, design.max(axis=0))
     facts = {**fit.predict(latest), "n": len(rows), "judges": rows["judge"].nunique()}

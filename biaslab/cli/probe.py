@@ -396,9 +396,7 @@ def export(
     exported = export_batch(chosen, requests, out)
     for file in exported.files:
         typer.echo(f"{file}")
-    typer.echo(
-        f"{exported.requests:,} requests; next: biaslab batch submit {out}, or vllm run-batch -i FILE -o RESULTS"
-    )
+    typer.echo(f"{exported.requests:,} requests; next: biaslab batch submit {out} or vllm run-batch -i FILE -o RESULTS")
 
 
 @command(batch_app)
@@ -417,9 +415,7 @@ def submit(out: Path, /, key: str | None = None) -> None:
     new = BatchJobs(out, key).submit()
     for job in new:
         typer.echo(f"{job.file}: {job.batch}")
-    typer.echo(
-        f"{len(new)} submitted; next: biaslab batch status {out}" if new else "all files have been submitted already"
-    )
+    typer.echo(f"{len(new)} submitted; next: biaslab batch status {out}" if new else "all files are submitted already")
 
 
 @command(batch_app)
