@@ -1,6 +1,6 @@
 """Plot scores and verdicts: how often each is given, and against people's.
 
-After Stureborg et al. (2024), Figs. 3 and 5, and Bland and Altman (1999).
+After Stureborg et al. (2024), Fig. 3, and Bland and Altman (1999).
 """
 
 from __future__ import annotations
@@ -80,71 +80,6 @@ def heaps(
     return close([ax], rows, name, out, headline)
 
 
-_ACROSS = 4  # maximum number of panels per line
-_AREA = 1500  # square points of a dot that represents all samples of a panel
-
-
-@styled
-def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
-    """Plot the scores that a judge samples against the human scores of the texts.
-
-    The area of a dot is its share of the samples. There is one panel per attribute in the first configuration, and one
-    per further configuration, with the first attribute.
-
-    Parameters
-    ----------
-    trials : pandas.DataFrame
-        Trials of `biaslab.probes.Consistency` by one judge. Pairs, and trials without a value or a human score, are
-        left out.
-    name, out
-        As in `biaslab.plots.draw`.
-
-    Returns
-    -------
-    Drawn
-
-    Raises
-    ------
-    TrialsError
-        If a column is missing.
-
-    Examples
-    --------
-    >>> import biaslab as bl
-    >>> data = bl.load_dataset("graded", limit=2)
-    >>> probe = bl.probes.Consistency(["coherence"], scales=["1-5"], replicates=4)
-    >>> len(spread(bl.collect(probe, bl.SimulatedJudge(data, noise=1), data, progress=False)).axes)
-    2
-    """
-    needed = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "configuration", "human")
-    require_columns(trials, [*needed, "value"], "trials")
-    scored = trials[trials["value"].notna() & trials["human"].notna() & trials["opponent_id"].isna()]
-    if scored.empty:
-        return DrawnFigures(missing=("Not drawn: no score of a text that people scored",))
-    ways, attributes = list(scored["configuration"].unique()), list(scored["attribute"].unique())
-    shown = [(ways[0], each) for each in attributes] + [(way, attributes[0]) for way in ways[1:]]
-    counts = scored.groupby(["configuration", "attribute", "human", "value"], sort=False).size().rename("estimate")
-    shares = (counts / counts.groupby(level=[0, 1]).transform("sum")).reset_index()
-    columns = min(len(shown), _ACROSS)
-    axes = panels(columns, 4.5, sharex=False, rows=-(-len(shown) // columns), sharey=False)
-    for ax in axes[len(shown) :]:
-        ax.remove()
-    judge, dataset = str(scored["judge"].iloc[0]), written(str(scored["dataset"].iloc[0]))
-    for ax, (way, attribute) in zip(axes, shown, strict=False):
-        part = shares[(shares["configuration"] == way) & (shares["attribute"] == attribute)]
-        ax.scatter(part["human"], part["value"], _AREA * part["estimate"], alpha=0.6, linewidths=0)
-        ax.margins(0.15)
-        ax.set(xlabel="mean human score", ylabel="score of the judge")
-        note(ax, "\n".join([f"{attribute} · {way}", " · ".join(filter(None, [marked(judge), dataset]))]))
-        fit_text(ax)
-    of_one = scored[scored["configuration"] == ways[0]].groupby(["attribute", "context_id", "candidate_id"])["value"]
-    samples, apart = of_one.size().median(), (of_one.max() - of_one.min()).mean()
-    headline = (
-        f"{samples:.0f} scores of one text by {judge_words(judge)} span {apart:.1f} points on average, on {ways[0]}"
-    )
-    return close(axes[: len(shown)], shares, name, out, headline)
-
-
 _CELL = ["judge", "dataset", "attribute", "template", "configuration", "scale"]
 _LIMITS = {"limit_of_agreement_low": "--", "mean_difference": "-", "limit_of_agreement_high": "--"}
 _MATRICES = 3  # maximum number of matrices per line
@@ -202,7 +137,7 @@ def confusion(estimates: pd.DataFrame, name: str | None = None, out: str | PathL
 def bland_altman(
     trials: pd.DataFrame, estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures"
 ) -> DrawnFigures:
-    """Plot a judge's scores against people's, and their differences against their means.
+    """Plot the differences of a judge's and people's scores against their means.
 
     The area of a dot is its share. Lines are the mean difference and the limits of agreement, bands their intervals.
 
@@ -236,23 +171,19 @@ def bland_altman(
     labels = pd.concat([labels, scored["human"].drop(labels.index.unique())])
     points = pd.DataFrame({"label": labels, "value": scored["value"].loc[labels.index]})
     points = points.value_counts(normalize=True).rename("estimate").reset_index()
-    beside, apart = panels(2, 6.5, sharex=False, sharey=False)
+    [ax] = panels(1, 7.5)
     look = {"s": _LARGEST * points["estimate"] / points["estimate"].max(), "alpha": 0.6, "linewidths": 0}
-    beside.scatter(points["label"], points["value"], **look)
-    beside.axline((points["label"].min(), points["label"].min()), slope=1, **NULL)
-    beside.set(xlabel="score of people", ylabel="score of the judge")
-    apart.scatter(points[["label", "value"]].mean(axis=1), points["value"] - points["label"], **look)
-    apart.axhline(0, **NULL)
+    ax.scatter(points[["label", "value"]].mean(axis=1), points["value"] - points["label"], **look)
+    ax.axhline(0, **NULL)
     for metric, line in _LIMITS.items():
-        apart.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line)
-        apart.axhspan(limits[metric]["ci_low"], limits[metric]["ci_high"], color=PALETTE[1], alpha=0.25, linewidth=0)
-    apart.set(xlabel="mean of both", ylabel="judge minus people")
+        ax.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line)
+        ax.axhspan(limits[metric]["ci_low"], limits[metric]["ci_high"], color=PALETTE[1], alpha=0.25, linewidth=0)
+    ax.set(xlabel="mean of the judge's and people's score", ylabel="judge minus people (points)")
     judge, data = (str(scored[column].iloc[0]) for column in ("judge", "dataset"))
     facts = f"{scored['attribute'].iloc[0]} · n = {limits['mean_difference']['n_contexts']} contexts"
-    for ax in (beside, apart):
-        ax.margins(0.2)
-        note(ax, " · ".join(filter(None, [marked(judge), written(data), facts])))
-        fit_text(ax)
+    ax.margins(0.2)
+    note(ax, " · ".join(filter(None, [marked(judge), written(data), facts])))
+    fit_text(ax)
     low, mean, high = (with_interval(limits[metric], 2) for metric in _LIMITS)
     headline = f"{judge_words(judge)} minus people: {mean} points on average; limits of agreement {low} to {high}"
-    return close([beside, apart], points, name, out, headline)
+    return close([ax], points, name, out, headline)

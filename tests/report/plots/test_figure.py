@@ -174,57 +174,6 @@ def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
 
 
 @pytest.mark.slow
-def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
-    probe = bl.probes.Consistency(["coherence", "fluency"], scales=["1-5", "1-10"], joint=False, replicates=5)
-    trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=1.0), graded, progress=False)
-    axes = bl.plots.spread(trials).axes
-    assert [ax.get_title("left").splitlines()[0] for ax in axes] == [
-        "coherence · 1-5",
-        "fluency · 1-5",
-        "coherence · 1-10",
-    ]
-    assert all("simulated judge" in ax.get_title("left") for ax in axes)
-    first = trials[(trials["configuration"] == "1-5") & (trials["attribute"] == "coherence")]
-    counts = first.groupby(["human", "value"]).size()
-    [dots] = axes[0].collections
-    shares = dict(zip(map(tuple, dots.get_offsets().tolist()), dots.get_sizes() / dots.get_sizes().sum(), strict=True))
-    assert shares == pytest.approx((counts / counts.sum()).to_dict())
-    *files, table = bl.plots.spread(trials, "consistency__samples", tmp_path).paths
-    apart = trials[trials["configuration"] == "1-5"].groupby(["attribute", "context_id", "candidate_id"])["value"]
-    apart = apart.agg(lambda values: values.max() - values.min()).mean()
-    assert len(files) == 2
-    told = pd.read_csv(table)["headline"].iloc[0]
-    assert told == f"5 scores of one text by the simulated judge span {apart:.1f} points on average, on 1-5"
-    nothing = bl.plots.spread(trials.assign(human=float("nan")))
-    assert (nothing.axes, nothing.missing) == ((), ("Not drawn: no score of a text that people scored",))
-
-
-@pytest.mark.slow
-def test_promises_have_a_panel_for_each_quantity_with_its_band(tmp_path):
-    rows = [
-        {"quantity": quantity, "n_contexts": n, "promised": promised, "low": low, "high": high, "kept": kept}
-        | {
-            "estimate": share,
-            "ci_low": share - 0.01,
-            "ci_high": share + 0.01,
-            "metric": "tie_rate",
-            "probe": "position",
-        }
-        for n in (8, 24)
-        for quantity, promised, low, high, share, kept in (
-            ("coverage", 0.95, 0.93, 0.97, 0.94, True),
-            ("type_i_error", 0.05, 0.03, 0.07, 0.2, False),
-        )
-    ]
-    drawn = bl.plots.promises(pd.DataFrame(rows), title="ties", name="calibration__ties", out=tmp_path)
-    assert [ax.get_ylabel() for ax in drawn.axes] == ["type-I error (share of studies)", "coverage (share)"]
-    dashed = [next(line for line in ax.lines if line.get_linestyle() == "--") for ax in drawn.axes]
-    assert [set(line.get_ydata()) for line in dashed] == [{0.05}, {0.95}]
-    [told] = pd.read_csv(tmp_path / "calibration__ties.csv")["headline"].unique()
-    assert told == "2 of 4 shares keep their band, within the error of the simulation"
-
-
-@pytest.mark.slow
 def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
     rows = [
         {"probe": "output_order", "metric": metric, "order": order, "form": "ex", "rules": True, "score": score}
