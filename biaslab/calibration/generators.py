@@ -93,10 +93,7 @@ _CLUSTERED = "two to five texts per context, effects of contexts with heavy tail
 #: Pairs asked in two ways, and the same with more variable contexts.
 _ASKED = {
     f"asked_{way}{name}": PopulationModel(
-        f"pairs, {words}" if not name else f"the same, {_CLUSTERED}",
-        (probe,),
-        AskedPairs(way, **settings),
-        modes=_BOTH,
+        f"pairs, {words}" if not name else f"the same, {_CLUSTERED}", (probe,), AskedPairs(way, **settings), modes=_BOTH
     )
     for way, probe, words in _WAYS
     for name, settings in _KINDS.items()
@@ -118,11 +115,7 @@ def _compared(about: str, modes: tuple[str, ...] = _BOTH, **texts: Any) -> Popul
 
 
 def _shown(
-    about: str,
-    probes: tuple[str, ...] = SHOWN,
-    modes: tuple[str, ...] = ("exact",),
-    missing: float = 0.0,
-    **texts: Any,
+    about: str, probes: tuple[str, ...] = SHOWN, modes: tuple[str, ...] = ("exact",), missing: float = 0.0, **texts: Any
 ) -> PopulationModel:
     return PopulationModel(about, probes, RejudgedTexts(**texts), missing=missing, modes=modes)
 

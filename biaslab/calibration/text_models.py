@@ -355,13 +355,7 @@ class OwnTexts:
         humans = draws.rated(quality, self.reliability, self.annotators, self.rated)
         return texts.assign(system=np.array(SYSTEMS, object)[place], **humans)
 
-    def _pairs(
-        self,
-        texts: pd.DataFrame,
-        bias: float,
-        shared: Floats,
-        draws: Draws,
-    ) -> pd.DataFrame:
+    def _pairs(self, texts: pd.DataFrame, bias: float, shared: Floats, draws: Draws) -> pd.DataFrame:
         """Return every pair with an own text in both orders; log odds: difference in quality, bias, effect, noise."""
         both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
         one, two = both["candidate_id"], both["candidate_id_there"]
@@ -383,13 +377,7 @@ class OwnTexts:
             low=np.where(first, value, 1 - value) < 0.5,
         )
 
-    def _scores(
-        self,
-        texts: pd.DataFrame,
-        bias: float,
-        shared: Floats,
-        draws: Draws,
-    ) -> pd.DataFrame:
+    def _scores(self, texts: pd.DataFrame, bias: float, shared: Floats, draws: Draws) -> pd.DataFrame:
         """Return a score on 1-5 for every text, centred on its quality."""
         own = (texts["candidate_id"] == 0).to_numpy(float)
         mean = 3 + self.ceiling + texts["quality"].to_numpy() + bias * own + shared[texts["context_id"]]

@@ -193,7 +193,7 @@ def matrix(
         label = short_label(find_metric(metric, rows["probe"].iloc[0] if "probe" in rows else None))
         lowest = table.min(axis=1).sort_values()
         ends = " to ".join(f"{number(lowest.iloc[end], 2)} ({lowest.index[end]})" for end in (0, -1))
-        headline = f"Lowest {label} of each {by}, by {across}: {ends}"
+        headline = f"{label[:1].upper()}{label[1:]} in the lowest {across} of each {by}: {ends}"
     return close([ax], rows, name, out, headline)
 
 

@@ -517,7 +517,7 @@ def test_matrix_has_a_cell_per_pair_of_conditions(make_row, tmp_path):
     [ax] = bl.plots.matrix(rows, metric, across="attribute", name="a__b", out=tmp_path).axes
     assert [text.get_text() for text in ax.texts] == ["0.70", "0.80", "0.20", "0.90"]  # highest mean first
     [headline] = pd.read_csv(tmp_path / "a__b.csv")["headline"].unique()
-    assert headline == "Lowest P(A) of each judge, by attribute: 0.20 (a) to 0.70 (b)"
+    assert headline == "P(A) in the lowest attribute of each judge: 0.20 (a) to 0.70 (b)"
     assert bl.plots.matrix(rows, "tie_rate", across="attribute").missing == ("Not drawn: no tie rate by attribute",)
 
 
