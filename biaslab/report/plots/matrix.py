@@ -120,7 +120,9 @@ def _bias(metric: str, probe: str) -> str:
 
 
 def _most_frequent(rows: pd.DataFrame) -> str:
-    """Say how many judges have a bias that matters, and which biases are most frequent among those tested."""
+    """Say how many judges have a bias that matters, and which biases are most frequent; people are left out."""
+    people = rows["judge"].map(family_of) == "people"
+    rows = rows if people.all() else rows[~people]
     biased = rows["status"] == "bias"
     pairs = zip(rows["metric"], rows["probe"], strict=True)
     names = [name.replace("_", " ") if name in available() else short_label(find_metric(m, name)) for m, name in pairs]
