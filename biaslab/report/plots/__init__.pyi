@@ -11,7 +11,7 @@ from .figure import (
 )
 from .figure_words import headline as headline
 from .matrix import bias_matrix as bias_matrix, matrix as matrix
-from .scores import bland_altman as bland_altman, confusion as confusion, heaps as heaps
+from .scores import bland_altman as bland_altman, confusion as confusion, heaps as heaps, spread as spread
 from .style import (
     MARKERS as MARKERS,
     PALETTE as PALETTE,

@@ -174,6 +174,36 @@ def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
 
 
 @pytest.mark.slow
+def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
+    probe = bl.probes.Consistency(["coherence", "fluency"], scales=["1-5", "1-10"], joint=False, replicates=5)
+    trials = bl.collect(probe, bl.SimulatedJudge(graded, noise=1.0), graded, progress=False)
+    axes = bl.plots.spread(trials).axes
+    assert [ax.get_title("left").splitlines()[0] for ax in axes] == [
+        "coherence · 1-5",
+        "fluency · 1-5",
+        "coherence · 1-10",
+    ]
+    assert all("simulated judge" in ax.get_title("left") for ax in axes)
+    first = trials[(trials["configuration"] == "1-5") & (trials["attribute"] == "coherence")]
+    counts = first.groupby(["human", "value"]).size()
+    [dots] = axes[0].collections
+    shares = dict(zip(map(tuple, dots.get_offsets().tolist()), dots.get_sizes() / dots.get_sizes().sum(), strict=True))
+    assert shares == pytest.approx((counts / counts.sum()).to_dict())
+    *files, table = bl.plots.spread(trials, "consistency__samples", tmp_path).paths
+    first = trials[trials["configuration"] == "1-5"]
+    variances = first.groupby("attribute")["value"].var(ddof=0) * first.groupby("attribute").size()
+    within = first.groupby(["attribute", "context_id", "candidate_id"])["value"].var(ddof=0) * 5
+    chance = within.sum() / variances.sum()
+    assert len(files) == 2
+    [headline] = pd.read_csv(table)["headline"].unique()
+    assert headline.startswith(
+        f"{100 * chance:.2g} % of the variance of scores by the simulated judge is between samples"
+    )
+    nothing = bl.plots.spread(trials.assign(human=float("nan")))
+    assert (nothing.axes, nothing.missing) == ((), ("Not drawn: no score of a text that people scored",))
+
+
+@pytest.mark.slow
 def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
     rows = [
         {"probe": "output_order", "metric": metric, "order": order, "form": "ex", "rules": True, "score": score}
