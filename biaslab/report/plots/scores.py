@@ -76,8 +76,17 @@ def heaps(
     note(ax, " · ".join(filter(None, [marked(judge), *names, f"n = {len(items)} scores"])))
     fit_text(ax)
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
-    headline = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
+    headline = (
+        f"{percent(top['estimate'], 2)} of the scores by {marked(judge) or judge_words(judge)} are {top['label']:g}"
+    )
+    if tens.sum() > 1:
+        round_scores = percent(rows.loc[tens, "estimate"].sum(), 2)
+        headline += f"; {round_scores} are multiples of 10, as are {percent(tens.mean(), 2)} of the levels"
     return close([ax], rows, name, out, headline)
+
+
+def _subject(judge: str) -> str:
+    return f"the {marked(judge)}" if marked(judge) else judge_words(judge)
 
 
 _ACROSS = 4  # maximum number of panels per line

@@ -158,7 +158,7 @@ def test_from_parameters_makes_a_probe_of_matching_fields():
 
 
 @pytest.mark.parametrize("answer", ["distribution", "text"])
-def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
+def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer, tmp_path):
     probe = bl.probes.ScoreDistribution(["coherence"], scales=["1-5", "1-100"], answer=answer, samples=3)
     trials = bl.collect(probe, bl.SimulatedJudge(graded, heaping=2.0), graded, progress=False)
     [ax] = bl.plots.heaps(trials).axes
@@ -167,6 +167,9 @@ def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer):
     assert sorted(map(round, heights)) == list(range(1, 101))  # also what was never given
     tens = sum(height for score, height in heights.items() if round(score) % 10 == 0)
     assert tens > 0.3  # of an even use 0.1
+    bl.plots.heaps(trials, name="a__scores", out=tmp_path)
+    [headline] = pd.read_csv(tmp_path / "a__scores.csv")["headline"].unique()
+    assert headline.endswith(f"; {100 * tens:.2g} % are multiples of 10, as are 10 % of the levels")
     [coarse] = bl.plots.heaps(trials, "1-5").axes
     assert len(coarse.patches) <= 5
     with pytest.raises(TrialsError, match="1-100"):
