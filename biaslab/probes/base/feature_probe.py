@@ -501,8 +501,9 @@ def allowing_for_crowding(
 
     Scores are then not linear in quality, so that a linear model confounds quality with a feature unless human scores
     and feature are jointly normal (Brillinger 1983). If more than a fifth of the scores lie at an end, interval and
-    test hold for a straight effect of human scores and for one that bends at their quintiles. If more than half do,
-    there are none where human scores depend on the feature. Neither applies if scores or human scores have two values.
+    test hold for an effect of human scores that is straight, squared, or bends at their quintiles, as far as error in
+    human scores lets these be estimated. If more than half do, there are none where human scores depend on the feature.
+    Neither applies if scores or human scores have two values.
 
     Parameters
     ----------
@@ -521,10 +522,14 @@ def allowing_for_crowding(
         return slope
     crowded = f"{100 * share:.0f} % of scores lie at the {end} of the scale"
     if share <= _TOO_CROWDED:
-        knots = np.unique(np.quantile(rated["human"], _KNOTS))
-        bent = curved({f"human_above_{place}": (rated["human"] - at).clip(lower=0) for place, at in enumerate(knots)})
-        if not math.isnan(bent.ci_low):
-            return _holding_for([slope, bent], "with and without bends in human scores").noted(crowded)
+        human = rated["human"]
+        inside = human[(human > human.min()) & (human < human.max())]
+        knots = np.unique(np.quantile(inside, _KNOTS)) if len(inside) else []
+        square = {"human_squared": (human - human.mean()) ** 2}
+        bends = {f"human_above_{place}": (human - at).clip(lower=0) for place, at in enumerate(knots)}
+        bent = [one for one in (curved(square), curved(bends)) if not math.isnan(one.ci_low)]
+        if bent:
+            return _holding_for([slope, *bent], "with and without bends in human scores").noted(crowded)
     options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
     alike = linear_model(rated, f"{feature} ~ human", **options)["human"]  # type: ignore[arg-type]
     if not alike.p_value < _ALIKE:
@@ -533,7 +538,7 @@ def allowing_for_crowding(
     return without_test(slope).noted(why_not)
 
 
-_KNOTS = (0.2, 0.4, 0.6, 0.8)  # quantiles of human scores at which their effect may bend
+_KNOTS = (0.2, 0.4, 0.6, 0.8)  # quantiles of human scores off the ends, at which their effect may bend
 _CROWDED, _TOO_CROWDED = 0.2, 0.5  # shares of scores at an end above which quality acts not linearly, or too little
 
 
