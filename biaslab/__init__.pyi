@@ -11,6 +11,7 @@ from . import (
 )
 from .atlas import published as published
 from .calibration import validate as validate
+from .calibration import with_planted as with_planted
 from .core import (
     Choice as Choice,
     Completion as Completion,

@@ -41,7 +41,7 @@ def place_called_best(estimates: pd.DataFrame) -> str | None:
     if rows.empty:
         return None
     most = rows.iloc[int(rows["estimate"].to_numpy().argmax())]
-    where = f"The candidate in place {most['place']:.0f} of {most['k']:.0f} is called best"
+    where = f"{{judge}}: the candidate in place {most['place']:.0f} of {most['k']:.0f} is called best"
     return f"{where} in {percent(most['estimate'], 2)} of lists (fair: {percent(1 / most['k'], 2)})"
 
 

@@ -49,7 +49,7 @@ def mean_by_order(estimates: pd.DataFrame) -> str | None:
     """Say what the mean score is alone, before and after reasons; None if one of them is missing."""
     means = estimates[estimates["metric"] == "mean_score"].groupby("order")["estimate"].mean()
     means = means.reindex(["s", "sr", "rs"])
-    headline = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
+    headline = "{{judge}}: the mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
     return headline if means.notna().all() else None
 
 
@@ -223,10 +223,8 @@ class OutputOrder(PairOrScoreProbe):
         comparisons.ORDER_CONSISTENCY,
     )
     figures = (
-        Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
-        Figure("noise_floor", ("sample_difference", "resampling_difference"), by=("form", "order"), col="rules"),
+        Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form", "rules"), col="metric"),
         Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), says=mean_by_order),
-        Figure("parse_failures", "parse_failure_rate", by="order", hue="form", col="rules"),
         Figure(
             "pairs",
             ("first_shift", "accuracy_shift", "consistency_shift"),

@@ -92,7 +92,7 @@ def draw(
     name: str | None = None,
     out: str | PathLike[str] = "figures",
     headline: str | None = None,
-    says: Says | None = None,
+    says: Says | str | None = None,
 ) -> DrawnFigures:
     """Draw a figure of estimates, with a panel for each value of ``col`` and ``row``; save it if it has a name.
 
@@ -133,8 +133,8 @@ def draw(
         Folder of the files.
     headline : str, optional
         The sentence above the figure; default: that of `headline` for the estimates.
-    says : Says, optional
-        The sentence for each outcome, instead of ``headline``.
+    says : Says or str, optional
+        The sentence for each outcome, or for any, instead of ``headline``; with fields in braces, as in `Says`.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def close(
     name: str | None,
     out: str | PathLike[str],
     headline: str | None,
-    says: Says | None = None,
+    says: Says | str | None = None,
 ) -> DrawnFigures:
     """Give a figure its legend; with a name ``<study>__<rest>``, write it and the rows that it shows to files."""
     if name is None:
@@ -249,7 +249,7 @@ def standard(
     for name in names or figures:
         declared = vars(figures[name])
         says = declared["says"]
-        own = {"says": None, "headline": says(estimates)} if callable(says) else {}
+        own = {"says": says(estimates)} if callable(says) else {}
         look = {**declared, **own, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
     return DrawnFigures(
