@@ -45,14 +45,6 @@ Wording = Literal["own", "printed"]
 _UNJUDGED = because("order_not_judged", "order {order} was not judged")
 
 
-def mean_by_order(estimates: pd.DataFrame) -> str | None:
-    """Say what the mean score is alone, before and after reasons; None if one of them is missing."""
-    means = estimates[estimates["metric"] == "mean_score"].groupby("order")["estimate"].mean()
-    means = means.reindex(["s", "sr", "rs"])
-    headline = "{{judge}}: the mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
-    return headline if means.notna().all() else None
-
-
 _PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
 _RATES_OF_PAIRS = ("first_position_rate", "comparative_accuracy", "order_consistency")
 
@@ -224,7 +216,6 @@ class OutputOrder(PairOrScoreProbe):
     )
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form", "rules"), col="metric"),
-        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), says=mean_by_order),
         Figure(
             "pairs",
             ("first_shift", "accuracy_shift", "consistency_shift"),

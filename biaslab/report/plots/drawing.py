@@ -193,7 +193,9 @@ def caption(rows: pd.DataFrame, title: str | None) -> str:
     without += f" ({bare} of {len(rows)} have none)" if 0 < bare < len(rows) else ""
     if "planted" in rows and rows["planted"].notna().any():
         known = rows[rows["planted"].notna() & rows["ci_low"].notna()]
-        without += f", planted value in {known['planted'].between(known['ci_low'], known['ci_high']).sum()} of {len(known)}"
+        without += (
+            f", planted value in {known['planted'].between(known['ci_low'], known['ci_high']).sum()} of {len(known)}"
+        )
     marks = sorted({marked(str(judge)) for judge in rows.get("judge", ())} - {"", *(title or "").split(", ")})
     about = [*marks, *(map(written, names) if len(names) == 1 else [])]
     facts = " · ".join([*about, f"n = {n} contexts", without])

@@ -38,8 +38,8 @@ def headline(estimates: pd.DataFrame, says: Says | str | None = None) -> str:
         Estimates that the figure shows. If the column ``headline`` holds a single sentence, that is returned. Findings
         are read from the column ``finding``, if there is one; otherwise rows are tested as in their study.
     says : Says or str, optional
-        The sentence for each outcome, as a figure declares it, or for any. Default: for each of the first two metrics, the words
-        of the findings and how many rows have them, and the range of the estimates.
+        The sentence for each outcome, as a figure declares it, or for any. Default: for each of the first two
+        metrics, the words of the findings and how many rows have them, and the range of the estimates.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def headline(estimates: pd.DataFrame, says: Says | str | None = None) -> str:
     sentence = getattr(says, _outcome(rows["finding"])) if isinstance(says, Says) else says
     fields = {"judge": who} | {metric.name: _reach(part, plain=True) for metric, part in metrics}
     if sentence and {name for _, name, _, _ in Formatter().parse(sentence) if name} <= set(fields):
-        return sentence.format_map(fields) + small
+        return sentence.format_map(fields).removeprefix(": ") + small
     parts = [_of_metric(part, metric) for metric, part in metrics[:_METRICS]]
     whole = ": ".join(filter(None, [who, "; ".join(parts)])) + small
     return whole if who else whole[:1].upper() + whole[1:]
@@ -115,7 +115,8 @@ def _judges(rows: pd.DataFrame, metric: Metric) -> str:
     """Name whom a figure is about: a judge, its systems, or the number of judges; empty for scorers such as ROUGE."""
     names = [str(name) for name in rows["judge"].unique() if name]
     if not names or (len(names) > 1 and "scorer" in rows and rows["scorer"].notna().any()):
-        return ""
+        kinds = list({marked(name) for name in names} - {""})
+        return kinds[0][:1].upper() + kinds[0][1:] if len(kinds) == 1 else ""
     if len(names) == 1:
         words = marked(names[0]) or style.shortened(judge_words(names[0]))
         words = words if words in names[0] and words != "humans" else words[:1].upper() + words[1:]
