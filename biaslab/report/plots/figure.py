@@ -35,7 +35,7 @@ from biaslab.report.plots.drawing import (
     svg_of,
     values_of,
 )
-from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label
+from biaslab.report.plots.figure_words import headline_of, marked, named, remember_rows, row_name, short_label
 from biaslab.report.verdicts import with_findings
 from biaslab.report.wording import varying
 from biaslab.stats.frame import LEADING, require_columns, without_breakdowns
@@ -92,7 +92,7 @@ def draw(
     name: str | None = None,
     out: str | PathLike[str] = "figures",
     headline: str | None = None,
-    says: Says | None = None,
+    says: Says | str | None = None,
 ) -> DrawnFigures:
     """Draw a figure of estimates, with a panel for each value of ``col`` and ``row``; save it if it has a name.
 
@@ -133,8 +133,8 @@ def draw(
         Folder of the files.
     headline : str, optional
         The sentence above the figure; default: that of `headline` for the estimates.
-    says : Says, optional
-        The sentence for each outcome, instead of ``headline``.
+    says : Says or str, optional
+        The sentence for each outcome, or for any, instead of ``headline``; with fields in braces, as in `Says`.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def close(
     name: str | None,
     out: str | PathLike[str],
     headline: str | None,
-    says: Says | None = None,
+    says: Says | str | None = None,
 ) -> DrawnFigures:
     """Give a figure its legend; with a name ``<study>__<rest>``, write it and the rows that it shows to files."""
     if name is None:
@@ -249,7 +249,7 @@ def standard(
     for name in names or figures:
         declared = vars(figures[name])
         says = declared["says"]
-        own = {"says": None, "headline": says(estimates)} if callable(says) else {}
+        own = {"says": says(estimates)} if callable(says) else {}
         look = {**declared, **own, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
     return DrawnFigures(
@@ -467,7 +467,7 @@ def inherited(
     left.get_gridspec().set_width_ratios([1.25, 1])  # type: ignore[union-attr]
     _estimates(left, rows, places, unit)
     shares = (rows["role"] == "share").to_numpy()
-    remember_rows(right, _in_words(rows[shares]))
+    remember_rows(right, _in_words(rows, shares))
     _shares(right, rows[shares], places[shares])
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
@@ -480,19 +480,22 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
     for index, (role, offset) in enumerate(zip(roles, np.linspace(-0.2, 0.2, len(roles)), strict=True)):
         mine = (rows["role"] == role).to_numpy()
         style.dots(ax, rows[mine], places[mine] + offset, index, role)
+        if "planted" in rows:
+            style.planted(ax, rows.loc[mine, "planted"].to_numpy(float), places[mine] + offset)
     nulls = {find_metric(of, probe).null for of, probe in zip(rows["of"], rows["probe"], strict=True)}
     if len(nulls) == 1:
         ax.axvline(float(nulls.pop() or 0.0), **style.NULL)
     ax.set_xlabel(f"estimate ({unit})")
 
 
-def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
-    """Add a column ``headline``: one sentence on the share of each bias that the student inherits."""
-    rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
+def _in_words(rows: pd.DataFrame, shares: np.ndarray) -> pd.DataFrame:
+    """Add a column ``headline`` to the shares: one sentence on the share of each bias that the student inherits."""
     clauses = [
-        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}" for of, probe, verdict in rows
+        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}"
+        for of, probe, verdict in rows.loc[shares, ["of", "probe", "verdict"]].itertuples(index=False)
     ]
-    return shares.assign(headline=f"The student {'; '.join(clauses)}")
+    whose = next((f" of a {kind}" for judge in rows["judge"] if (kind := marked(str(judge)))), "")
+    return rows[shares].assign(headline=f"The student{whose} {'; '.join(clauses)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
