@@ -13,7 +13,7 @@ import biaslab as bl
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.text_models import Draws, OwnTexts
 from biaslab.probes.base import feature_probe
-from biaslab.stats.estimate import because, undefined
+from biaslab.stats.estimate import because, notes_of, undefined
 
 LOGIT, SHIFT, EXCESS = "self_preference_logit", "self_preference_shift", "own_win_excess"
 OWN = bl.probes.SelfPreference(own="own", resampling=bl.Resampling(n=200))
@@ -76,6 +76,18 @@ def test_a_slope_that_needs_reliable_humans_is_inconclusive():
     assert row["ci_low"] < 0 < row["estimate"]
     assert verdict(row)["finding"] == "open"
     assert verdict(estimate(bl.probes.Verbosity(reliability=1.0), trials, "verbosity_slope"))["finding"] == "above"
+
+
+def test_excess_allows_for_errors_of_the_judge():
+    """Noise pulls the judge's correlation to 0: in .29 of studies a fair judge seemed to prefer shorter texts."""
+    trials = generate(GENERATORS["noisy_humans"], "verbosity", 80, False, None, (1,))
+    rows = bl.probes.Verbosity().estimate(trials).set_index(["metric", "scorer"])
+    judge, excess = rows.loc[("verbosity_correlation", "judge")], rows.loc["verbosity_excess"].iloc[0]
+    note = notes_of(excess)["over_reliabilities"]
+    assert judge["estimate"] > 0
+    assert note["low"] == excess["ci_low"]
+    most = min(judge["estimate"] / math.sqrt(0.3), 1.0)
+    assert note["high"] - excess["ci_high"] == pytest.approx(most - judge["estimate"])
 
 
 def test_interval_allows_for_better_texts_near_the_top_of_the_scale():
