@@ -17,7 +17,7 @@ from biaslab.core.interfaces import LIMITS, PRICES, Judge
 from biaslab.core.requests import About, Choice, Completion, Likelihood, Rank, Request, Score
 from biaslab.core.scales import scale_named
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Usage
-from biaslab.judges.delegating import DelegatingJudge
+from biaslab.judges.repetition import DelegatingJudge
 from biaslab.prompts.parsing import parse_choice, parse_score
 from biaslab.prompts.parsing.thoughts import answered
 from biaslab.prompts.protocols import Protocol, list_protocol
