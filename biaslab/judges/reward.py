@@ -150,17 +150,11 @@ class RewardJudge(LocalJudge):
 
     def _turns(self, request: Request) -> list[tuple[Message, Message]]:
         """Return the conversations to score."""
-        if isinstance(request, Compare):
-            texts = [request.first, request.second]
-        elif isinstance(request, Score):
-            texts = [request.text]
-        elif isinstance(request, Rank):
-            texts = [*request.texts]
-        else:
+        if not isinstance(request, Compare | Score | Rank):
             raise UnsupportedRequestError("a reward model takes texts, not prompts", request)
         shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
         asked = _SLOT.sub(lambda slot: shown[slot[1]], self._asked)
-        return [(Message("user", asked), Message("assistant", text)) for text in texts]
+        return [(Message("user", asked), Message("assistant", text)) for text in request.texts]
 
     def _reply(self, request: Request, sequences: Sequence[Scored], values: Sequence[Sequence[float]]) -> Reply:
         usage, rewards = Usage(prompt_tokens=sum(len(each.ids) for each in sequences)), [each for [each] in values]

@@ -171,11 +171,8 @@ class StoredJudge(BaseJudge):
         JudgeError
             If the judge cannot answer one of them.
         """
-        judge_id, asked = self.judge.id, list(requests)
         with uncollected():
-            keys = [request_key(request, judge_id) for request in asked]
-            known = self.store.known(keys)
-            missing = [request for request, key in zip(asked, keys, strict=True) if key not in known]
+            missing = self.store.missing(self.judge, requests)
         if missing:
             self.judge.check(missing)
 
