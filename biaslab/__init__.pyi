@@ -10,7 +10,7 @@ from . import (
     stats as stats,
 )
 from .atlas import published as published
-from .calibration import validate as validate
+from .calibration import validate as validate, with_planted as with_planted
 from .core import (
     Choice as Choice,
     Completion as Completion,

@@ -240,18 +240,8 @@ def draw_trend(
     apart = rows.assign(estimate=(rows["estimate"] - null).abs(), ci_low=ends[:, 0], ci_high=ends[:, 1])
     [ax] = style.panels(1, 7.5, width=12.0)
     for family, part in apart.groupby(apart["judge"].map(style.family_of), sort=False):
-        colour = style.family_colour(str(part["judge"].iloc[0]))
-        style.dots(
-            ax,
-            part,
-            part["years"].to_numpy(float),
-            0,
-            family,
-            vertical=True,
-            colour=colour,
-            fills=fills(part),
-            join=False,
-        )
+        look = {"colour": style.family_colour(str(part["judge"].iloc[0])), "fills": fills(part), "join": False}
+        style.dots(ax, part, part["years"].to_numpy(float), 0, family, vertical=True, **look)
     style.explain_marks(ax, fills(rows))
     start, slope = found["estimate"].iloc[:2]
     years = np.array([rows["years"].min(), rows["years"].max()], float)

@@ -22,20 +22,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.cells import (
-    BANDS,
-    JUDGE,
-    JUDGES,
-    REFUSALS,
-    WIDER,
-    ValidationCell,
-    applies,
-    declared_mode,
-    run,
-)
+from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, ValidationCell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.promises import PROMISES, keep_promises
-from biaslab.calibration.recovery import recover
+from biaslab.calibration.recovery import recover, with_planted
 from biaslab.calibration.table import Sheet
 from biaslab.core.checks import did_you_mean, require_whole
 from biaslab.core.errors import InputError
@@ -58,6 +48,7 @@ __all__ = [
     "recover",
     "validate",
     "validate_all",
+    "with_planted",
 ]
 
 _CONTEXTS = (8, 24, 100)

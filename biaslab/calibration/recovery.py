@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from biaslab.calibration.population import population_for
 from biaslab.core.errors import InputError
-from biaslab.core.interfaces import ProbeInterface
+from biaslab.core.interfaces import Judge, ProbeInterface
 from biaslab.core.metrics import Calibration
+from biaslab.core.schema import Dataset
 from biaslab.judges.simulated import Planted, SimulatedJudge
 from biaslab.probes import available
+from biaslab.stats.frame import TRAILING
+from biaslab.stats.joint_jackknife import with_fast_intervals
 from biaslab.study.collect import collect
 
 _NEUTRAL = Planted()  # a judge's settings where nothing is planted
@@ -74,6 +78,54 @@ def recover(
     if not rows:
         raise InputError("probes", probes, "probes with a calibrated primary metric and a size that matters")
     return pd.DataFrame(rows)
+
+
+def with_planted(
+    estimates: pd.DataFrame, probe: ProbeInterface, judge: Judge, dataset: Dataset, *metrics: str, repeats: int = 6
+) -> pd.DataFrame:
+    """Add the value that a simulated judge has on average, which figures mark as planted.
+
+    Judges with the same planted biases and other seeds answer the same questions; their mean estimate is the value.
+    It equals a planted bias that has the unit of the metric, unless the ends of the scale prevent that.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        From ``probe.estimate``.
+    probe : Probe
+        The probe.
+    judge : Judge
+        The judge; nothing is planted in one that is not simulated.
+    dataset : Dataset
+        The data that were judged.
+    *metrics : str
+        Metrics to add the value of.
+    repeats : int
+        Number of judges that are averaged.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates, of a simulated judge with the column ``planted``.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=6)
+    >>> probe, judge = bl.probes.Position(["coherence"], [1]), bl.SimulatedJudge(data, position=0.8, noise=0.5)
+    >>> estimates = probe.estimate(bl.collect(probe, judge, data, progress=False), ["first_position_logit"])
+    >>> bl.with_planted(estimates, probe, judge, data, "first_position_logit")["planted"].round(1).tolist()
+    [0.8]
+    """
+    if not isinstance(judge, SimulatedJudge):
+        return estimates
+    keys = [name for name in estimates.columns if name not in ("judge", *TRAILING)]
+    others = [replace(judge, seed=judge.seed + place) for place in range(1, repeats + 1)]
+    asked = [collect(probe, other, dataset, progress=False) for other in others]
+    means = pd.concat([with_fast_intervals(probe).estimate(trials, list(metrics), True) for trials in asked])
+    means = means.groupby(keys, dropna=False, as_index=False)["estimate"].mean().rename(columns={"estimate": "planted"})
+    means = means.astype(estimates[keys].dtypes)  # a column without values has another type
+    return estimates.merge(means, on=keys, how="left", validate="many_to_one")
 
 
 def _of_metric(

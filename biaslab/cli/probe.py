@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.cli.command import command
-from biaslab.cli.options import (
-    DataOptions,
-    LogOptions,
-    PriceOptions,
-    make_probe,
-    require_table,
-    table,
-    write_table,
-)
+from biaslab.cli.options import DataOptions, LogOptions, PriceOptions, make_probe, require_table, table, write_table
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.output import count, require_file

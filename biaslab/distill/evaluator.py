@@ -24,12 +24,7 @@ from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.core.output import replacing
 from biaslab.distill.settings import BLOCKS, AnyPath, Pooling, ScorePoint, Settings, Texts
 from biaslab.judges.loading import ModelSource, choose_device, find_model, load_headless
-from biaslab.measures.scoring.encoder import (
-    TokenEmbedder,
-    batches,
-    choose_layer,
-    is_causal,
-)
+from biaslab.measures.scoring.encoder import TokenEmbedder, batches, choose_layer, is_causal
 
 _CHUNK = 1024
 

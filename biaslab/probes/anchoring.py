@@ -52,7 +52,7 @@ def later_after_high(estimates: pd.DataFrame) -> str | None:
     after = rows.pivot_table("estimate", ["after", "attribute", "position"], "metric").reindex(columns=means)
     more = (after["mean_after_high"] - after["mean_after_low"]).dropna()
     words = f"{more.min():.1f} to {more.max():.1f} points above that after a low one"
-    return f"After a high score the next is {words}" if len(more) else None
+    return f"{{judge}}: after a high score the next is {words}" if len(more) else None
 
 
 @dataclass(frozen=True)
@@ -414,14 +414,7 @@ class Anchoring(ScoreProbe):
     )
     figures = (
         Figure("anchor_slope", "anchor_slope", by=("attribute", "after")),
-        Figure("correlations", ("correlation_joint", "correlation_alone"), by=("attribute", "after")),
-        Figure(
-            "next_score",
-            ("share_after_low", "share_after_high"),
-            x="score",
-            col=("attribute", "after"),
-            says=later_after_high,
-        ),
+        Figure("next_score", ("mean_after_low", "mean_after_high"), by=("attribute", "after"), says=later_after_high),
         Figure("agreement_by_position", "kendall_dataset", x="position", col="attribute"),
     )
 

@@ -440,18 +440,8 @@ class Edit(PairProbe, ScoreProbe):
     needs = "judgements of edited texts and of the same texts unedited: a column edit"
     metrics = (*SCORES, *PAIRS, *BOTH)
     figures = (
-        Figure("effects", ("score_effect", "win_effect"), by="edit", hue="variant", col="metric"),
         Figure("excess", ("score_excess", "win_excess"), by="edit", col="metric"),
-        Figure("human_gap", "win_excess", x="human_gap", hue="edit"),
-        Figure("attacks", ("worse_wins", "win_excess"), by="edit", hue="variant", col="metric"),
-        Figure(
-            "defences",
-            ("worse_wins", "win_defended"),
-            by="edit",
-            hue="defence",
-            col="metric",
-            where={"variant": ["edited", None]},
-        ),
+        Figure("attacks", "win_excess", by="edit", hue="defence"),
     )
 
     edits: Sequence[str | Change | Callable[[str], str]] | None = None

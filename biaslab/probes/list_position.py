@@ -13,7 +13,7 @@ import pandas as pd
 from biaslab.core.checks import require_sampling
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Comparison, Figure, Metric, Says
+from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.output import percent
 from biaslab.core.requests import EACH_ALONE, About, Completion, Rank, Request
 from biaslab.core.schema import Dataset
@@ -41,7 +41,7 @@ def place_called_best(estimates: pd.DataFrame) -> str | None:
     if rows.empty:
         return None
     most = rows.iloc[int(rows["estimate"].to_numpy().argmax())]
-    where = f"The candidate in place {most['place']:.0f} of {most['k']:.0f} is called best"
+    where = f"{{judge}}: the candidate in place {most['place']:.0f} of {most['k']:.0f} is called best"
     return f"{where} in {percent(most['estimate'], 2)} of lists (fair: {percent(1 / most['k'], 2)})"
 
 
@@ -162,18 +162,7 @@ class ListPosition(Probe):
         Metric("mean_rank", "mean rank of a place", "rank"),
         LABEL_MASS,
     )
-    figures = (
-        Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", says=place_called_best),
-        Figure(
-            "same_best",
-            ("same_best", "resampling_same_best"),
-            by="attribute",
-            says=Says(
-                plain="{judge}: share of lists with the same best candidate {same_best} when they are reordered, "
-                "{resampling_same_best} when the request is repeated"
-            ),
-        ),
-    )
+    figures = (Figure("place_rate", "place_rate", x="place", hue="attribute", col="k", says=place_called_best),)
 
     k: int = 4
     ranks: bool = False

@@ -45,14 +45,6 @@ Wording = Literal["own", "printed"]
 _UNJUDGED = because("order_not_judged", "order {order} was not judged")
 
 
-def mean_by_order(estimates: pd.DataFrame) -> str | None:
-    """Say what the mean score is alone, before and after reasons; None if one of them is missing."""
-    means = estimates[estimates["metric"] == "mean_score"].groupby("order")["estimate"].mean()
-    means = means.reindex(["s", "sr", "rs"])
-    headline = "The mean score is {:.1f} alone, {:.1f} before reasons and {:.1f} after them".format(*means)
-    return headline if means.notna().all() else None
-
-
 _PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
 _RATES_OF_PAIRS = ("first_position_rate", "comparative_accuracy", "order_consistency")
 
@@ -223,10 +215,7 @@ class OutputOrder(PairOrScoreProbe):
         comparisons.ORDER_CONSISTENCY,
     )
     figures = (
-        Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form"), col="rules"),
-        Figure("noise_floor", ("sample_difference", "resampling_difference"), by=("form", "order"), col="rules"),
-        Figure("scores", "score_share", x="score", hue="order", col=("form", "rules"), says=mean_by_order),
-        Figure("parse_failures", "parse_failure_rate", by="order", hue="form", col="rules"),
+        Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form", "rules"), col="metric"),
         Figure(
             "pairs",
             ("first_shift", "accuracy_shift", "consistency_shift"),

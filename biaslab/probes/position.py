@@ -30,6 +30,7 @@ from biaslab.probes.base.probe import (
 )
 from biaslab.probes.base.questions import PairProbe
 from biaslab.stats.estimate import Estimate, because, by_construction
+from biaslab.stats.frame import estimate_rows, estimates_frame
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -38,15 +39,42 @@ _PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})
 _VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, like greedy text
 
 
-def bias_by_gap(estimates: pd.DataFrame) -> str | None:
-    """Compare the bias in logits at the smallest and at the largest human score gap, averaged over the lines drawn."""
-    binned = estimates[(estimates["metric"] == "first_position_logit") & estimates["human_gap"].notna()]
-    binned = binned[binned["estimate"].notna()].sort_values("human_gap")
-    if binned.empty:
-        return None
-    lines = binned.groupby(["attribute", "template"], sort=False)["estimate"]
-    near, far = lines.first().mean(), lines.last().mean()
-    return f"The first-position bias is {near:.2f} logits at the smallest human score gap and {far:.2f} at the largest"
+def first_by_gap(trials: pd.DataFrame, bins: int = 4, resampling: Resampling | None = None) -> pd.DataFrame:
+    """Estimate P(A) by how much better the candidate shown first is.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials. Pairs without human scores, or with equal ones, are left out.
+    bins : int
+        Quantile bins of the absolute human score gap, for each sign.
+    resampling : Resampling, optional
+        Resampling settings.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Estimates of ``first_position_rate``; ``human_gap`` is the mean score of the candidate shown first minus that of
+        the second. A judge without a bias has 1/2 at a gap of 0.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> data = bl.load_dataset("graded", limit=6)
+    >>> judge = bl.SimulatedJudge(data, position=9.0)
+    >>> trials = bl.collect(Position(["coherence"], [1]), judge, data, progress=False)
+    >>> first_by_gap(trials, bins=1)["estimate"].tolist()
+    [1.0, 1.0]
+    """
+    resampling, rows = resampling or Resampling(), []
+    for where, cell in trials[trials["status"] == "ok"].groupby(list(Position.cell), sort=False):
+        named = dict(zip(Position.cell, where, strict=True))
+        for sign in (-1, 1):
+            for gap, part in pairs.by_gap(cell[sign * cell["human_gap"] > 0], bins):
+                rate = pairs.first_position_rate(part["context_id"], pairs.decisions(part), None).estimate(resampling)
+                at = named | {"human_gap": sign * gap}
+                rows += estimate_rows({"first_position_rate": rate}, at, resampling, len(part), 0)
+    return estimates_frame(rows, Position.name, (), (*Position.cell[2:], "human_gap"))
 
 
 @dataclass(frozen=True)
@@ -175,8 +203,6 @@ class Position(PairProbe):
                 "{resampling_consistency} when the request is repeated"
             ),
         ),
-        Figure("human_gap", "first_position_logit", x="human_gap", hue="attribute", col="template", says=bias_by_gap),
-        Figure("first_position_logit", "first_position_logit", by="attribute", hue="template"),
     )
 
     templates: Sequence[Literal[1, 2]] = (1, 2)

@@ -247,7 +247,6 @@ class Sweep(PairOrScoreProbe):
         *(replace(metric, comparison=_VERDICTS) for metric in comparisons.RATES),
     )
     figures = (
-        Figure("agreement", "agreement", x="temperature", hue="cot", col="attribute"),
         Figure("shifts", ("cot_shift", "temperature_shift"), by=("cot", "temperature"), col="attribute"),
         Figure(
             "shifts_of_pairs",
@@ -255,7 +254,6 @@ class Sweep(PairOrScoreProbe):
             by=("cot", "temperature"),
             col="attribute",
         ),
-        Figure("tokens", "tokens", x="temperature", hue="cot", col="attribute"),
     )
 
     scale: str = "1-10"

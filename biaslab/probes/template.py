@@ -181,7 +181,6 @@ class Template(ScoreProbe):
     )
     figures = (
         Figure("shift", "template_shift", by="template", hue="attribute"),
-        Figure("shares", "variance_share", by="component", hue="attribute"),
         Figure("flips", "flip_rate", by="template", hue="between"),
     )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ONE_TEST = "1 test"
 _MOST = 12  # decimals, to which `biaslab.core.output.number` rounds
-_NO_CONDITIONS = ("bound_low", "bound_high", "finding", "slight", "matters")
+_NO_CONDITIONS = ("bound_low", "bound_high", "finding", "slight", "matters", "planted")
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
     "omega"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GARBAGE", "REFUSAL", "Planted", "SimulatedJudge"]
 
-_AT_LEAST_0 = ("noise", "context_noise", "template_noise", "ties")
+_AT_LEAST_0 = ("noise", "context_noise", "template_noise", "coarse_noise", "ties")
 _BIASES = (
     *("position", "familiarity", "verbosity", "self_preference", "source_reliance", "anchoring", "reason_first"),
     "heaping",
@@ -80,6 +80,8 @@ class Planted:
     reason_first : float
         Shift of scores if reasons are requested before the score, on the unit scale; in a pair, of the candidate shown
         first, with the range of the human scale as the unit of log odds.
+    reason_quality : float
+        Points per point of the human score that are added to ``quality`` for scores if reasons are requested before.
     heaping : float
         Log weight of labels that are multiples of 10; other multiples of 5 get half of it. Applies to scales with more
         than 10 whole numbers.
@@ -93,6 +95,8 @@ class Planted:
         Standard deviation of a normal shift, in points, shared by all scores, or all position biases, under one prompt
         variant (`biaslab.core.About.template`). A variant's effect on single items is part of ``noise``, which is
         drawn anew for every prompt.
+    coarse_noise : float
+        Standard deviation of a further normal shift, in points, of each score on a scale of fewer than 10 labels.
     ties : float
         If "Tie" is offered: pairs with log odds closer to 0 than this are ties.
     thought_debiasing : float
@@ -131,11 +135,13 @@ class Planted:
     source_reliance: float = 0.0
     anchoring: float = 0.0
     reason_first: float = 0.0
+    reason_quality: float = 0.0
     heaping: float = 0.0
     sharpness: float = 8.0
     noise: float = 0.0
     context_noise: float = 0.0
     template_noise: float = 0.0
+    coarse_noise: float = 0.0
     ties: float = 0.0
     thought_debiasing: float = 0.0
     refusal: float = 0.0

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 REFUSAL = "I'm sorry, but I cannot compare these texts."
 GARBAGE = "That would depend on what one is looking for."
+_FINE = 10  # labels of a scale whose scores have no further noise
 _REASONS = "Every sentence was weighed for what is asked."
 
 
@@ -55,8 +56,10 @@ def own_mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str) -> flo
     """Return the centre of a score on the unit scale, without noise or anchoring."""
     low, high = judge.known.scale
     worth = utility(judge, asked.shown, attribute, asked.source) + judge.template_shift(asked.template)
-    mean = 0.5 + worth / (high - low)
-    return mean + judge.reason_first if asked.reasons == "before" else mean
+    if asked.reasons != "before":
+        return 0.5 + worth / (high - low)
+    worth += judge.reason_quality * (judge.known.score(asked.shown, attribute) - (low + high) / 2)
+    return 0.5 + worth / (high - low) + judge.reason_first
 
 
 def log_perplexity(judge: SimulatedJudge, text: str) -> float:
@@ -209,8 +212,9 @@ def _mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str, previous:
     mean = own_mean(judge, asked, attribute) + judge.context_shift(asked.shown.context_id) / (high - low)
     if previous is not None:
         mean += judge.anchoring * (previous - mean)
-    if judge.noise:
-        mean += judge.noise / (high - low) * normal(uniforms(judge.seed, asked.digest, attribute)[0])
+    noise = math.hypot(judge.noise, judge.coarse_noise) if len(asked.units) < _FINE else judge.noise
+    if noise:
+        mean += noise / (high - low) * normal(uniforms(judge.seed, asked.digest, attribute)[0])
     return mean
 
 

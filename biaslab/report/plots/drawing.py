@@ -191,6 +191,11 @@ def caption(rows: pd.DataFrame, title: str | None) -> str:
     bare = int((rows["ci_low"].isna() & rows["estimate"].notna()).sum())
     without = "no intervals" if bare == len(rows) else f"{percent(level)} intervals"
     without += f" ({bare} of {len(rows)} have none)" if 0 < bare < len(rows) else ""
+    if "planted" in rows and rows["planted"].notna().any():
+        known = rows[rows["planted"].notna() & rows["ci_low"].notna()]
+        without += (
+            f", planted value in {known['planted'].between(known['ci_low'], known['ci_high']).sum()} of {len(known)}"
+        )
     marks = sorted({marked(str(judge)) for judge in rows.get("judge", ())} - {"", *(title or "").split(", ")})
     about = [*marks, *(map(written, names) if len(names) == 1 else [])]
     facts = " · ".join([*about, f"n = {n} contexts", without])
@@ -313,6 +318,8 @@ def draw_marks(
             if not vertical:
                 _write_numbers(ax, drawn["estimate"], digits, at[along], marks[0][0][0].get_color())
     style.explain_marks(ax, fills(rows))
+    if "planted" in rows:
+        style.planted(ax, rows["planted"].to_numpy(float), at, vertical)
 
 
 def fills(rows: pd.DataFrame) -> list[str]:

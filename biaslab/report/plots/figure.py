@@ -35,7 +35,7 @@ from biaslab.report.plots.drawing import (
     svg_of,
     values_of,
 )
-from biaslab.report.plots.figure_words import headline_of, named, remember_rows, row_name, short_label
+from biaslab.report.plots.figure_words import headline_of, marked, named, remember_rows, row_name, short_label
 from biaslab.report.verdicts import with_findings
 from biaslab.report.wording import varying
 from biaslab.stats.frame import LEADING, require_columns, without_breakdowns
@@ -92,7 +92,7 @@ def draw(
     name: str | None = None,
     out: str | PathLike[str] = "figures",
     headline: str | None = None,
-    says: Says | None = None,
+    says: Says | str | None = None,
 ) -> DrawnFigures:
     """Draw a figure of estimates, with a panel for each value of ``col`` and ``row``; save it if it has a name.
 
@@ -133,8 +133,8 @@ def draw(
         Folder of the files.
     headline : str, optional
         The sentence above the figure; default: that of `headline` for the estimates.
-    says : Says, optional
-        The sentence for each outcome, instead of ``headline``.
+    says : Says or str, optional
+        The sentence for each outcome, or for any, instead of ``headline``; with fields in braces, as in `Says`.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def close(
     name: str | None,
     out: str | PathLike[str],
     headline: str | None,
-    says: Says | None = None,
+    says: Says | str | None = None,
 ) -> DrawnFigures:
     """Give a figure its legend; with a name ``<study>__<rest>``, write it and the rows that it shows to files."""
     if name is None:
@@ -249,7 +249,7 @@ def standard(
     for name in names or figures:
         declared = vars(figures[name])
         says = declared["says"]
-        own = {"says": None, "headline": says(estimates)} if callable(says) else {}
+        own = {"says": says(estimates)} if callable(says) else {}
         look = {**declared, **own, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
     return DrawnFigures(
@@ -467,7 +467,7 @@ def inherited(
     left.get_gridspec().set_width_ratios([1.25, 1])  # type: ignore[union-attr]
     _estimates(left, rows, places, unit)
     shares = (rows["role"] == "share").to_numpy()
-    remember_rows(right, _in_words(rows[shares]))
+    remember_rows(right, _in_words(rows, shares))
     _shares(right, rows[shares], places[shares])
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
@@ -480,19 +480,22 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
     for index, (role, offset) in enumerate(zip(roles, np.linspace(-0.2, 0.2, len(roles)), strict=True)):
         mine = (rows["role"] == role).to_numpy()
         style.dots(ax, rows[mine], places[mine] + offset, index, role)
+        if "planted" in rows:
+            style.planted(ax, rows.loc[mine, "planted"].to_numpy(float), places[mine] + offset)
     nulls = {find_metric(of, probe).null for of, probe in zip(rows["of"], rows["probe"], strict=True)}
     if len(nulls) == 1:
         ax.axvline(float(nulls.pop() or 0.0), **style.NULL)
     ax.set_xlabel(f"estimate ({unit})")
 
 
-def _in_words(shares: pd.DataFrame) -> pd.DataFrame:
-    """Add a column ``headline``: one sentence on the share of each bias that the student inherits."""
-    rows = shares[["of", "probe", "verdict"]].itertuples(index=False)
+def _in_words(rows: pd.DataFrame, shares: np.ndarray) -> pd.DataFrame:
+    """Add a column ``headline`` to the shares: one sentence on the share of each bias that the student inherits."""
     clauses = [
-        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}" for of, probe, verdict in rows
+        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}"
+        for of, probe, verdict in rows.loc[shares, ["of", "probe", "verdict"]].itertuples(index=False)
     ]
-    return shares.assign(headline=f"The student {'; '.join(clauses)}")
+    whose = next((f" of a {kind}" for judge in rows["judge"] if (kind := marked(str(judge)))), "")
+    return rows[shares].assign(headline=f"The student{whose} {'; '.join(clauses)}")
 
 
 def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
@@ -510,64 +513,6 @@ def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
             "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1},
         }
         ax.annotate(str(verdict), (middle, place), (0, 7), textcoords="offset points", **look)
-
-
-#: What is promised, in the order of the panels.
-_LABELS = {
-    "type_i_error": "type-I error (share of studies)",
-    "coverage": "coverage (share)",
-    "power": "power (share)",
-}
-
-
-@style.styled
-def promises(
-    shares: pd.DataFrame,
-    hue: str | None = None,
-    title: str | None = None,
-    name: str | None = None,
-    out: str | PathLike[str] = "figures",
-) -> DrawnFigures:
-    """Plot type-I error, coverage and power of one metric against the number of contexts.
-
-    Parameters
-    ----------
-    shares : pandas.DataFrame
-        Rows of one metric from `biaslab.validate`.
-    hue : str, optional
-        Column shown by colour, such as the kind of bias.
-    title : str, optional
-        Title above n.
-    name, out
-        As in `biaslab.plots.draw`.
-
-    Returns
-    -------
-    Drawn
-        A panel per quantity, with the promised share dashed and its band grey; the headline counts the shares that
-        keep their band.
-
-    Raises
-    ------
-    TrialsError
-        If a column is missing.
-
-    Examples
-    --------
-    >>> promises(found[found["metric"] == "first_position_rate"])  # doctest: +SKIP
-    """
-    require_columns(shares, ["quantity", "n_contexts", "promised", "low", "high", "kept"], "shares")
-    rows = shares.sort_values("n_contexts").assign(metric=shares["quantity"])
-    label = _LABELS | {"n_contexts": "contexts of a study"}
-    axes = draw(rows, list(_LABELS), x="n_contexts", hue=hue, col="metric", label=label, title=title).axes
-    shown = [quantity for quantity in _LABELS if quantity in set(rows["quantity"])]
-    for ax, quantity in zip(axes, shown, strict=True):
-        part = rows[rows["quantity"] == quantity]
-        for _, line in [(None, part)] if hue is None else part.groupby(hue):
-            ax.fill_between(line["n_contexts"], line["low"], line["high"], color="0.4", alpha=0.12, linewidth=0)
-            ax.plot(line["n_contexts"], line["promised"], color="0.4", linewidth=1, linestyle="--")
-    headline = f"{rows['kept'].sum()} of {len(rows)} shares keep their band, within the error of the simulation"
-    return close(list(axes), rows, name, out, headline)
 
 
 @style.styled
@@ -601,20 +546,70 @@ def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[s
     columns = found[["truth", "estimate", "ci_low", "ci_high"]].to_numpy(float)
     truth, *estimated = ((columns - null[:, None]) / size[:, None]).T
     rows = pd.DataFrame(dict(zip(("estimate", "ci_low", "ci_high"), estimated, strict=True)))
-    [ax] = style.panels(1, 8.0)
-    ax.axline((0, 0), slope=1, label="estimated = true", **style.NULL)
     held = found["inside"].to_numpy(bool)
-    for index, (label, chosen) in enumerate({"interval covers the true value": held, "it does not": ~held}.items()):
-        if chosen.any():
-            style.dots(ax, rows[chosen], truth[chosen], 3 * index, label, vertical=True, join=False)
-    ax.set(xlabel="true bias (1 = smallest that matters)", ylabel="estimated bias, with 95 % interval")
+    rows = rows.assign(truth=truth, held=np.where(held, "interval covers the true value", "it does not"))
+    rows = rows.sort_values("held", kind="stable")
     studies = f"n = {found['n_contexts'].max()} contexts a study"
-    style.note(
-        ax, f"simulated judges · {found['probe'].nunique()} probes, {found['metric'].nunique()} metrics · {studies}"
-    )
-    fit_text(ax)
+    facts = f"{found['probe'].nunique()} probes, {found['metric'].nunique()} metrics · {studies}"
+    labels = ("true bias (1 = smallest that matters)", "estimated bias, with 95 % interval")
+    [ax] = identity(rows, "truth", "held", f"simulated judges · {facts}", labels).axes
     headline = f"{held.sum()} of {len(found)} intervals cover the true value (simulated judges, biases planted)"
     return close([ax], found, name, out, headline)
+
+
+@style.styled
+def identity(
+    estimates: pd.DataFrame,
+    x: str,
+    hue: str,
+    title: str,
+    labels: tuple[str, str],
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+    headline: str | None = None,
+) -> DrawnFigures:
+    """Plot estimates against what they should be, such as planted or published values; on the dashed line both agree.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Columns ``estimate, ci_low, ci_high`` (missing: no interval), and those named by `x` and `hue`.
+    x : str
+        Column of the values to compare with.
+    hue : str
+        Column shown by colour and marker, in order of appearance.
+    title : str
+        Caption.
+    labels : tuple of str
+        Labels of the horizontal and the vertical axis.
+    name, out, headline
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    DrawnFigures
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> rows = bl.atlas.replications()
+    >>> len(identity(rows, "theirs", "outcome", "recorded judges", ("printed", "recomputed")).axes)
+    1
+    """
+    require_columns(estimates, [x, hue, "estimate", "ci_low", "ci_high"], "estimates")
+    [ax] = style.panels(1, 8.0)
+    ax.axline((0, 0), slope=1, label="both are equal", **style.NULL)
+    for index, (label, part) in enumerate(estimates.groupby(hue, sort=False)):
+        style.dots(ax, part, part[x].to_numpy(float), index, label, vertical=True, join=False)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+    style.note(ax, title)
+    fit_text(ax)
+    return close([ax], estimates, name, out, headline)
 
 
 _SEEN = 0.02  # visible difference of a pixel, as a share of the full range

@@ -29,7 +29,7 @@ _FEW = 20  # contexts: smaller samples are named in the headline
 _DRAWN: WeakKeyDictionary[Axes, list[pd.DataFrame]] = WeakKeyDictionary()
 
 
-def headline(estimates: pd.DataFrame, says: Says | None = None) -> str:
+def headline(estimates: pd.DataFrame, says: Says | str | None = None) -> str:
     """Summarise the estimates of a figure in one sentence; empty if the frame does not hold estimates.
 
     Parameters
@@ -37,9 +37,9 @@ def headline(estimates: pd.DataFrame, says: Says | None = None) -> str:
     estimates : pandas.DataFrame
         Estimates that the figure shows. If the column ``headline`` holds a single sentence, that is returned. Findings
         are read from the column ``finding``, if there is one; otherwise rows are tested as in their study.
-    says : Says, optional
-        The sentence for each outcome, as a figure declares it. Default: for each of the first two metrics, the words
-        of the findings and how many rows have them, and the range of the estimates.
+    says : Says or str, optional
+        The sentence for each outcome, as a figure declares it, or for any. Default: for each of the first two
+        metrics, the words of the findings and how many rows have them, and the range of the estimates.
 
     Returns
     -------
@@ -68,12 +68,12 @@ def headline(estimates: pd.DataFrame, says: Says | None = None) -> str:
     ]
     first, rows = metrics[0]
     who = _judges(defined, first)
-    sentence = "" if says is None else getattr(says, _outcome(rows["finding"]))
+    small = f"; n = {span(rows['n_contexts'])} contexts" if 0 < rows["n_contexts"].min() < _FEW else ""
+    sentence = getattr(says, _outcome(rows["finding"])) if isinstance(says, Says) else says
     fields = {"judge": who} | {metric.name: _reach(part, plain=True) for metric, part in metrics}
     if sentence and {name for _, name, _, _ in Formatter().parse(sentence) if name} <= set(fields):
-        return sentence.format_map(fields)
+        return sentence.format_map(fields).removeprefix(": ") + small
     parts = [_of_metric(part, metric) for metric, part in metrics[:_METRICS]]
-    small = f"; n = {span(rows['n_contexts'])} contexts" if 0 < rows["n_contexts"].min() < _FEW else ""
     whole = ": ".join(filter(None, [who, "; ".join(parts)])) + small
     return whole if who else whole[:1].upper() + whole[1:]
 
@@ -84,7 +84,7 @@ def remember_rows(ax: Axes, rows: pd.DataFrame, label: str | None = None) -> Non
     _DRAWN.setdefault(ax, []).append(rows.assign(drawn_label=label) if own else rows)
 
 
-def headline_of(figure: Figure, estimates: pd.DataFrame, says: Says | None = None) -> str:
+def headline_of(figure: Figure, estimates: pd.DataFrame, says: Says | str | None = None) -> str:
     """Return the headline of the estimates drawn; of the given ones if none were remembered, or if they have one."""
     rows = [part for ax in figure.axes for part in _DRAWN.get(ax, [])]
     if "headline" in estimates or not rows:
@@ -115,7 +115,8 @@ def _judges(rows: pd.DataFrame, metric: Metric) -> str:
     """Name whom a figure is about: a judge, its systems, or the number of judges; empty for scorers such as ROUGE."""
     names = [str(name) for name in rows["judge"].unique() if name]
     if not names or (len(names) > 1 and "scorer" in rows and rows["scorer"].notna().any()):
-        return ""
+        kinds = list({marked(name) for name in names} - {""})
+        return kinds[0][:1].upper() + kinds[0][1:] if len(kinds) == 1 else ""
     if len(names) == 1:
         words = marked(names[0]) or style.shortened(judge_words(names[0]))
         words = words if words in names[0] and words != "humans" else words[:1].upper() + words[1:]
@@ -135,9 +136,13 @@ def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     undetected = (rows["finding"] == "none") & rows["matters"].isna()
     kinds, label = Counter(rows["finding"].mask(undetected, "undetected")), short_label(metric)
     label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
+    people = rows["judge"].map(style.family_of) == "people"
+    if people.any() and not people.all():
+        values = f"{label} {_reach(rows[~people], plain=True)}, of people {_reach(rows[people], plain=True)}"
+    else:
+        values = f"{label} {_reach(rows, plain=not set(kinds) <= {'untested'})}"
     if set(kinds) <= {"untested"}:
-        return f"{label} {_reach(rows)}"
-    values = f"{label} {_reach(rows, plain=True)}"
+        return values
     words = {side: side_words(metric, side) for side in _SIDES}
     words |= {"none": "none that matters", "undetected": "none detected"}
     words |= {"open": "inconclusive", "untested": "not tested"}
@@ -186,7 +191,7 @@ def _reach(rows: pd.DataFrame, plain: bool = False) -> str:
 
 
 def _differing(rows: pd.DataFrame) -> list[str]:
-    drawn = ("drawn_label", "finding", "slight", "matters")
+    drawn = ("drawn_label", "finding", "slight", "matters", "planted")
     fixed = {*LEADING, *TRAILING, *drawn, "source", "repository", "version"} - {"judge", "dataset"}
     return varying(rows, [name for name in rows.columns if name not in fixed])
 
@@ -254,12 +259,12 @@ _WORDS = {
     ("between", "template"): "base and this template",
     ("between", "order"): "both orders",
     ("between", "resampling"): "samples of one request",
-    ("adjusted", ""): "at equal human score",
+    ("adjusted", ""): "at equal reference score",
     ("adjusted", "log perplexity"): "at equal perplexity too",
     ("rater", "judge"): "the judge and a person",
     ("rater", "people"): "two people",
     ("scorer", "judge"): "judge",
-    ("scorer", "human"): "humans",
+    ("scorer", "human"): "reference scores",
     ("correction", "judge"): "judge as it is",
     ("correction", "human"): "labels alone",
     ("correction", "ppi"): "corrected (PPI)",

@@ -50,6 +50,8 @@ MARKERS = "osD^vP"
 PUBLISHED_MARKERS = "x+1234"  # of published values, which have no interval
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
+PLANTED = "planted (simulated)"
+_PLANTED: dict[str, Any] = {"markersize": 9, "markeredgewidth": 1.6, "zorder": 1.5}
 _LONGEST_NOTE = 1000  # letters of a headline or a caption
 RECORDED = "recorded judges"  # in the legend label of reference judges
 NULL: dict[str, Any] = {"color": "0.4", "linestyle": "--", "linewidth": 1.2, "zorder": 0}  # line at the null
@@ -261,6 +263,13 @@ def explain_marks(ax: Axes, kinds: Iterable[str]) -> None:
         line = (0, (1, 1)) if kind == "open" else "-"
         look = {"marker": "o", "color": "0.35", "markersize": 4, "linestyle": line, "linewidth": 0.9, **FILLS[kind]}
         ax.plot([], [], label=FOUND_WORDS[kind], **look)
+
+
+def planted(ax: Axes, values: np.ndarray, places: np.ndarray, vertical: bool = False) -> None:
+    """Mark the values that a simulated judge was given, across the estimates; NaN is not drawn."""
+    if not np.isnan(values).all():
+        at = (places, values) if vertical else (values, places)
+        ax.plot(*at, label=PLANTED, color="black", linestyle="", marker="_" if vertical else "|", **_PLANTED)
 
 
 def shortened(text: str, most: int = 120) -> str:
