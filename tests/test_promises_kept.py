@@ -54,6 +54,15 @@ def test_the_command_takes_no_choice_beside_it(capsys):
     assert "promises is '--probe'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "name", ["accuracy_ppi", "agreement_4_90", "card_power", "difference_ppi", "rank_agreement_ppi"]
+)
+def test_few_studies_do_not_contradict_a_promise(name):
+    [row] = keep_promises(10, [name]).to_dict("records")
+    assert row["ci_high"] >= row["low"]
+    assert row["ci_low"] <= row["high"]
+
+
 @pytest.mark.parametrize("name", sorted(fair_judges.LOGS))
 def test_logs_of_fair_judges_are_read_for_their_probe(name):
     frame, cluster = fair_judges.LOGS[name].draw(np.random.default_rng(0))
