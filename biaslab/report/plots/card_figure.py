@@ -14,7 +14,6 @@ import seaborn as sns
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import number
 from biaslab.probes import available
-from biaslab.report.card import card
 from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.figure_words import judge_words, marked, short_label
 from biaslab.report.plots.style import (
@@ -28,10 +27,10 @@ from biaslab.report.plots.style import (
     shortened,
     styled,
 )
-from biaslab.report.summary import STATUS, strongest_of
-from biaslab.report.verdicts import by_metric
+from biaslab.report.summary import STATUS, is_bias, strongest_of
+from biaslab.report.verdicts import by_metric, classify
 from biaslab.report.wording import span
-from biaslab.stats.frame import require_columns
+from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -245,7 +244,7 @@ def bias_matrix(
     Raises
     ------
     TrialsError
-        If no primary metric has an estimate, or a column is missing.
+        If a column is missing.
 
     Examples
     --------
@@ -254,9 +253,10 @@ def bias_matrix(
     >>> len(bias_matrix(rows).axes)
     1
     """
-    cells = [
-        strongest_of(found) for found in by_metric(card(estimates, matters=matters, reference=None).findings).values()
-    ]
+    require_columns(estimates, ["probe", "judge", "metric", "estimate"], "estimates")
+    whole = without_breakdowns(with_numpy_types(estimates))
+    tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
+    cells = map(strongest_of, by_metric(classify(tested, matters)).values())
     rows = pd.DataFrame(
         [
             {**each.row, "status": status, "finding": each.kind, "slight": each.slight, "matters": each.matters}
