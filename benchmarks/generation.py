@@ -8,7 +8,7 @@ Methods
 one         transformers' ``generate``, one prompt at a time
 padded      transformers' ``generate``, batches of 8 in random order, padded on the left; a batch runs until its longest
             text ends
-continuous  ``biaslab.judges.generation.TextGenerator``: texts that end leave at once and waiting ones take their slots
+continuous  ``biaslab.judges.generation.choose_generator``: texts that end leave at once, waiting ones take their slots
 
 Prompts ask for a score of each candidate of the bundled set ``graded``, ``--replicates`` times each. Each text has a
 length of its own, evenly spaced on the logarithm from ``--shortest`` to ``--longest`` tokens: no token ends it earlier,
@@ -40,7 +40,7 @@ from biaslab import prompts
 from biaslab.core import Completion, as_messages
 from biaslab.judges.batches import batch_tokens, cached_tokens
 from biaslab.judges.encoding import ChatEncoder
-from biaslab.judges.generation import Prompted, TextGenerator
+from biaslab.judges.generation import Prompted, choose_generator
 from biaslab.judges.loading import EMBEDDED, choose_device, choose_dtype, find_model, load_model
 
 NEVER = -1  # a token that no model writes
@@ -101,8 +101,7 @@ def padded_batch(model: Any, rows: Sequence[Prompted]) -> list[list[int]]:
 
 def continuous(model: Any, rows: Sequence[Prompted]) -> Texts:
     """All texts, with memory as `LocalJudge` plans it; the self-check at the first use is done before."""
-    generator = TextGenerator(model, (NEVER,), batch_tokens(model), cached_tokens(model))
-    assert generator.method is not None
+    generator = choose_generator(model, (NEVER,), batch_tokens(model), cached_tokens(model))
     return {index: ids for batch in generator.generate(rows) for index, ids, _ in batch}
 
 

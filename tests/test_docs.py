@@ -250,7 +250,7 @@ def test_pages_show_existing_notebooks():
 
 
 def test_the_api_at_a_glance_has_every_name():
-    text = (DOCS / "reference" / "at_a_glance.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
     named = {name.split(".")[1] for name in NAME.findall(text)}
     assert named == {*bl.__all__}
 

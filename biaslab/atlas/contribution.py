@@ -207,10 +207,7 @@ def _named(trials: pd.DataFrame, judge: str | Mapping[str, str] | None) -> pd.Da
     names = {inside[0]: judge} if isinstance(judge, str) and len(inside) == 1 else judge
     if isinstance(names, str):
         raise InputError(
-            "judge",
-            judge,
-            f"a name for each judge to add: {', '.join(inside)}",
-            f"such as {inside[0]}={judge}",
+            "judge", judge, f"a name for each judge to add: {', '.join(inside)}", f"such as {inside[0]}={judge}"
         )
     unknown = [name for name in names if name not in inside]
     if unknown:

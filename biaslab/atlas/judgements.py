@@ -288,9 +288,7 @@ def load_judge(name: str, dataset: Dataset | None) -> RecordedJudge:
     rows = rows_named(name, one_way=True)
     if dataset is None:
         remedy = f"`bl.audit` of `bl.atlas.trials` and `biaslab audit {name}` need none"
-        raise InputError(
-            "dataset", dataset, "the data set whose texts were judged (the atlas contains no texts)", remedy
-        )
+        raise InputError("dataset", dataset, "the data set whose texts were judged (the atlas has none)", remedy)
     return RecordedJudge(rows, dataset)
 
 

@@ -1,25 +1,16 @@
-"""Figures of the atlas on pairwise judgements: order, its noise, the human gap, prompts, length."""
+"""Figures of the atlas on pairwise judgements: order, its noise, and recent judges."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from biaslab.atlas.estimates_table import estimates, reference
-from biaslab.atlas.panel import (
-    WRITTEN,
-    AtlasFigure,
-    choose,
-    found,
-    joined,
-    labelled,
-    largest,
-)
+from biaslab.atlas.estimates_table import reference
+from biaslab.atlas.panel import WRITTEN, AtlasFigure, choose, found, joined, labelled, largest
 from biaslab.atlas.release_trend import has_fallen, one_each, trend, with_dates
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import percent
 from biaslab.report.wording import size
 
-_HALF = 0.5
 _MATTERS = size(find_metric("first_position_rate", "position").matters or 0.0)
 _SINCE = "2024-05"  # release month from which judges count as recent
 _BY_CONSTRUCTION = "trained as judge"  # reward models, which score texts alone
@@ -71,22 +62,7 @@ def over_time() -> AtlasFigure:
     rows = one_each(first_position().rows)
     rows = with_dates(rows).sort_values(["released", "judge"], kind="stable")
     rows = rows.assign(who=rows["released"] + "  " + rows["who"])
-    return AtlasFigure(rows, has_fallen(trend(rows, null=_HALF), rows, "The position bias", "|P(A) − ½|"))
-
-
-def gap() -> AtlasFigure:
-    """Show P(A) by the gap between the two human scores, for GPT-3.5 on SummEval."""
-    rows = choose(estimates(), metric="first_position_rate", probe="position", source="summeval_pairs")
-    rows = rows[rows["human_gap"].notna()].sort_values(["attribute", "human_gap"], kind="stable")
-    ranges = []
-    for attribute, part in rows.groupby("attribute", sort=False):
-        near, far = part.iloc[0], part.iloc[-1]
-        ranges.append(
-            f"{attribute} from {near['estimate']:.2f} at a gap of {near['human_gap']:.1f} to {far['estimate']:.2f} at "
-            f"{far['human_gap']:.1f}{'' if _overlap(near, far) else ', with intervals apart'}"
-        )
-    [judge] = rows["judge"].unique()
-    return AtlasFigure(rows, f"As the gap between the human scores grows, P(A) of {judge} changes: {joined(ranges)}.")
+    return AtlasFigure(rows, has_fallen(trend(rows, null=0.5), rows, "The position bias", "|P(A) − ½|"))
 
 
 def order_and_noise() -> AtlasFigure:
@@ -104,46 +80,10 @@ def order_and_noise() -> AtlasFigure:
     )
 
 
-def prompts() -> AtlasFigure:
-    """Show P(A) and accuracy of each judge of LLMBar under each of its prompts."""
-    names = ["first_position_rate", "comparative_accuracy"]
-    rows = choose(estimates(), source="llmbar", dataset="llmbar", probe="position", metric=names, human_gap=None)
-    table = rows.pivot_table(index=["template", "judge"], columns="metric", values="estimate").dropna()
-    everywhere = table.groupby("judge").size() == table.index.get_level_values("template").nunique()
-    table = table[everywhere.reindex(table.index.get_level_values("judge")).to_numpy()]  # the same judges in each mean
-    bias = (table[names[0]] - _HALF).abs().groupby("template").mean()
-    accuracy = table[names[1]].groupby("template").mean()
-    fair, right = str(bias.idxmin()), str(accuracy.idxmax())
-    order = bias.sort_values(kind="stable").index.tolist()
-    rows = rows.assign(who=rows["template"], place=rows["template"].map(order.index))
-    return AtlasFigure(
-        rows.sort_values(["place", "judge"], kind="stable").drop(columns="place"),
-        f"Averaged over {everywhere.sum()} judges, {fair} is the least biased of {len(bias)} prompts (|P(A) − ½| is "
-        f"{bias[fair]:.2f}, of Vanilla {bias['Vanilla']:.2f}) with an accuracy of {accuracy[fair]:.2f}; the most "
-        f"accurate is {right} ({accuracy[right]:.2f}, Vanilla {accuracy['Vanilla']:.2f}).",
-    )
-
-
-def length() -> AtlasFigure:
-    """Show how often the longer answer wins, balanced over the gold label."""
-    rows = _of_what(choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold"))
-    rows = labelled(largest(rows), "judge", "of_what").sort_values("estimate", kind="stable")
-    most = rows.iloc[-1]
-    return AtlasFigure(
-        rows,
-        f"At equal gold label, the longer answer is preferred in {len(found(rows, 'above'))} of {len(rows)} tests, "
-        f"most often by {most['judge']}: {percent(most['estimate'], 2)}.",
-    )
-
-
 def _named_shares(rows: pd.DataFrame) -> str:
     """Write judges with their shares: "a (61 %) and b (59 %)"."""
     named = [f"{judge} ({percent(share, 2)})" for judge, share in zip(rows["name"], rows["estimate"], strict=True)]
     return joined(named)
-
-
-def _overlap(one: pd.Series, other: pd.Series) -> bool:
-    return bool(one["ci_low"] <= other["ci_high"] and other["ci_low"] <= one["ci_high"])
 
 
 def _of_what(rows: pd.DataFrame) -> pd.DataFrame:

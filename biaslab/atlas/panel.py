@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING
 
 from biaslab.atlas.estimates_table import PEOPLE
 from biaslab.core.errors import TrialsError
-from biaslab.core.output import WAYS, title
+from biaslab.core.output import NAMES, WAYS, title
 from biaslab.report.verdicts import with_findings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Recent judges, as people write their names.
-WRITTEN = {
-    "claude-sonnet-4-5-20250929": "Claude Sonnet 4.5",
-    "gemini-2.5-flash": "Gemini 2.5 Flash",
-    "gpt-4o-mini": "GPT-4o mini",
-    "gpt-5": "GPT-5",
-    "gpt-5.2": "GPT-5.2",
-}
+WRITTEN = NAMES["judges"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,9 +161,7 @@ def regressed(rows: pd.DataFrame, null: float | None = None) -> pd.DataFrame:
         terms["scores"] = (rows["asked"] == SCORES).to_numpy(float)
     design = np.column_stack(list(terms.values())) if len(rows) else np.empty((0, len(terms)))
     if len(rows) - len(terms) < FEWEST:
-        raise InputError.plain(
-            f"too few dated judges with an interval: {len(rows)}; at least {len(terms) + FEWEST} are needed"
-        )
+        raise InputError.plain(f"too few dated judges with an interval: {len(rows)} of at least {len(terms) + FEWEST}")
     fit = _Fit(design, outcome, errors**2)
     latest = np.where(np.isin(list(terms), ["reasons", "scores"]), 0.0, design.max(axis=0))
     facts = {**fit.predict(latest), "n": len(rows), "judges": rows["judge"].nunique()}
@@ -242,18 +240,8 @@ def draw_trend(
     apart = rows.assign(estimate=(rows["estimate"] - null).abs(), ci_low=ends[:, 0], ci_high=ends[:, 1])
     [ax] = style.panels(1, 7.5, width=12.0)
     for family, part in apart.groupby(apart["judge"].map(style.family_of), sort=False):
-        colour = style.family_colour(str(part["judge"].iloc[0]))
-        style.dots(
-            ax,
-            part,
-            part["years"].to_numpy(float),
-            0,
-            family,
-            vertical=True,
-            colour=colour,
-            fills=fills(part),
-            join=False,
-        )
+        look = {"colour": style.family_colour(str(part["judge"].iloc[0])), "fills": fills(part), "join": False}
+        style.dots(ax, part, part["years"].to_numpy(float), 0, family, vertical=True, **look)
     style.explain_marks(ax, fills(rows))
     start, slope = found["estimate"].iloc[:2]
     years = np.array([rows["years"].min(), rows["years"].max()], float)

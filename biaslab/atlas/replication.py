@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,21 +33,6 @@ _ROUNDED = 5e-6  # precision of the table of estimates
 _UNITS = {"percent": 0.01}  # printed unit → factor to that of our estimates
 _NAMED = re.compile(r"(\w+)=([^|]+?)(?: \||$)")  # conditions in the label of a row
 _PARTS = ("subset", "system", "human_gap")  # conditions that are empty for an estimate of the whole data set
-#: Printed metric → conditions of the matching estimate, in addition to those named in the row.
-_OURS: dict[tuple[str, str], dict[str, str]] = {
-    ("stureborg2024", "krippendorff_alpha"): {
-        "probe": "humans", "metric": "human_alpha", "level": "interval", "judge": "humans",
-    },
-    ("zeng2024", "comparative_accuracy"): {"probe": "subsets"},
-    ("zeng2024", "accuracy_both_orders"): {"probe": "subsets"},
-    ("zeng2024", "order_consistency"): {"probe": "position"},
-    ("shi2024", "order_consistency"): {"probe": "position"},
-    ("panickssery2024", "own_win_rate"): {"probe": "self_preference"},
-    ("wang2024", "comparative_accuracy"): {"probe": "replies"},
-    ("wang2024", "human_alpha"): {"probe": "humans", "level": "nominal"},
-    ("zheng2024", "win_rate"): {"probe": "replies", "system": "null_model"},
-    ("dubois2024", "win_rate"): {"probe": "replies", "system": "text_davinci_001"},
-}  # fmt: skip
 _COUNTS = ("n_contexts", "n_trials", "n_dropped")
 _SHOWN = [
     *("paper", "table", "row", "column", "source", "probe", "metric", "judge", "dataset", "attribute", "template"),
@@ -86,16 +73,19 @@ def replications() -> pd.DataFrame:
     included = printed["judge"].isin([*ours["judge"].unique(), "Human experts"]) & ~printed["attribute"].str.contains(
         " "
     )
+    metrics = printed_metrics()
     parts = [
-        _beside(printed[included & (printed["paper"] == paper) & (printed["metric"] == metric)], ours, conditions)
-        for (paper, metric), conditions in _OURS.items()
+        _beside(
+            printed[included & (printed["paper"] == paper) & (printed["metric"] == one.printed)], ours, one.conditions
+        )
+        for (paper, _), one in metrics.items()
     ]
     rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_COUNTS, "Int64"))
     records = rows.to_dict("records")
     outcomes, reasons = zip(*map(outcome, records), strict=True)
-    computed = [COMPUTED[row["paper"], row["metric"]] for row in records]
-    theirs, ours_is = zip(*computed, strict=True)
-    rows = rows.assign(outcome=outcomes, why=reasons, theirs_is=theirs, ours_is=ours_is)
+    computed = [metrics[row["paper"], row["metric"]] for row in records]
+    rows = rows.assign(outcome=outcomes, why=reasons)
+    rows = rows.assign(theirs_is=[one.theirs for one in computed], ours_is=[one.ours for one in computed])
     return rows.assign(converted=[converted(row) for row in records])[_SHOWN]
 
 
@@ -129,16 +119,6 @@ _NEEDED = (
 )
 _UNSAID = ("", "overall", "recorded")  # conditions that tell nothing apart
 _CONDITIONS = ("attribute", "template", "subset")
-#: Authors as they are cited, and the number of their paper on arXiv.
-_CITED = {
-    "stureborg2024": ("Stureborg et al. 2024", "2405.01724"),
-    "zeng2024": ("Zeng et al. 2024", "2310.07641"),
-    "shi2024": ("Shi et al. 2024", "2406.07791"),
-    "panickssery2024": ("Panickssery et al. 2024", "2404.13076"),
-    "wang2024": ("Wang et al. 2024", "2306.05087"),
-    "zheng2024": ("Zheng et al. 2024", "2410.07137"),
-    "dubois2024": ("Dubois et al. 2024", "2404.04475"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +138,7 @@ class ReplicationPage(Page):
         names, places = JudgementNames(), _printed_at()
         pairs = [_pair(record, names, places) for record in self.rows.to_dict("records")]
         outcomes = [each for each in (EQUAL, DIFFERENT, INCOMPARABLE) if (self.rows["outcome"] == each).any()]
-        papers = {name: _CITED[name][0] for name in dict.fromkeys(self.rows["paper"])}
+        papers = {name: cited(name)[0] for name in dict.fromkeys(self.rows["paper"])}
         return _template().render(pairs=pairs, outcomes=outcomes, papers=papers, headline=self.headline)
 
     def _heading(self) -> str:
@@ -217,7 +197,7 @@ def replication_page(rows: pd.DataFrame | None = None) -> ReplicationPage:
 
 def _pair(row: Mapping[Any, Any], names: JudgementNames, places: Mapping[tuple[str, ...], dict[str, str]]) -> Any:
     """Return the fields shown for a pair of numbers."""
-    authors, arxiv = _CITED[row["paper"]]
+    authors, arxiv = cited(row["paper"])
     place = places[tuple(str(row[name]) for name in _WHERE)]
     conditions = [str(row[name]) for name in _CONDITIONS if _is_said(row[name])]
     unit = {"percent": " %"}.get(place["unit"], "")
@@ -297,127 +277,53 @@ def _template() -> Template:
 EQUAL, DIFFERENT, INCOMPARABLE = "equal", "different", "not comparable"
 
 
-class Computed(NamedTuple):
-    """How a number is computed in the paper, and here."""
-
-    theirs: str
-    ours: str
-
-
 class Rule(NamedTuple):
-    """Why a printed number differs from ours, by paper, metric and optionally data set, template or judge."""
+    """Why a printed number differs from ours, of rows with some data set, template or judge."""
 
-    paper: str
-    metric: str
     why: str
     where: tuple[str, ...] = ()
     outcome: str = INCOMPARABLE
     always: bool = False  # even if both agree in all printed digits, by coincidence
 
     def applies(self, row: Mapping[Any, Any]) -> bool:
-        """Return whether the rule applies to a row."""
-        named = {row["dataset"], row["template"], row["judge"]} >= set(self.where)
-        return named and (self.paper, self.metric) == (row["paper"], row["metric"])
+        """Return whether the rule applies to a row of its paper and metric."""
+        return {row["dataset"], row["template"], row["judge"]} >= set(self.where)
 
 
-#: By paper and metric.
-COMPUTED = {
-    ("stureborg2024", "human_alpha"): Computed(
-        "Krippendorff's α (interval) of three experts over all 16 systems",
-        "Krippendorff's α (interval) of three experts over the 12 systems whose single ratings are published",
-    ),
-    ("zeng2024", "comparative_accuracy"): Computed(
-        "right verdicts / all verdicts, where unread ones count as wrong", "right verdicts / verdicts that were read"
-    ),
-    ("zeng2024", "accuracy_both_orders"): Computed(
-        "pairs judged right in both orders / all pairs", "pairs judged right in both orders / pairs read in both orders"
-    ),
-    ("zeng2024", "order_consistency"): Computed(
-        "pairs with the same verdict in both orders / all pairs, where unread is a verdict too",
-        "pairs with the same winner in both orders / pairs read in both orders",
-    ),
-    ("shi2024", "order_consistency"): Computed(
-        "judgements whose twin has the same winner / judgements that were read there",
-        "pairs with the same winner in both orders / pairs read in both orders",
-    ),
-    ("panickssery2024", "own_win_rate"): Computed(
-        "mean probability of the text that is named the judge's own", "mean probability of the judge's own text"
-    ),
-    ("wang2024", "comparative_accuracy"): Computed(
-        "verdicts that are people's majority / all 999 pairs, where unread verdicts are ties",
-        "verdicts for the text that people prefer / verdicts that were read, on pairs where they prefer one",
-    ),
-    ("wang2024", "human_alpha"): Computed(
-        "Cohen's κ of two annotators", "Krippendorff's α (nominal) of all three annotators"
-    ),
-    ("zheng2024", "win_rate"): Computed(*["mean probability that the system's answer wins, over the instructions"] * 2),
-    ("dubois2024", "win_rate"): Computed(*["mean verdict for the system, a tie as ½, over the instructions"] * 2),
-}
+class PrintedMetric(NamedTuple):
+    """A metric of a paper: how it is computed there and here, and why they differ by the first rule that applies."""
 
-_UNREAD = "another denominator: verdicts that cannot be read count as wrong there, and not at all here"
-#: The first rule that applies to a row is used.
-RULES = (
-    Rule(
-        "stureborg2024",
-        "human_alpha",
-        "other data: theirs is of all 16 systems, ours of the 12 whose single ratings we have",
-        always=True,
-    ),
-    Rule("zeng2024", "comparative_accuracy", _UNREAD),
-    Rule("zeng2024", "accuracy_both_orders", _UNREAD),
-    Rule(
-        "zeng2024",
-        "order_consistency",
-        "another denominator: pairs with a verdict that cannot be read count there, and not here",
-    ),
-    Rule(
-        "shi2024",
-        "order_consistency",
-        "the few replies that were not read there are read here",
-        ("devbench",),
-        DIFFERENT,
-    ),
-    Rule(
-        "shi2024",
-        "order_consistency",
-        "another denominator: theirs is of all replies read there, ours of pairs read in both orders",
-        ("mt_bench",),
-        always=True,
-    ),
-    Rule(
-        "panickssery2024",
-        "own_win_rate",
-        "another question: their field asks whose the text is",
-        ("llama-2-7b-chat", "recorded"),
-        always=True,
-    ),
-    Rule(
-        "panickssery2024",
-        "own_win_rate",
-        "the paper does not state which text theirs is for",
-        ("llama-2-7b-chat", "authors named wrongly"),
-    ),
-    Rule(
-        "panickssery2024",
-        "own_win_rate",
-        "the other text: theirs is for the one that is named the judge's, 1 - ours",
-        ("authors named wrongly",),
-        always=True,
-    ),
-    Rule(
-        "wang2024",
-        "comparative_accuracy",
-        "another denominator: theirs is of all pairs, what is unreadable taken for a tie; ours of verdicts where "
-        "people prefer one text",
-        always=True,
-    ),
-    Rule(
-        "wang2024",
-        "human_alpha",
-        "another coefficient: theirs is Cohen's κ of two annotators, ours α of all three",
-        always=True,
-    ),
-)  # fmt: skip
+    paper: str
+    printed: str
+    conditions: dict[str, str]
+    theirs: str
+    ours: str
+    rules: tuple[Rule, ...] = ()
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return tomllib.loads(files("biaslab.atlas.published").joinpath("replications.toml").read_text(encoding="utf-8"))
+
+
+def cited(paper: str) -> tuple[str, str]:
+    """Return the authors of a paper as they are cited, and its number on arXiv."""
+    authors, arxiv = _document()["papers"][paper]
+    return authors, arxiv
+
+
+@cache
+def printed_metrics() -> dict[tuple[str, str], PrintedMetric]:
+    """Return the printed metrics that the atlas has replies for, by paper and our name of the metric."""
+    metrics = [
+        PrintedMetric(**{**entry, "rules": tuple(map(_rule, entry.get("rules", ())))})
+        for entry in _document()["number"]
+    ]
+    return {(one.paper, one.conditions.get("metric", one.printed)): one for one in metrics}
+
+
+def _rule(entry: dict[str, Any]) -> Rule:
+    return Rule(**{**entry, "where": tuple(entry.get("where", ()))})
 
 
 def outcome(row: Mapping[Any, Any]) -> tuple[str, str]:
@@ -434,7 +340,8 @@ def outcome(row: Mapping[Any, Any]) -> tuple[str, str]:
     >>> outcome(row | {"equal": True})[0]
     'not comparable'
     """
-    rule = next((one for one in RULES if one.applies(row)), None)
+    rules = printed_metrics()[row["paper"], row["metric"]].rules
+    rule = next((one for one in rules if one.applies(row)), None)
     if row["equal"] and not (rule and rule.always):
         return EQUAL, ""
     return (DIFFERENT, "") if rule is None else (rule.outcome, rule.why)

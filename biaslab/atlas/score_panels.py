@@ -1,4 +1,4 @@
-"""Figures of the atlas on scores and on own texts: length, scale, reliability, reasons, halo, null model."""
+"""Figures of the atlas on scores and on own texts: length, scale, reliability, reasons, a constant answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from biaslab.logs.audit import audit
 _SUMMEVAL = ("summeval_judges", "summeval_experts")
 _RATED = ("coherence", "consistency")  # the attributes of SummEval that models were asked about
 _SCALE = "1-5"
-_ANSWERS = {"null_model": "one constant answer", "text_davinci_001": "text-davinci-001"}
 _NAMINGS = ("authors not named", "authors named rightly", "authors named at random", "authors named wrongly")
 
 
@@ -73,20 +72,6 @@ def reasons() -> AtlasFigure:
     )
 
 
-def halo() -> AtlasFigure:
-    """Show the correlation of coherence and consistency scores minus that of the (other) experts."""
-    where = {"probe": "halo", "metric": "halo_excess", "source": _SUMMEVAL, "attribute": _RATED, "other": _RATED}
-    rows = _by_kind(choose(estimates(), **where))
-    models, people = _kinds(rows)
-    most = models.iloc[-1]
-    return AtlasFigure(
-        rows,
-        f"Scores of coherence and consistency correlate more than experts' do in {_above(models)} of {len(models)} "
-        f"cells of models and for {_above(people)} of {len(people)} experts, by up to "
-        f"{most['estimate']:.2f} ({most['who']}).",
-    )
-
-
 def own_texts() -> AtlasFigure:
     """Show how often a judge prefers its own summary, with right, wrong or no author names."""
     rows = choose(estimates(), source="self_recognition", metric="own_win_rate", system=None)
@@ -95,43 +80,30 @@ def own_texts() -> AtlasFigure:
     rows = rows.sort_values(["judge", "place"], kind="stable").drop(columns="place")
     by_naming = rows.pivot_table(index="judge", columns="naming", values="estimate")
     by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
-    shares = (by_naming[_NAMINGS[0]], 1 - by_naming[_NAMINGS[-1]])
+    shares = (by_naming[_NAMINGS[0]], by_naming[_NAMINGS[-1]])
     own, exchanged = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
     return AtlasFigure(
         rows,
-        f"A judge prefers its own summary to those of four others at a rate of {own}; with the names exchanged, the "
-        f"text that bears its name wins at {exchanged}.",
-    )
-
-
-def null_model() -> AtlasFigure:
-    """Show how often a constant answer wins, compared with a real model's answers."""
-    rows = choose(reference(), probe="replies", metric="win_rate", source=["null_model", "alpaca_eval"])
-    rows = rows[rows["system"].isin(["null_model", "text_davinci_001"])]
-    named = labelled(rows.assign(system=rows["system"].map(_ANSWERS)), "system", "judge")
-    rows = named.assign(system=rows["system"]).sort_values("estimate", ascending=False, kind="stable")
-    constant = rows[rows["system"] == "null_model"].iloc[0]
-    real = rows[(rows["system"] != "null_model") & (rows["judge"] == constant["judge"])].iloc[0]
-    return AtlasFigure(
-        rows,
-        f"One constant answer to every question wins {percent(constant['estimate'], 2)} of its comparisons with "
-        f"{constant['judge']} as judge; the answers of {_ANSWERS[real['system']]}, a real model, win "
-        f"{percent(real['estimate'], 2)}.",
+        f"A judge's own summary wins against those of four others at {own}, and with the names exchanged still at "
+        f"{exchanged}.",
     )
 
 
 def constant_answer() -> AtlasFigure:
-    """Show how often the constant answer wins, over all questions and by the position in which it was shown."""
+    """Show how often a constant answer wins, overall and by place, compared with the answers of a real model."""
     null_model = trials("null_model")
     first, second = (null_model[null_model[who] == "null_model"] for who in ("candidate_id", "opponent_id"))
-    by_position = {"anywhere": null_model, "shown first": first, "shown second": second}
+    by_position = {"constant answer": null_model, "… shown first": first, "… shown second": second}
     rows = pd.concat([audit(part, only=["replies"]).assign(role=where) for where, part in by_position.items()])
     rows = choose(rows.assign(subset=None), metric="win_rate", system="null_model")
     anywhere, *by_place = (percent(share, 2) for share in rows["estimate"])
+    judge, questions = rows[["judge", "n_contexts"]].iloc[0]
+    real = choose(reference(), metric="win_rate", source="alpaca_eval", system="text_davinci_001", judge=judge)
     return AtlasFigure(
-        labelled(rows, "role"),
-        f"{rows['judge'].iloc[0]} prefers one constant answer to real ones in {anywhere} of "
-        f"{rows['n_contexts'].iloc[0]} questions: in {by_place[0]} where it is shown first, in {by_place[1]} second.",
+        labelled(pd.concat([rows, real.assign(role="answers of text-davinci-001")], ignore_index=True), "role"),
+        f"{judge} prefers one constant answer to real ones in {anywhere} of {questions} questions ({by_place[0]} where "
+        f"it is shown first, {by_place[1]} second); answers of text-davinci-001, a real model, win "
+        f"{percent(real['estimate'].iloc[0], 2)}.",
     )
 
 

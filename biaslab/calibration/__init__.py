@@ -22,17 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.calibration.cells import (
-    BANDS,
-    JUDGE,
-    JUDGES,
-    REFUSALS,
-    WIDER,
-    ValidationCell,
-    applies,
-    declared_mode,
-    run,
-)
+from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, ValidationCell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
 from biaslab.calibration.promises import PROMISES, keep_promises
 from biaslab.calibration.recovery import recover, with_planted

@@ -345,13 +345,7 @@ def _share(hits: pd.Series, undefined: int, promised: float, band: tuple[float, 
     low, high = proportion_confint(count, n, alpha=0.05, method="wilson") if n else (math.nan, math.nan)
     kept = bool(low <= band[1] and high >= band[0])
     shown = {"estimate": count / n if n else math.nan, "ci_low": low, "ci_high": high, "ci_level": 0.95}
-    return shown | {
-        "promised": promised,
-        "low": band[0],
-        "high": band[1],
-        "kept": kept,
-        "n_undefined": undefined,
-    }
+    return shown | {"promised": promised, "low": band[0], "high": band[1], "kept": kept, "n_undefined": undefined}
 
 
 def _row_of_refusal(why: str) -> dict[str, Any]:

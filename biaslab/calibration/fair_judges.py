@@ -26,6 +26,40 @@ _RESAMPLING = Resampling(n=100)  # intervals of the tested metrics are analytic
 _LEAST, _MOST = 1, 100
 
 _Log = tuple[pd.DataFrame, str | None]  # the frame, and the column that names clusters of contexts
+_Draw = Callable[..., _Log]
+
+
+class FairLog(NamedTuple):
+    """A generator of logs, the probe and the metric that must not find a bias in them, and what the logs are, in words.
+
+    Parameters
+    ----------
+    draw : callable
+        Maps a random generator to the frame of a log, and to the column that names clusters of its contexts, if any.
+    probe, metric : str
+        What is estimated.
+    sentence : str
+        The circumstances.
+    """
+
+    draw: _Draw
+    probe: str
+    metric: str
+    sentence: str
+
+
+#: Generators of logs by name.
+LOGS: dict[str, FairLog] = {}
+
+
+def _fair(probe: str, metric: str, sentence: str) -> Callable[[_Draw], _Draw]:
+    """Register a function that draws logs of a fair judge; a decorator."""
+
+    def register(draw: _Draw) -> _Draw:
+        LOGS[draw.__name__] = FairLog(draw, probe, metric, sentence)
+        return draw
+
+    return register
 
 
 def audits_find(rng: np.random.Generator, studies: int, log: str, finding: str = "") -> Floats:
@@ -62,6 +96,7 @@ def _share(rng: np.random.Generator, log: str, wanted: tuple[str, ...]) -> float
     return float(kinds.isin(wanted).any())
 
 
+@_fair("one_order", "first_position_log_odds", "better systems, always shown before one baseline")
 def one_baseline(rng: np.random.Generator, items: int = 120) -> _Log:
     """Draw verdicts on three better systems, each always shown before one baseline."""
     won = rng.random(items) < 0.75
@@ -71,6 +106,7 @@ def one_baseline(rng: np.random.Generator, items: int = 120) -> _Log:
     return pd.DataFrame(names | {"winner": winner}), None
 
 
+@_fair("one_order", "first_position_log_odds", "better texts mostly first, and labels of 40 % of the pairs")
 def better_first(rng: np.random.Generator, pairs: int = 300) -> _Log:
     """Draw verdicts on pairs in one order, the better one mostly first; people compare 40 %, and err in a fifth."""
     gap = 0.6 + rng.normal(size=pairs)
@@ -82,6 +118,7 @@ def better_first(rng: np.random.Generator, pairs: int = 300) -> _Log:
     return pd.DataFrame(names | {"winner": winner, "human_gap": label}), None
 
 
+@_fair("position", "first_position_rate", "24 questions about six documents, which are named as clusters")
 def documents(rng: np.random.Generator) -> _Log:
     """Draw verdicts on 24 questions about six documents, of which each leads to one order."""
     lean = 1.2 * rng.normal(size=6)
@@ -93,6 +130,7 @@ def documents(rng: np.random.Generator) -> _Log:
     return pd.DataFrame(rows), "document"
 
 
+@_fair("position", "first_position_rate", "the first wins in .61, and 30 % of this is refused")
 def refused_at_the_margin(rng: np.random.Generator, items: int = 400) -> _Log:
     """Draw verdicts of a judge that prefers the first in .61, just above the margin; it refuses three in ten of these.
 
@@ -108,6 +146,7 @@ def refused_at_the_margin(rng: np.random.Generator, items: int = 400) -> _Log:
     return pd.DataFrame(rows), None
 
 
+@_fair("verbosity", "verbosity_slope", "longer answers are better, one rating of each, of reliability .6")
 def length_across(rng: np.random.Generator, items: int = 200) -> _Log:
     """Draw scores 1–5 of one answer a question; longer answers are better, and a person's rating has reliability .6."""
     quality = rng.normal(size=items)
@@ -117,6 +156,7 @@ def length_across(rng: np.random.Generator, items: int = 200) -> _Log:
     return _answers(np.arange(items), human, value, length), None
 
 
+@_fair("verbosity", "verbosity_slope", "the same of three answers a question, reliability .8")
 def length_within(rng: np.random.Generator, contexts: int = 80) -> _Log:
     """Draw the same for three answers of each question, with people's ratings of reliability .8."""
     quality = rng.normal(size=(contexts, 3))
@@ -126,6 +166,7 @@ def length_within(rng: np.random.Generator, contexts: int = 80) -> _Log:
     return _answers(np.repeat(np.arange(contexts), 3), human, value, length.ravel()), None
 
 
+@_fair("pair_length", "longer_wins_at_equal_gold", "longer answers are better, people err in a fifth")
 def length_of_pairs(rng: np.random.Generator, pairs: int = 200) -> _Log:
     """Draw verdicts on pairs in both orders; longer answers are better, and a person's verdict errs in one of five."""
     gap = rng.normal(size=pairs)
@@ -157,58 +198,7 @@ def _words(doublings: Floats) -> Floats:
     return np.round(100 * 2.0**doublings).clip(1)
 
 
-class FairLog(NamedTuple):
-    """A generator of logs, the probe and the metric that must not find a bias in them, and what the logs are, in words.
-
-    Parameters
-    ----------
-    draw : callable
-        Maps a random generator to the frame of a log, and to the column that names clusters of its contexts, if any.
-    probe, metric : str
-        What is estimated.
-    sentence : str
-        The circumstances.
-    """
-
-    draw: Callable[[np.random.Generator], _Log]
-    probe: str
-    metric: str
-    sentence: str
-
-
-#: Generators of logs by name.
-LOGS = {
-    "one_baseline": FairLog(
-        one_baseline, "one_order", "first_position_log_odds", "better systems, always shown before one baseline"
-    ),
-    "better_first": FairLog(
-        better_first,
-        "one_order",
-        "first_position_log_odds",
-        "better texts mostly first, and labels of 40 % of the pairs",
-    ),
-    "refused_at_the_margin": FairLog(
-        refused_at_the_margin, "position", "first_position_rate", "the first wins in .61, and 30 % of this is refused"
-    ),
-    "documents": FairLog(
-        documents, "position", "first_position_rate", "24 questions about six documents, which are named as clusters"
-    ),
-    "length_across": FairLog(
-        length_across,
-        "verbosity",
-        "verbosity_slope",
-        "longer answers are better, one rating of each, of reliability .6",
-    ),
-    "length_within": FairLog(
-        length_within, "verbosity", "verbosity_slope", "the same of three answers a question, reliability .8"
-    ),
-    "length_of_pairs": FairLog(
-        length_of_pairs, "pair_length", "longer_wins_at_equal_gold", "longer answers are better, people err in a fifth"
-    ),
-    "two_peaks": FairLog(
-        partial(narrow_peak, apart=70.0), "score_distribution", "round_number_excess_10", "scores in two narrow peaks"
-    ),
-    "narrow_peak": FairLog(
-        narrow_peak, "score_distribution", "round_number_excess_10", "scores in a narrow peak at a round number"
-    ),
-}
+_OF_PEAKS = ("score_distribution", "round_number_excess_10")
+LOGS["two_peaks"] = FairLog(partial(narrow_peak, apart=70.0), *_OF_PEAKS, "scores in two narrow peaks")
+LOGS["near_peaks"] = FairLog(partial(narrow_peak, apart=20.0), *_OF_PEAKS, "the same, 20 points apart")
+LOGS["narrow_peak"] = FairLog(narrow_peak, *_OF_PEAKS, "scores in a narrow peak at a round number")

@@ -73,40 +73,32 @@ class AskedPairs:
         >>> trials.groupby("cot")["answer"].agg(["first", "size"]).to_numpy().tolist()
         [['text', 12], ['distribution', 12]]
         """
-        pairs = self._pairs(contexts, draws.rng)
+        pairs = self._pairs(contexts, draws)
         effect = _WAY_EFFECT[self.way] * planted
         parts = {"reasons": _reasons, "temperature": _temperatures, "prompt": _prompts}[self.way](pairs, effect, draws)
         drawn = pd.concat(parts, ignore_index=True).drop(columns=["apart", "taste", "shared", "own"])
         return drawn.assign(replicate=0, status="ok", samples=_NONE, low=drawn["value"] < 0.5)
 
-    def _pairs(self, contexts: int, rng: np.random.Generator) -> pd.DataFrame:
+    def _pairs(self, contexts: int, draws: Draws) -> pd.DataFrame:
         """Return one row per ordered pair: true and perceived difference, and the context's position bias.
 
         ``own`` is the effect of the second way on the context's verdicts.
         """
-        sizes = rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, 3)
-        context = np.repeat(np.arange(contexts), sizes)
-        place = np.arange(len(context)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        quality, taste, error = rng.normal(size=(3, len(context)))
+        context, place = places(draws.rng.integers(2, 6, contexts) if self.unequal else np.full(contexts, _TEXTS))
+        quality, taste, error = draws.rng.normal(size=(3, len(context)))
         human = quality + np.sqrt(1 / self.reliability - 1) * error
-        texts = pd.DataFrame({"context_id": context, "candidate_id": place, "q": quality, "t": taste, "h": human})
-        both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
-        both = both[both["candidate_id"] != both["candidate_id_there"]].reset_index(drop=True)
-        shared, own = (rng.standard_t(3, (2, contexts)) / np.sqrt(3)) if self.heavy else rng.normal(size=(2, contexts))
-        at = both["context_id"].to_numpy()
-        return pd.DataFrame(
-            {
-                "context_id": at,
-                "candidate_id": both["candidate_id"],
-                "opponent_id": both["candidate_id_there"],
-                "human": _NONE,
-                "human_gap": both["h"] - both["h_there"],
-                "apart": both["q"] - both["q_there"],
-                "taste": _WAY_TASTE * (both["t"] - both["t_there"]),
-                "shared": _WAY_CONTEXT_SD * shared[at],
-                "own": own[at],
-            }
-        )
+        texts = {"human_gap": human, "apart": quality, "taste": _WAY_TASTE * taste}
+        both = _ordered(pd.DataFrame({"context_id": context, "candidate_id": place, **texts}))
+        shared, own = (draws.effects(contexts, self.heavy)[both["context_id"]] for _ in range(2))
+        gaps = {name: both[name] - both[f"{name}_there"] for name in texts}
+        pairs = both[["context_id", "candidate_id"]].assign(opponent_id=both["candidate_id_there"], human=_NONE, **gaps)
+        return pairs.assign(shared=_WAY_CONTEXT_SD * shared, own=own)
+
+
+def _ordered(texts: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per ordered pair of a context's texts; the columns of the second end in ``_there``."""
+    both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
+    return both[both["candidate_id"] != both["candidate_id_there"]].reset_index(drop=True)
 
 
 def _reasons(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.DataFrame]:
@@ -216,9 +208,7 @@ class PairFeatures:
         >>> len(trials), bool((trials["human_gap"] == trials["human"] - trials["opponent_human"]).all())
         (12, True)
         """
-        texts = self._texts(probe, contexts, draws)
-        both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
-        both = both[both["candidate_id"] != both["candidate_id_there"]].reset_index(drop=True)
+        both = _ordered(self._texts(probe, contexts, draws))
         shared = draws.effects(contexts, self.heavy)
         bias = _FEATURE_EFFECT[probe] * planted
         apart = (both["doublings"] - both["doublings_there"]).to_numpy(float)

@@ -63,7 +63,7 @@ def recover(
     >>> from biaslab.probes import Position
     >>> found = recover([Position], strengths=[0.0, 1.0])
     >>> found["inside"].tolist()
-    [True, True]
+    [True, False]
     """
     if (len(strengths) + 1) * contexts > population or contexts < 2 or not len(strengths):
         allowed = f"at least {(len(strengths) + 1) * contexts} contexts for {len(strengths)} studies of {contexts}"
@@ -76,9 +76,7 @@ def recover(
         for row in _of_metric(kind, metric.name, metric.calibration, strengths, contexts, population, seed)
     ]
     if not rows:
-        raise InputError(
-            "probes", probes, "probes with a primary metric that has a calibration and a size that matters"
-        )
+        raise InputError("probes", probes, "probes with a calibrated primary metric and a size that matters")
     return pd.DataFrame(rows)
 
 

@@ -194,8 +194,7 @@ class _Drawing:
     def pairs(self) -> pd.DataFrame:
         """Return all ordered pairs; log odds: quality of the first over the second, bias, effect, noise."""
         items = self.items
-        first = np.repeat(np.arange(len(items.context)), items.size)
-        place = np.arange(len(first)) - np.repeat(np.cumsum(items.size) - items.size, items.size)
+        first, place = places(items.size)
         second = first - items.candidate[first] + place
         first, second = first[first != second], second[first != second]
         apart = items.quality[first] - items.quality[second]
@@ -355,13 +354,7 @@ class OwnTexts:
         humans = draws.rated(quality, self.reliability, self.annotators, self.rated)
         return texts.assign(system=np.array(SYSTEMS, object)[place], **humans)
 
-    def _pairs(
-        self,
-        texts: pd.DataFrame,
-        bias: float,
-        shared: Floats,
-        draws: Draws,
-    ) -> pd.DataFrame:
+    def _pairs(self, texts: pd.DataFrame, bias: float, shared: Floats, draws: Draws) -> pd.DataFrame:
         """Return every pair with an own text in both orders; log odds: difference in quality, bias, effect, noise."""
         both = texts.merge(texts, on="context_id", suffixes=("", "_there"))
         one, two = both["candidate_id"], both["candidate_id_there"]
@@ -383,13 +376,7 @@ class OwnTexts:
             low=np.where(first, value, 1 - value) < 0.5,
         )
 
-    def _scores(
-        self,
-        texts: pd.DataFrame,
-        bias: float,
-        shared: Floats,
-        draws: Draws,
-    ) -> pd.DataFrame:
+    def _scores(self, texts: pd.DataFrame, bias: float, shared: Floats, draws: Draws) -> pd.DataFrame:
         """Return a score on 1-5 for every text, centred on its quality."""
         own = (texts["candidate_id"] == 0).to_numpy(float)
         mean = 3 + self.ceiling + texts["quality"].to_numpy() + bias * own + shared[texts["context_id"]]

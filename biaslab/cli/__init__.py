@@ -43,13 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for commands in (
-    probe.study_app,
-    figures.figures_app,
-    report.estimates_app,
-    audit.logs_app,
-    store.view_app,
-):
+for commands in (probe.study_app, figures.figures_app, report.estimates_app, audit.logs_app, store.view_app):
     app.add_typer(commands)
 app.add_typer(store.store_app, name="store")
 app.add_typer(probe.batch_app, name="batch")

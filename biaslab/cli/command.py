@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cached_property
@@ -24,38 +25,11 @@ _SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : (.*))?\n((?: +.*\n?|\n)+)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.])\s+(?=[A-Z])")
 
+_DECLARED = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 #: Metavariable and help of options that mean the same in every command that does not document them itself.
-COMMON: OptionTexts = {
-    "judge": (None, "The judge; see `biaslab list`."),
-    "dataset": (None, "The data set; see `biaslab list`."),
-    "path": (None, "File or folder of a data set that is not bundled with biaslab."),
-    "contexts": (None, "Use the first N contexts."),
-    "attribute": ("NAME", "Judge this attribute; may be repeated."),
-    "param": ("NAME=VALUE", "Set a parameter; may be repeated. Separate list items with commas."),
-    "protocol": (
-        "FILE",
-        (
-            "Use this prompt and parser: a file, a name in biaslab.toml, or python:module:object; at most one for "
-            "pairs and one for scores."
-        ),
-    ),
-    "store": (None, "Store of replies; stored requests are not asked again."),
-    "out": ("FILE.csv", "Write the table to this file."),
-    "seed": (None, "Random seed for drawing pairs and resampling."),
-}
-
+COMMON: OptionTexts = {name: (about.get("metavar"), about["help"]) for name, about in _DECLARED["options"].items()}
 #: Words that people type instead of a command, and the commands that answer.
-_WORDS = {
-    "accuracy ac1 agreement confusion-matrix gold human humans kappa leniency precision recall": "audit",
-    "sensitivity specificity tnr tpr": "audit",
-    "ground-truth label labels": "audit, correct, plan-labels",
-    "consistency flakiness flaky reliability": "audit, probe consistency",
-    "drift regression": "compare",
-    "calibration": "correct, validate",
-    "coverage power": "validate, plan",
-    "ppi rogan-gladen": "correct",
-}
-COMMANDS_OF_WORDS = {word: commands for words, commands in _WORDS.items() for word in words.split()}
+COMMANDS_OF_WORDS = {word: commands for words, commands in _DECLARED["commands"].items() for word in words.split()}
 
 
 class CommandGroup(TyperGroup):

@@ -248,7 +248,7 @@ def _refuse_a_choice(option: str, wanted: bool, **chosen: object) -> None:
     selected = [name for name, value in chosen.items() if value]
     if wanted and selected:
         raise InputError(
-            option, ", ".join(f"--{name}" for name in selected), "no option that selects rows", "drop one of them"
+            option, ", ".join(f"--{name}" for name in selected), "none that selects rows", "drop one of them"
         )
 
 

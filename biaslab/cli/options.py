@@ -236,9 +236,7 @@ def _by_form(files: Sequence[Path], classes: Sequence[type[Probe]]) -> dict[str,
             raise InputError("protocol", f"{protocol.name} (for {protocol.form}s)", f"one that fits: {taken}")
         if protocol.form in by_form:
             names = f"{by_form[protocol.form].name} and {protocol.name}"
-            raise InputError(
-                "protocol", names, f"one protocol for {protocol.form}s", "measure them one after the other"
-            )
+            raise InputError("protocol", names, f"one protocol for {protocol.form}s", "measure one after the other")
         by_form[protocol.form] = protocol
     return by_form
 

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.cli.command import command
-from biaslab.cli.options import (
-    DataOptions,
-    LogOptions,
-    PriceOptions,
-    make_probe,
-    require_table,
-    table,
-    write_table,
-)
+from biaslab.cli.options import DataOptions, LogOptions, PriceOptions, make_probe, require_table, table, write_table
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.output import count, require_file
@@ -396,9 +388,7 @@ def export(
     exported = export_batch(chosen, requests, out)
     for file in exported.files:
         typer.echo(f"{file}")
-    typer.echo(
-        f"{exported.requests:,} requests; next: biaslab batch submit {out}, or vllm run-batch -i FILE -o RESULTS"
-    )
+    typer.echo(f"{exported.requests:,} requests; next: biaslab batch submit {out} or vllm run-batch -i FILE -o RESULTS")
 
 
 @command(batch_app)
@@ -417,9 +407,7 @@ def submit(out: Path, /, key: str | None = None) -> None:
     new = BatchJobs(out, key).submit()
     for job in new:
         typer.echo(f"{job.file}: {job.batch}")
-    typer.echo(
-        f"{len(new)} submitted; next: biaslab batch status {out}" if new else "all files have been submitted already"
-    )
+    typer.echo(f"{len(new)} submitted; next: biaslab batch status {out}" if new else "all files are submitted already")
 
 
 @command(batch_app)

@@ -424,9 +424,7 @@ def correct(
     keep = columns_to_keep([] if by == "system" else [by], ())
     trials = read_logs(files, log.format_, mapping, strict=False, keep=keep)
     if trials.attrs["by_people"]:
-        raise InputError(
-            "files", [file.name for file in files], "a log with verdicts of a judge", "pass it as --labels"
-        )
+        raise InputError("files", [file.name for file in files], "a log with a judge's verdicts", "pass it as --labels")
     corrected = correct_systems(trials, known, by)
     typer.echo(f"\n{corrected}")
     write_table(corrected.estimates, out, "estimate")

@@ -61,12 +61,7 @@ def export(path: Path, out: Path, /) -> None:
 
 @command(store_app)
 def prune(
-    path: Path,
-    /,
-    judge: str | None = None,
-    older_than: str | None = None,
-    dry_run: bool = False,
-    yes: bool = False,
+    path: Path, /, judge: str | None = None, older_than: str | None = None, dry_run: bool = False, yes: bool = False
 ) -> None:
     """Delete replies of a judge, before a date, or both; shrink the file.
 

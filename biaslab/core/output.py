@@ -7,6 +7,7 @@ import math
 import os
 import re
 import time
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -193,24 +194,9 @@ def replacing(target: str | PathLike[str]) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
-#: Data sets as papers write them.
-TITLES = {
-    "alpaca_eval": "AlpacaEval", "alt_test_10k_prompts": "10k prompts", "alt_test_cebab_stars": "CEBaB",
-    "alt_test_mtbench": "MT-Bench", "arena": "Arena", "devbench": "DevBench", "judgebench": "JudgeBench",
-    "korean_battles": "Korean battles", "llmbar": "LLMBar", "mt_bench": "MT-Bench", "pandalm": "PandaLM",
-    "prometheus": "Vicuna set", "roscoe": "ROSCOE", "self_recognition": "XSum", "shaberi_elyza": "ELYZA tasks",
-    "shaberi_rakuda": "Rakuda", "small_judges": "MT-Bench", "small_judges_llmbar": "LLMBar", "summeval": "SummEval",
-    "topical_chat": "TopicalChat", "topicalchat": "TopicalChat", "wildbench": "WildBench", "xsum": "XSum",
-}  # fmt: skip
-
-#: Question formats for scores of SummEval (Shen et al. 2023), encoded in the log.
-WAYS = {
-    "altmcq": "five statements, other words",
-    "altrts": "reasons, then score, other words",
-    "mcq": "five statements",
-    "rts": "reasons, then score",
-    "stareval": "stars",
-}
+#: Names as people write them: of data sets, of ways of asking, and of recent judges.
+NAMES: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
+TITLES, WAYS = NAMES["datasets"], NAMES["configurations"]
 
 
 def title(dataset: str) -> str:
@@ -253,27 +239,6 @@ def markdown(text: object) -> str:
     a\|b \<c\> \*d\*
     """
     return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
-
-
-_SCRIPT = """
-export default {
-  render({ model, el }) {
-    const frame = document.createElement("iframe");
-    frame.title = model.get("title");
-    frame.setAttribute("sandbox", "allow-scripts allow-downloads allow-popups");
-    frame.style.cssText = `width: 100%; height: ${model.get("height")}px; border: 0`;
-    const hear = (event) => {
-      if (event.source !== frame.contentWindow || !Array.isArray(event.data?.biaslab)) return;
-      model.set("shown", event.data.biaslab);
-      model.save_changes();
-    };
-    window.addEventListener("message", hear);
-    frame.srcdoc = model.get("page");
-    el.append(frame);
-    return () => window.removeEventListener("message", hear);
-  },
-};
-"""
 
 
 class Page(ABC):
@@ -348,7 +313,7 @@ def widget_class() -> Any:
             Of the frame, in pixels.
         """
 
-        _esm = _SCRIPT
+        _esm = Path(__file__).with_name("frame.js").read_text(encoding="utf-8")
         page = traitlets.Unicode().tag(sync=True)
         title = traitlets.Unicode().tag(sync=True)
         shown = traitlets.List(traitlets.Int()).tag(sync=True)

@@ -476,9 +476,7 @@ def as_prompt(request: Request) -> Prompt:
     """
     if isinstance(request, Score | Compare | Rank):
         name = type(request).__name__
-        raise UnsupportedRequestError(
-            f"a language model cannot answer {name} requests; use an evaluator or a function", request
-        )
+        raise UnsupportedRequestError(f"a language model cannot answer {name} requests; use an evaluator", request)
     return request
 
 

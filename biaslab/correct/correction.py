@@ -17,16 +17,7 @@ from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.correct.contrasts import ESTIMANDS, Estimand, LabelledContrast, contrasts, differences, judge_rates
-from biaslab.correct.estimators import (
-    Fitted,
-    Sums,
-    Target,
-    of_humans,
-    of_judge,
-    powered,
-    rogan_gladen,
-    summed,
-)
+from biaslab.correct.estimators import Fitted, Sums, Target, of_humans, of_judge, powered, rogan_gladen, summed
 from biaslab.correct.labels import HumanLabels, LabelledCell, read_cells
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame

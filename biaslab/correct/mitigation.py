@@ -40,11 +40,7 @@ from biaslab.measures.ranking.debiasing import DEBIASINGS, Debiasing, content_fr
 from biaslab.stats.blocks import CELL, clustered, each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
-from biaslab.stats.joint_jackknife import (
-    suppressed_data_warnings,
-    texts_as_objects,
-    with_fast_intervals,
-)
+from biaslab.stats.joint_jackknife import suppressed_data_warnings, texts_as_objects, with_fast_intervals
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import demeaned
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic

@@ -9,6 +9,7 @@ import io
 import json
 import math
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -24,6 +25,10 @@ from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 
 FileRecord = Mapping[str, Any]
 T = TypeVar("T")
+#: Attributes of each data set, with their definitions.
+DECLARED: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("attributes.toml").read_text(encoding="utf-8")
+)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 

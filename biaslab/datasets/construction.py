@@ -19,15 +19,11 @@ import pandas as pd
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.files import read_csv
 from biaslab.core.schema import Dataset
+from biaslab.datasets._files import DECLARED
 
 FOLDER = Path(__file__).parent
 WrittenOriginal = Mapping[str, Any]
-GRADED_ATTRIBUTES = {
-    "coherence": "The sentences of the summary follow from one another and build a well-organised whole.",
-    "consistency": "Every fact that the summary states is supported by the text.",
-    "fluency": "The sentences of the summary are grammatical, well worded and not needlessly repeated.",
-    "relevance": "The summary tells the most important content of the text and nothing beside the point.",
-}
+GRADED_ATTRIBUTES: dict[str, str] = DECLARED["graded"]
 
 
 def load_graded(path: Path | None = None) -> Dataset:
@@ -66,7 +62,7 @@ def load_graded(path: Path | None = None) -> Dataset:
     return read_built("graded", GRADED_ATTRIBUTES, path, scale=(1.0, 5.0), noun="summary", provenance=provenance)
 
 
-LENGTH_ATTRIBUTES = {"consistency": "Every fact that the summary states is supported by the text."}
+LENGTH_ATTRIBUTES: dict[str, str] = DECLARED["lengths"]
 LENGTHS: Mapping[str, Callable[[WrittenOriginal], list[str]]] = {
     "short": lambda source: list(source["summary"][:2]),
     "whole": lambda source: list(source["summary"]),
@@ -129,11 +125,7 @@ def load_lengths(path: Path | None = None) -> Dataset:
     return Dataset("lengths (constructed)", frame, human, LENGTH_ATTRIBUTES, (1.0, 5.0), "summary", provenance)
 
 
-DIALOGUE_ATTRIBUTES = {
-    "coherence": "The turns of the dialogue fit together, and no speaker contradicts what was said before.",
-    "variety": "No speaker of the dialogue says the same thing again.",
-    "engagingness": "The turns of the dialogue are specific and move the conversation on.",
-}
+DIALOGUE_ATTRIBUTES: dict[str, str] = DECLARED["dialogues"]
 
 
 def load_dialogues(path: Path | None = None) -> Dataset:

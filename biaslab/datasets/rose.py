@@ -7,17 +7,19 @@ from pathlib import Path
 
 from biaslab.core.errors import DatasetError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import FileRecord, choose_by_scale, from_rows, need_path, read_jsonl, take, take_number
+from biaslab.datasets._files import (
+    DECLARED,
+    FileRecord,
+    choose_by_scale,
+    from_rows,
+    need_path,
+    read_jsonl,
+    take,
+    take_number,
+)
 
-_SHARE, _RATING = (0.0, 1.0), (1.0, 5.0)
 #: Each attribute's scale and definition.
-ATTRIBUTES = {
-    "acu": (_SHARE, "the summary states a large share of the facts that the reference summary states"),
-    "normalized_acu": (_SHARE, "the summary states many of the reference summary's facts without being longer than it"),
-    "prior": (_RATING, "the summary is good, as seen without the article and without a reference"),
-    "ref_free": (_RATING, "the summary is good, given the article"),
-    "ref_based": (_RATING, "the summary is good, given the reference summary"),
-}
+ATTRIBUTES = {name: ((low, high), about) for name, (low, high, about) in DECLARED["rose"].items()}
 NOT_RATED = -1
 PROVENANCE = "RoSE (Liu et al., ACL 2023), for research purposes only; articles of CNN/DailyMail, XSum or SAMSum."
 REMEDY = (

@@ -10,15 +10,10 @@ from typing import Any, Literal, get_args
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import FileRecord, from_rows, need_path, read_json, read_jsonl, read_text, take
+from biaslab.datasets._files import DECLARED, FileRecord, from_rows, need_path, read_json, read_jsonl, read_text, take
 
 Annotators = Literal["expert", "turker", "all"]
-ATTRIBUTES = {
-    "coherence": "the sentences of the summary belong together and build one well-organised text",
-    "consistency": "the summary states nothing that the article does not support",
-    "fluency": "each sentence of the summary is well-formed, free of grammatical and formatting errors",
-    "relevance": "the summary keeps the important content of the article and leaves out the rest",
-}
+ATTRIBUTES: dict[str, str] = DECLARED["summeval"]
 SCALE = (1.0, 5.0)
 PROVENANCE = (
     "SummEval (Fabbri et al., TACL 2021), MIT licence; CNN/DailyMail articles. "

@@ -235,9 +235,7 @@ def map_columns(
     known = dict.fromkeys((*NAMES, *attributes))
     unknown = [key for key in columns if key not in known]
     if unknown:
-        raise InputError(
-            "columns", unknown, f"keys among {', '.join(known)}", "list an attribute in 'attributes' to use it as a key"
-        )
+        raise InputError("columns", unknown, f"keys among {', '.join(known)}", "list attributes in 'attributes'")
     chosen: dict[str, Any] = {}
     for key in known:
         column = columns.get(key, key)

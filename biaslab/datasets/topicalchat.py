@@ -7,17 +7,10 @@ from pathlib import Path
 
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import choose_by_scale, from_rows, need_path, read_list, take, take_number
+from biaslab.datasets._files import DECLARED, choose_by_scale, from_rows, need_path, read_list, take, take_number
 
 #: Each attribute's scale and definition.
-ATTRIBUTES = {
-    "naturalness": ((1.0, 3.0), "the response sounds like something a person would say at this point"),
-    "coherence": ((1.0, 3.0), "the response follows from the conversation so far and keeps to it"),
-    "engagingness": ((1.0, 3.0), "the response is interesting and makes one want to go on talking"),
-    "groundedness": ((0.0, 1.0), "the response makes use of the given fact"),
-    "understandability": ((0.0, 1.0), "the response can be understood in view of the conversation so far"),
-    "overall": ((1.0, 5.0), "the response is good, all things considered"),
-}
+ATTRIBUTES = {name: ((low, high), about) for name, (low, high, about) in DECLARED["topicalchat"].items()}
 REMEDY = "get the Topical-Chat file of github.com/maszhongming/UniEval, then load_dataset('topicalchat', path=...)"
 
 

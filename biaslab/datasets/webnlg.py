@@ -14,14 +14,9 @@ import pandas as pd
 from biaslab.core.errors import DatasetError, InputError
 from biaslab.core.files import Allowance
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
+from biaslab.datasets._files import DECLARED
 
-ATTRIBUTES = {
-    "correctness": "where the text states a relation of the data, it names the right entities for it",
-    "data_coverage": "the text mentions every relation of the data",
-    "fluency": "the text reads naturally and is easy to understand",
-    "relevance": "the text states only relations that the data have",
-    "text_structure": "the text is grammatical and well organised",
-}
+ATTRIBUTES: dict[str, str] = DECLARED["webnlg"]
 KEYS = dict(zip(("Correctness", "DataCoverage", "Fluency", "Relevance", "TextStructure"), ATTRIBUTES, strict=True))
 SCALE = (0.0, 100.0)
 UNPUBLISHED = "WebNLG-2020-reference"

@@ -9,13 +9,9 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import from_rows, need_path, read_columns, read_number, text_key
+from biaslab.datasets._files import DECLARED, from_rows, need_path, read_columns, read_number, text_key
 
-ATTRIBUTES = {
-    "fluency": "the text reads naturally and does not sound odd",
-    "grammar": "the text has no spelling or grammatical errors",
-    "semantics": "the text says correctly what the data say, all of it and nothing else",
-}
+ATTRIBUTES: dict[str, str] = DECLARED["webnlg_2017"]
 SCALE = (1.0, 3.0)
 #: The human texts, which were rated too, and are the reference of the others.
 REFERENCE = "webnlg"

@@ -21,14 +21,7 @@ from biaslab.core.requests import About, Score
 from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    Question,
-    ScoreAnswer,
-    about_scores,
-    items,
-    read_score,
-)
+from biaslab.measures.scoring.pointwise import AnswerSettings, Question, ScoreAnswer, about_scores, items, read_score
 from biaslab.measures.scoring.scorers import require_one_condition
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.frame import require_columns

@@ -175,7 +175,7 @@ class WeightedEvaluators:
         fits = set(weights) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in weights.values())
         if not fits or not total > 0:
             raise InputError(
-                "weights", weights, f"a non-negative number for each of {', '.join(evaluators)}, at least one above 0"
+                "weights", weights, f"a non-negative number for each of {', '.join(evaluators)}, not all 0"
             )
         self.evaluators = dict(evaluators)
         self.weights = {name: float(weights[name] / total) for name in evaluators}

@@ -24,12 +24,7 @@ from biaslab.core.errors import InputError, ModelLoadError
 from biaslab.core.output import replacing
 from biaslab.distill.settings import BLOCKS, AnyPath, Pooling, ScorePoint, Settings, Texts
 from biaslab.judges.loading import ModelSource, choose_device, find_model, load_headless
-from biaslab.measures.scoring.encoder import (
-    TokenEmbedder,
-    batches,
-    choose_layer,
-    is_causal,
-)
+from biaslab.measures.scoring.encoder import TokenEmbedder, batches, choose_layer, is_causal
 
 _CHUNK = 1024
 
@@ -57,11 +52,7 @@ class Evaluator:
     """
 
     def __init__(
-        self,
-        attribute: str,
-        settings: Settings,
-        device: str | None = None,
-        training: Mapping[str, Any] | None = None,
+        self, attribute: str, settings: Settings, device: str | None = None, training: Mapping[str, Any] | None = None
     ) -> None:
         self.attribute, self.settings, self.training = attribute, settings, dict(training or {})
         last = settings.trainable == "all" and settings.layer is None
@@ -552,9 +543,7 @@ def read_files(folder: AnyPath) -> tuple[Settings, dict[str, torch.Tensor], Eval
     if not (path / CARD).is_file() or not (path / WEIGHTS).is_file():
         pickles = sorted(file.name for file in path.glob("*") if file.suffix in _PICKLES)
         why = f"; {', '.join(pickles)} may run code when loaded and is refused" if pickles else ""
-        raise ModelLoadError(
-            f"the folder {str(path)!r} has no {CARD} with {WEIGHTS}{why}; save evaluators with .save()"
-        )
+        raise ModelLoadError(f"the folder {str(path)!r} has no {CARD} with {WEIGHTS}{why}; save evaluators by .save()")
     card = read_json(path / CARD, EvaluatorCard)
     try:
         settings = Settings.from_json(card["settings"])

@@ -90,10 +90,7 @@ def _mean(values: pd.Series, null: float | None = None) -> Ratio:
 
 
 def best_of_n(
-    texts: pd.DataFrame,
-    measures: Sequence[str],
-    by: str = "reward",
-    counts: Iterable[int] | None = None,
+    texts: pd.DataFrame, measures: Sequence[str], by: str = "reward", counts: Iterable[int] | None = None
 ) -> pd.DataFrame:
     """Return the expected measures of the best of n texts by reward, for n from 1 to the texts of a context.
 

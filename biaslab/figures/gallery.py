@@ -12,7 +12,7 @@ import pandas as pd
 from biaslab.core.files import read_csv, write_csv
 from biaslab.core.metrics import find_metric, is_primary
 from biaslab.core.output import count, percent
-from biaslab.figures.notebook import NotebookRun
+from biaslab.figures.notebook import NotebookRun, find_headline
 from biaslab.report.plots.figure_words import marked
 from biaslab.report.wording import span, templates, version
 
@@ -79,15 +79,6 @@ def _kind(path: Path) -> str:
         return "recorded"
     marks = {marked(judge).partition(" ")[0] for judge in judges}
     return next((kind for kind in _KINDS if kind in marks), _KINDS[0])
-
-
-def find_headline(path: Path) -> str:
-    """Return the sentence in the column ``headline`` of a CSV file; empty if there is none."""
-    try:
-        sentences = read_csv(path, usecols=["headline"])["headline"].dropna().unique()
-    except (OSError, ValueError):
-        return ""
-    return str(sentences[0]) if len(sentences) == 1 else ""
 
 
 def describe_estimates(path: Path) -> str:

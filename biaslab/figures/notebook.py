@@ -9,21 +9,16 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
 
-from biaslab.core.project import (
-    PROJECT,
-    defaults,
-    differing,
-    parameters_cell,
-    recorded,
-    types_of,
-)
+from biaslab.core.files import read_csv
+from biaslab.core.output import replacing
+from biaslab.core.project import PROJECT, defaults, differing, parameters_cell, recorded, types_of
 from biaslab.store import Store
 from biaslab.store.stored_judge import PROCESS, Tally
 
@@ -143,8 +138,32 @@ def execute(task: NotebookTask) -> NotebookRun | Failure:
     if task.jobs == 1:
         counts["asked"] = count_replies(task) - stored
     written = tuple(file for file, stamp in _files(out).items() if files.get(file) != stamp and _is_own(task, file))
+    add_alt_texts(task.target, [file for file in written if file.suffix == ".png"])
     rows = sum(_n_rows(file) for file in written if file.suffix == ".csv")
     return NotebookRun(task.source.stem, written, time.monotonic() - started, **counts, estimates=rows, ignored=ignored)
+
+
+def add_alt_texts(notebook: Path, pictures: Sequence[Path]) -> None:
+    """Give each picture in an executed notebook the headline of the figure that its cell saved, as alternative text."""
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    for cell in content["cells"]:
+        source = "".join(cell["source"])
+        places = {file: source.find(f'{file.stem.partition("__")[2]}"') for file in pictures}
+        saved = sorted((file for file in pictures if places[file] >= 0), key=lambda file: places[file])
+        shown = [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+        for output, file in zip(shown, saved, strict=True) if len(shown) == len(saved) else ():
+            output["metadata"].setdefault("image/png", {})["alt"] = find_headline(file.with_suffix(".csv"))
+    with replacing(notebook) as partial:
+        partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def find_headline(path: Path) -> str:
+    """Return the sentence in the column ``headline`` of a CSV file; empty if there is none."""
+    try:
+        sentences = read_csv(path, usecols=["headline"])["headline"].dropna().unique()
+    except (OSError, ValueError):
+        return ""
+    return str(sentences[0]) if len(sentences) == 1 else ""
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,10 +13,11 @@ import numpy as np
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_judge, shares_of
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, Judge, as_judge, require_kinds
+from biaslab.core.interfaces import LIMITS, PRICES, Judge
 from biaslab.core.requests import About, Choice, Completion, Likelihood, Rank, Request, Score
 from biaslab.core.scales import scale_named
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Usage
+from biaslab.judges.delegating import DelegatingJudge
 from biaslab.prompts.parsing import parse_choice, parse_score
 from biaslab.prompts.parsing.thoughts import answered
 from biaslab.prompts.protocols import Protocol, list_protocol
@@ -25,7 +25,7 @@ from biaslab.prompts.protocols import Protocol, list_protocol
 VoteWeights = Sequence[float] | Mapping[str, Sequence[float]]
 
 
-class Panel(BaseJudge):
+class Panel(DelegatingJudge):
     """Ask several judges and combine their replies: mean of distributions, majority of texts.
 
     With a store, each member's replies are stored under its own id, and shared between its use alone and in panels.
@@ -94,8 +94,7 @@ class Panel(BaseJudge):
     """
 
     def __init__(self, judges: Sequence[Judge], weights: VoteWeights | None = None) -> None:
-        self.members = _members(judges)
-        self.asks = tuple(map(as_judge, self.members))
+        super().__init__(_members(judges))
         self.breadth = max(each.breadth for each in self.asks)
         prices = [each.prices for each in self.asks if each.prices is not None]
         self.prices = _merged(PRICES, prices, max) if all(prices) else {}  # empty if any member's prices are unknown
@@ -113,8 +112,6 @@ class Panel(BaseJudge):
         if any(each.score_scale for each in self.asks):
             self.kinds -= {Score}
         self.reads_prompts = any(each.reads_prompts for each in self.asks)
-        self.is_recorded = all(each.is_recorded for each in self.asks)
-        self.thinks = all(each.thinks for each in self.asks)
         if not self.kinds:
             able = "; ".join(f"{one.id}: {', '.join(sorted(k.__name__ for k in one.kinds))}" for one in self.members)
             allowed = "members that answer the same kinds of requests, other than Likelihood"
@@ -135,39 +132,9 @@ class Panel(BaseJudge):
         """Return the same panel with other members, for example the same judges wrapped with a store."""
         return Panel(members, self.weights)
 
-    @contextmanager
-    def watched(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Report every retry of a member."""
-        with ExitStack() as stack:
-            for each in self.asks:
-                stack.enter_context(each.watched(tell))
-            yield
-
-    def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if one of the members cannot answer one of the requests."""
-        asked = list(requests)
-        require_kinds(self, asked)
-        for judge in self.members:
-            judge.check(asked)
-
-    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Ask the members one after the other; replies come in the packs of the last one."""
-        asked = list(dict.fromkeys(requests))
-        replies: dict[Request, list[Reply]] = {request: [] for request in asked}
-        for place, judge in enumerate(self.asks, start=1):
-            with closing(judge.packs(asked)) as packs:
-                for pack in packs:
-                    for request, reply in pack:
-                        replies[request].append(reply)
-                    if place == len(self.members):
-                        yield [
-                            (request, combine(request, replies.pop(request), self._weights_of(request)))
-                            for request, _ in pack
-                        ]
-
-    def _weights_of(self, request: Request) -> tuple[float, ...]:
-        name = None if request.about is None else request.about.context_id
-        return self._weights if name is None else self._by_context.get(name, self._weights)
+    def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
+        name = "" if request.about is None else request.about.context_id
+        return combine(request, replies, self._by_context.get(name, self._weights))
 
 
 def _members(judges: Sequence[Judge]) -> tuple[Judge, ...]:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import psutil
+
 from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 
 #: What to do if replicas or their cluster are lost.
 AGAIN = "run again; replies are stored if a store was given; see Ray's logs for the cause"
 _REACH = 5.0  # seconds in which a cluster must accept a connection
+_STARTS = 4  # attempts to start a cluster, whose processes must be ready within Ray's limit of 30 seconds
 _SETTINGS = b"\4"  # first frame of an HTTP/2 connection, in both directions (RFC 9113, 3.4)
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -118,7 +121,16 @@ def _start() -> None:
     busy = "a busy machine may exceed Ray's time limit; run again"
     refused = _refused(lambda why: JudgeError(f"no Ray cluster could be started on this machine ({why}); {busy}"))
     with _environment(_OWN), refused, _own_signals():
-        ray.init(address="local", include_dashboard=False, **_QUIET)
+        for left in reversed(range(_STARTS)):
+            before = set(psutil.Process().children(recursive=True))
+            try:
+                ray.init(address="local", include_dashboard=False, **_QUIET)
+                return
+            except Exception:
+                if not left:
+                    raise
+                for process in set(psutil.Process().children(recursive=True)) - before:  # Ray leaves them running
+                    process.kill()
 
 
 def _connect(address: str) -> None:

@@ -4,96 +4,42 @@ from __future__ import annotations
 
 import math
 import re
-from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Sequence
 from dataclasses import Field, dataclass, replace
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError, JudgeError
-from biaslab.core.interfaces import BaseJudge, Judge, as_judge, require_kinds
+from biaslab.core.interfaces import Judge
 from biaslab.core.requests import Choice, Completion, Request
 from biaslab.core.trials import DECLINED, Reply, Usage
+from biaslab.judges.delegating import DelegatingJudge
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.parsing.thoughts import answered
 from biaslab.stats.samples import ThoughtVariance, thought_variance
 
 
-class RepeatingJudge(BaseJudge):
-    """Asks a judge everything that `expand` returns for a request; `_combine` makes the reply.
+class RepeatingJudge(DelegatingJudge):
+    """Asks one judge k times for each request.
 
     Parameters
     ----------
     judge : Judge
         The judge to ask.
     k : int
-        Number of replies per request.
-
-    Attributes
-    ----------
-    members : tuple of Judge
-        The judge. With a store, each of its replies is stored under its own id as soon as it arrives, so an incomplete
-        group costs only what is missing, and raising k only the difference.
+        Number of replies per request. Raising it costs only the difference, if replies are stored.
     """
 
     def __init__(self, judge: Judge, k: int) -> None:
         require_whole("k", k, 1)
-        asked = as_judge(judge)
-        self.judge, self.k, self.asks, self.members = judge, k, (asked,), (judge,)
-        self.breadth, self.prices, self.limits = asked.breadth // k, asked.prices, asked.limits
-        self.thinks, self.is_recorded = asked.thinks, asked.is_recorded
+        super().__init__([judge])
+        self.judge, self.k = judge, k
+        self.breadth, self.prices, self.limits = self.asks[0].breadth // k, self.asks[0].prices, self.asks[0].limits
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.judge!r}, k={self.k})"
-
-    @abstractmethod
-    def _combine(self, request: Request, replies: Sequence[Reply]) -> Reply:
-        """Return the reply to a request from those to the requests of `expand`, in order."""
-
-    def watched(self, tell: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Report every retry of the judge."""
-        return self.asks[0].watched(tell)
-
-    def check(self, requests: Iterable[Request]) -> None:
-        """Raise a `JudgeError` if the judge cannot answer the requests of `expand`."""
-        for request in requests:
-            require_kinds(self, [request])
-            try:
-                self.judge.check(self.expand(request)[:1])
-            except JudgeError as error:
-                error.request = request  # the original request rather than the expanded one
-                raise
-
-    def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:
-        """Answer every request once, when its last reply has arrived; replies that complete together are one pack."""
-        places: dict[Request, list[tuple[Request, int]]] = {}  # requests may share an expanded request
-        replies: dict[Request, dict[int, Reply]] = {}
-        wanted: dict[Request, int] = {}
-        for request in dict.fromkeys(requests):
-            expanded = self.expand(request)
-            replies[request], wanted[request] = {}, len(expanded)
-            for place, asked in enumerate(expanded):
-                places.setdefault(asked, []).append((request, place))
-        try:
-            with closing(self.asks[0].packs(list(places))) as packs:
-                for pack in packs:
-                    complete = []
-                    for asked, reply in pack:
-                        for request, place in places[asked]:
-                            replies[request][place] = reply
-                            if len(replies[request]) == wanted[request]:
-                                ordered = [each for _, each in sorted(replies.pop(request).items(), key=itemgetter(0))]
-                                complete.append((request, self._combine(request, ordered)))
-                    if complete:
-                        yield complete
-        except JudgeError as error:
-            of = places.get(error.request, ()) if error.request is not None else ()
-            error.request = of[0][0] if of else error.request
-            raise
 
 
 _CHARACTERS, _SPARE = 3, 12  # minimum characters per token; tokens for "My answer is" and the like

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from biaslab.core.requests import Compare, Message, Rank, Request, Score
 from biaslab.core.scales import REWARD
 from biaslab.core.trials import Reply, Usage
 from biaslab.judges.loading import DeviceMap, load_reward_model
-from biaslab.judges.local import LocalJudge, naming_index
+from biaslab.judges.local import LocalJudge
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
@@ -191,32 +191,11 @@ class RewardJudge(LocalJudge):
         asked = _SLOT.sub(lambda slot: shown[slot[1]], self._asked)
         return [(Message("user", asked), Message("assistant", text)) for text in texts]
 
-    def _score(self, encoded: Mapping[Request, list[Scored]]) -> Iterator[list[tuple[Request, Reply]]]:
-        """Score every distinct text once; a request is answered when its last text is."""
-        texts = {sequence.ids: sequence for sequences in encoded.values() for sequence in sequences}
-        waiting: dict[tuple[int, ...], list[Request]] = {}
-        for request, sequences in encoded.items():
-            for ids in {sequence.ids for sequence in sequences}:
-                waiting.setdefault(ids, []).append(request)
-        order, rewards = list(texts), dict[tuple[int, ...], float]()
-        with naming_index([waiting[ids][0] for ids in order]):
-            for pack in self._scorer.packs(list(texts.values())):
-                rewards |= {order[index]: value for index, [value] in pack}
-                met = dict.fromkeys(request for index, _ in pack for request in waiting[order[index]])
-                done = [each for each in met if all(sequence.ids in rewards for sequence in encoded[each])]
-                if done:
-                    yield [(each, _reply(each, [(len(s.ids), rewards[s.ids]) for s in encoded[each]])) for each in done]
-
-
-def _reply(request: Request, read: list[tuple[int, float]]) -> Reply:
-    """Return the reply about one text, two or a list, from each text's tokens and reward."""
-    usage = Usage(prompt_tokens=sum(tokens for tokens, _ in read))
-    if isinstance(request, Rank):
-        rewards = np.array([reward for _, reward in read])
-        return Reply(logprobs=tuple(np.minimum(log_softmax(rewards), 0.0).tolist()), usage=usage)
-    if len(read) == 1:
-        return Reply(score=read[0][1], usage=usage)
-    return Reply(score=preference(read[0][1], read[1][1]), usage=usage)
+    def _reply(self, request: Request, sequences: Sequence[Scored], values: Sequence[Sequence[float]]) -> Reply:
+        usage, rewards = Usage(prompt_tokens=sum(len(each.ids) for each in sequences)), [each for [each] in values]
+        if isinstance(request, Rank):
+            return Reply(logprobs=tuple(np.minimum(log_softmax(rewards), 0.0).tolist()), usage=usage)
+        return Reply(score=preference(*rewards) if isinstance(request, Compare) else rewards[0], usage=usage)
 
 
 def preference(first: float, second: float) -> float:

@@ -53,7 +53,8 @@ def widest_range(estimates: pd.DataFrame) -> str | None:
     rows = estimates[(estimates["metric"] == "mean_perplexity") & estimates["estimate"].notna()]
     means = rows.groupby(["scorer", "attribute"])["estimate"]
     widest = (means.max() / means.min()).groupby("scorer").max()
-    factors = " and ".join(f"{times:.1f} between {scorer} scores" for scorer, times in widest.items())
+    names = {"human": "reference", "judge": "judge"}
+    factors = " and ".join(f"{times:.1f} between {names[str(who)]} scores" for who, times in widest.items())
     return f"Mean perplexity differs by a factor of up to {factors}" if factors else None
 
 
@@ -148,11 +149,11 @@ class Familiarity(PairFeatureProbe):
         ),
         Metric(
             "familiarity_excess",
-            "ρ of the judge minus ρ of the humans",
+            "ρ of the judge minus ρ of the reference",
             "Spearman's ρ",
             null=0.0,
-            above="prefers unfamiliar text more than humans do",
-            below="prefers familiar text more than humans do",
+            above="prefers unfamiliar text more than the reference does",
+            below="prefers familiar text more than the reference does",
             advice=_ADVICE,
             use="comparing familiar with unfamiliar texts",
             matters=0.1,
@@ -165,8 +166,8 @@ class Familiarity(PairFeatureProbe):
             "score per nat of log perplexity",
             "SD",
             null=0.0,
-            above="scores unfamiliar text higher where humans score alike",
-            below="scores familiar text higher where humans score alike",
+            above="scores unfamiliar text higher at equal reference score",
+            below="scores familiar text higher at equal reference score",
             advice=_ADVICE,
             use="comparing familiar with unfamiliar texts",
             matters=0.2,
@@ -179,8 +180,8 @@ class Familiarity(PairFeatureProbe):
             "a text wins per doubling of perplexity",
             "logits",
             null=0.0,
-            above="prefers the less familiar of two texts where humans score alike",
-            below="prefers the more familiar of two texts where humans score alike",
+            above="prefers the less familiar of two texts at equal reference score",
+            below="prefers the more familiar of two texts at equal reference score",
             advice=_ADVICE_ON_PAIRS,
             use="comparing familiar with unfamiliar texts",
             matters=0.2,
@@ -200,7 +201,7 @@ class Familiarity(PairFeatureProbe):
             null=0.0,
             form="score",
         ),
-        Metric("source_excess", "ρ of the judge minus ρ of the humans, source", "Spearman's ρ", null=0.0, form="score"),
+        Metric("source_excess", "ρ of judge minus reference, source", "Spearman's ρ", null=0.0, form="score"),
         Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0, form="score"),
         Metric("source_perplexity", "mean perplexity of the source", "per token", form="score"),
     )

@@ -10,7 +10,7 @@ from typing import Literal
 
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, Says
 from biaslab.core.requests import Request
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
@@ -173,7 +173,18 @@ class Source(PairOrScoreProbe, ScoreProbe):
     )
     figures = (
         Figure("agreement", "agreement", by="attribute", hue="source", col="level", where={"coefficient": "kendall"}),
-        Figure("agreement_loss", "agreement_loss", by="attribute", col="level", where={"coefficient": "kendall"}),
+        Figure(
+            "agreement_loss",
+            "agreement_loss",
+            by="attribute",
+            col="level",
+            where={"coefficient": "kendall"},
+            says=Says(
+                none="{judge} does not need the source: agreement lost without it {agreement_loss}",
+                open="{judge}: too few contexts to tell whether it needs the source; agreement lost without it "
+                "{agreement_loss}",
+            ),
+        ),
         Figure("source_shift", "source_shift", by="attribute"),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by="attribute"),
         Figure("pairs", "accuracy_loss", by="attribute"),

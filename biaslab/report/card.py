@@ -18,16 +18,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import replacing, require_file
-from biaslab.report.summary import (
-    ANY_JUDGEMENT,
-    NO_AGREEMENT,
-    STATUS,
-    Fitness,
-    agreements,
-    fitness,
-    is_bias,
-    sum_up,
-)
+from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version

@@ -59,7 +59,8 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
     """
     cells = [each for each in found if each.kind != "untested"] or list(found)
     shown = [each for each in cells if each.is_bias]
-    metric, status, strongest = cells[0].metric, _status(cells), _strongest(cells, shown)
+    status, strongest = strongest_of(found)
+    metric = strongest.metric
     estimate, bounds = evidence(strongest.row, metric.null)
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
     ways = list(dict.fromkeys(each.kind for each in shown)) if status == "bias" else []
@@ -92,21 +93,21 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
     }
 
 
-def _status(cells: Sequence[Finding]) -> str:
-    """Return the status of a metric from the findings of its cells; a bias in one cell is enough."""
+def strongest_of(found: Sequence[Finding]) -> tuple[str, Finding]:
+    """Return the status of a metric, and the cell that decides it.
+
+    A bias in one cell is enough, and the one farthest from the null is returned; without a bias, the least conclusive
+    one. Cells without a test count only if there are no others.
+    """
+    cells = [each for each in found if each.kind != "untested"] or list(found)
+    if shown := [each for each in cells if each.is_bias]:
+        status = "slight" if all(each.slight for each in shown) else "bias"
+        return status, max(shown, key=lambda each: abs(each.estimate - each.null))
     kinds = {each.kind for each in cells}
-    if kinds & {"above", "below"}:
-        return "bias" if any(each.is_bias and not each.slight for each in cells) else "slight"
-    return "unclear" if "open" in kinds else "none" if "none" in kinds else "untested"
-
-
-def _strongest(cells: Sequence[Finding], shown: Sequence[Finding]) -> Finding:
-    """Return the cell farthest from the null or, if none shows a bias, the least conclusive one."""
-    if shown:
-        return max(shown, key=lambda each: abs(each.estimate - each.null))
+    status = "unclear" if "open" in kinds else "none" if "none" in kinds else "untested"
     torn = next((doubt for doubt in _TORN if any(each.doubt == doubt for each in cells)), None)
     doubtful = [each for each in cells if (each.doubt == torn if torn else each.doubt)]
-    return max(doubtful or cells, key=_reach)
+    return status, max(doubtful or cells, key=_reach)
 
 
 def _reach(finding: Finding) -> float:

@@ -459,7 +459,7 @@ class Finding:
             return self._why_missing()
         if self.doubt == "reliability":
             notes = notes_of(self.row)
-            note = notes.get("over_reliabilities") or notes["depends_on_reliability"]
+            note = notes.get("depends_on_reliability") or notes["over_reliabilities"]
             return f"{note}, which a single rating cannot show"
         if self.doubt == "peak":
             return str(notes_of(self.row)["narrow_peak"])

@@ -115,10 +115,10 @@ def plausible_intervals(record: Mapping[Any, Any]) -> dict[str, tuple[float, flo
         intervals["missing"] = low, high
     elif "unbounded" in notes:
         intervals["missing"] = everything
-    if over := notes.get("over_reliabilities"):
-        intervals["reliability"] = float(over["low"]), float(over["high"])
-    elif depends_on_reliability(record):
+    if depends_on_reliability(record):
         intervals["reliability"] = everything
+    elif over := notes.get("over_reliabilities"):
+        intervals["reliability"] = float(over["low"]), float(over["high"])
     if peak := notes.get("narrow_peak"):
         intervals["peak"] = float(peak["low"]), float(peak["high"])
     return intervals

@@ -29,12 +29,12 @@ from biaslab.stats.resample import Resampling, grouped, grouped_codes, without_e
 from biaslab.stats.t_inference import effect_and_notes, student
 
 _TOO_UNRELIABLE = because(
-    "unreliable_ratings", "annotators agree too little (reliability {reliability:.2f} of human scores given {given})"
+    "unreliable_ratings", "human scores are too unreliable (reliability {reliability:.2f} given {given})"
 )
 _TOO_UNCERTAIN = because(
     "uncertain_reliability",
-    "annotators agree too little for so few contexts (reliability {reliability:.2f} of human scores given {given}, "
-    "standard error {error:.2f})",
+    "human scores are too unreliable for so few contexts (reliability {reliability:.2f} given {given}, standard error "
+    "{error:.2f})",
 )
 _FEW_INFORM = Note(
     "few_contexts_inform", words="few of {contexts} contexts inform the estimate (effective number {effective:.1f})"
@@ -438,6 +438,44 @@ def slope_at_equal(
     return at
 
 
+_KNOTS = (0.2, 0.4, 0.6, 0.8)  # quantiles of quality at which its effect may bend
+
+
+def bent_slope_at_equal(
+    frame: pd.DataFrame,
+    outcome: str,
+    feature: str,
+    resampling: Resampling,
+    within: bool = True,
+    beside: Sequence[str] = (),
+) -> Corrected:
+    """Regress an outcome on a feature and on quality, whose effect may bend at its quintiles.
+
+    Quality is what human scores and covariates predict of it, without their error (regression calibration; Carroll,
+    Ruppert, Stefanski & Crainiceanu 2006, ch. 4): given it, the outcome depends on human scores no more, whatever its
+    shape. Standard errors take the prediction as known. Parameters and result as in `slope_at_equal`.
+    """
+    names = [*beside, feature, "human"]
+    known = frame[frame[[outcome, *names, "context_id"]].notna().all(axis=1)]
+    codes, x, error = pd.factorize(known["context_id"])[0], known[names].to_numpy(float), rating_error(known, within)
+    centred = demeaned(x, codes if within else np.zeros_like(codes)) if len(x) else x
+
+    def at(shared: float) -> Estimate:
+        if why_not := too_unreliable(error, shared):
+            return undefined(why_not, len(error.spread) - 1)
+        gram = centred.T @ centred
+        true = gram[-1] - np.r_[np.zeros(len(names) - 1), error.with_shared(shared).error[0]]
+        quality = x[:, -1] + centred @ (np.linalg.lstsq(gram, true, rcond=None)[0] - np.eye(len(names))[-1])
+        knots = [at for at in np.unique(np.quantile(quality, _KNOTS)) if quality.min() < at < quality.max()]
+        bends = {f"bend_{place}": np.maximum(quality - at, 0.0) for place, at in enumerate(knots)}
+        formula = " + ".join([*beside, *bends, "human", feature])
+        of = known.assign(human=quality, **bends)
+        options: dict[str, Any] = {"within": within, "level": resampling.level, "clusters": resampling.clusters}
+        return linear_model(of, f"{outcome} ~ {formula}", **options)[feature]
+
+    return at
+
+
 @dataclass(frozen=True)
 class _NormalEquations:
     """Normal equations of least squares, for all contexts and leaving out each; the last column is the human score.
@@ -756,11 +794,21 @@ class Attenuated:
         if (self.reliability > LEAST_BESIDE).all() and reliability >= _STRONG * math.sqrt(spread):
             ratio = self.product / self.reliability
             error = self._rounded(math.sqrt(self._covariance(ratio, ratio)), reach, size)
-            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+            found = coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+            return self._with_effect(found, spread)
         quantile = float(stats.t.ppf((1 + level) / 2, (effective or contexts) - 1))
         if reliability <= quantile * math.sqrt(spread):
             return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
-        return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
+        return self._with_effect(
+            self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller"), spread
+        )
+
+    def _with_effect(self, found: Estimate, spread: float) -> Estimate:
+        """Return an estimate with the effect that it detects, whose error grows with it, by that of the reliability."""
+        if not found.se > 0:
+            return found
+        left = 1 - spread * (found.mde / found.se / float(self.reliability[0])) ** 2
+        return replace(found, mde=found.mde / math.sqrt(left) if left > 0 else math.nan)
 
     def _fieller(self, value: float, quantile: float, level: float, method: str) -> Estimate:
         contexts, (product, reliability) = len(self.product) - 1, (self.product, self.reliability)

@@ -54,7 +54,7 @@ _BOUNDS = (-1.0, 1.0)
 _TWO = 2  # minimum number of annotators
 
 
-_TOO_UNRELIABLE = because("unreliable_ratings", "annotators agree too little (reliability {reliability:.2f})")
+_TOO_UNRELIABLE = because("unreliable_ratings", "human scores are too unreliable (reliability {reliability:.2f})")
 
 
 def krippendorff_alpha(
@@ -790,7 +790,7 @@ def too_unreliable(error: RatingError, shared: float, least: float = LEAST_RELIA
     Examples
     --------
     >>> str(too_unreliable(RatingError(np.array([10.0]), np.array([8.0]), True), 0.0))
-    'undefined: annotators agree too little (reliability 0.20)'
+    'undefined: human scores are too unreliable (reliability 0.20)'
     """
     reliability = float(error.with_shared(shared).reliability[0])
     fine = reliability >= least or math.isnan(reliability) or is_rounding(reliability - least)

@@ -75,6 +75,7 @@ class Tally:
     stored_tokens: int = 0
     usage: Usage = field(default_factory=Usage, repr=False, compare=False)
     stored_usage: Usage = field(default_factory=Usage, repr=False, compare=False)
+    _squares: float = field(default=0.0, repr=False, compare=False)  # sum of the squared tokens of replies asked for
 
     @property
     def counts(self) -> dict[str, int]:
@@ -82,12 +83,21 @@ class Tally:
         names = ("asked", "stored", "asked_tokens", "stored_tokens")
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def relative_error(self) -> float:
+        """Standard error of the mean number of tokens of a reply from the judge, divided by this mean."""
+        if self.asked < 2 or not self.asked_tokens:
+            return math.inf
+        variance = max(self._squares * self.asked / self.asked_tokens**2 - 1, 0.0)
+        return math.sqrt(variance / (self.asked - 1))
+
     def count(self, replies: Collection[Reply], asked: bool) -> None:
         """Count replies: from the judge (``asked``) or from the store."""
         usage = Usage.total([reply.usage for reply in replies])
         if asked:
             self.asked, self.asked_tokens = self.asked + len(replies), self.asked_tokens + usage.tokens
             self.usage += usage
+            self._squares += sum(reply.usage.tokens**2 for reply in replies)
         else:
             self.stored, self.stored_tokens = self.stored + len(replies), self.stored_tokens + usage.tokens
             self.stored_usage += usage
@@ -212,7 +222,7 @@ class StoredJudge(BaseJudge):
             pause = _SHORTEST
             while waiting:
                 mine = claims.take(waiting)
-                stored = self._stored_meanwhile(waiting)  # by another process, since the last look
+                stored = self._stored_meanwhile(waiting, claims.drained)
                 if stored:
                     with claims.suspended():
                         yield stored
@@ -224,10 +234,15 @@ class StoredJudge(BaseJudge):
                     time.sleep(pause)
                     pause = min(2 * pause, _LONGEST)
 
-    def _stored_meanwhile(self, waiting: dict[str, list[Request]]) -> list[tuple[Request, Reply]]:
-        replies = self.store.get(waiting)
-        answers = [(request, reply) for key, reply in replies.items() for request in waiting.pop(key)]
-        self._count([reply for _, reply in answers], asked=False)
+    def _stored_meanwhile(self, waiting: dict[str, list[Request]], drained: set[str]) -> list[tuple[Request, Reply]]:
+        """Return replies that others have stored since the last look; the first use of a drained one is counted."""
+        answers: list[tuple[Request, Reply]] = []
+        uncounted: list[Reply] = []
+        for key, reply in self.store.get(waiting).items():
+            copies = waiting.pop(key)
+            answers += [(copy, reply) for copy in copies]
+            uncounted += [reply] * (len(copies) - (key in drained))
+        self._count(uncounted, asked=False)
         return answers
 
     def _asked(self, waiting: dict[str, list[Request]], claims: Claims | None = None) -> Generator[list[RequestReply]]:
@@ -245,7 +260,7 @@ class StoredJudge(BaseJudge):
 
         def let_go() -> None:
             with claims.lock:
-                self._let_go(answers, waiting)
+                self._let_go(answers, waiting, known, claims.drained)
 
         with handling_signals(let_go) as run:
             try:
@@ -303,13 +318,17 @@ class StoredJudge(BaseJudge):
             raise JudgeError(f"the judge {judge_id!r} answered a request twice, or one it was not asked", stranger)
         return answers
 
-    def _let_go(self, answers: Groups, waiting: Mapping[str, object]) -> None:
+    def _let_go(self, answers: Groups, waiting: Mapping[str, object], known: set[str], drained: set[str]) -> None:
         """Stop the judge, and store replies that arrive within the grace period after a signal; raise nothing."""
         with draining():
             try:
                 for request, reply in answers.stop():
-                    if request_key(request, self.judge.id) in waiting:
-                        self._keep([(request, reply)], _BadReplies(self.judge.id))
+                    key = request_key(request, self.judge.id)
+                    if key not in waiting or key in drained:
+                        continue
+                    for kept in filter(None, self._keep([(request, reply)], _BadReplies(self.judge.id))):
+                        drained.add(key)
+                        self._count([kept], asked=key not in known)
             except StoreError:
                 pass  # the first error is the one to report
             finally:
@@ -393,6 +412,8 @@ class Claims:
         Whether no other thread has ended the run since it last took claims.
     lock : threading.RLock
         Held by the thread that ends the run.
+    drained : set of str
+        Keys of replies that were stored when the run was ended.
     folder, owner : Path, str
         The folder of claims on the store, and the beginning of the names of this thread's files in it.
     """
@@ -404,6 +425,7 @@ class Claims:
         self._descriptor: int | None = None
         self.are_held, self.lock, self._since = True, threading.RLock(), math.inf
         self._let_go: Callable[[], object] = bool
+        self.drained: set[str] = set()
 
     @contextlib.contextmanager
     def suspended(self, let_go: Callable[[], object] = bool) -> Iterator[None]:
@@ -464,6 +486,12 @@ class Claims:
                 self.folder.rmdir()
         os.close(descriptor)
 
+    def disown(self) -> None:
+        """Leave all claims to the process that forked this one."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
     def _write(self, keys: set[str]) -> None:
         if self._descriptor is None:
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
@@ -516,13 +544,16 @@ def _is_locked(file: Path) -> bool:
     return False
 
 
-def _rename() -> None:
+def _disown() -> None:
+    """Leave the claims of the process that forked this one to it, so that they end with it."""
     _process["name"] = uuid4().hex
+    for each in _RUNS:
+        each.disown()
     _RUNS.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_rename)
+    os.register_at_fork(after_in_child=_disown)
 
 
 class Groups(Iterator[ReplyBatch]):

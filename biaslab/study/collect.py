@@ -486,8 +486,7 @@ class Walk:
                     self._watches = False  # an earlier run stopped here, and its user goes on
                 if self._answered < self._planned:
                     answered = f"{self._answered} of {self._planned} requests were answered"
-                    left = self._planned - self._answered
-                    self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)", left)
+                    self.ledger.stop_at_limit(f"{answered} (and stored, if a store was given)")
 
 
 _FIRST, _FEW = 20, 50  # replies after which none, or at most half, may be without a label

@@ -32,6 +32,7 @@ __all__ = ["Budget", "Cost", "count_cost", "measure", "price"]
 _SAMPLE = 200  # requests tokenized for an announcement; the others are scaled by characters
 _SLACK = 1 + 1e-9  # tolerance for rounding in sums
 _FIRST = 4  # requests sent before the cost of one is known
+_ERRORS = 3  # standard errors of the mean cost: with long-tailed thoughts, .1 % of runs end that would fit their budget
 
 
 @dataclass(frozen=True)
@@ -248,22 +249,21 @@ class Ledger:
     def affordable(self) -> int | None:
         """Number of requests that may be sent at once, at least one; None without a limit.
 
-        A request is paid for once it is sent. A partial budget, which is not checked before the run, therefore sends a
-        few requests first, then as many as the rest of the budget covers at the mean cost of all replies so far,
-        including those from the store. Without reported tokens, there is no such limit.
+        A request is paid for once it is sent, so a few are sent first. A partial budget, which is not checked before
+        the run, then allows as many as the rest of it covers at the mean cost of all replies so far, including those
+        from the store. Without reported tokens, there is no such limit.
         """
         budget, tally = self.budget, self._tally
         left = [] if budget.requests is None else [budget.requests - self.requests]
-        if budget.partial:
-            replies, usage = tally.asked + tally.stored, tally.usage + tally.stored_usage
-            for limit, spent, cost in (
-                (budget.tokens, self.usage.tokens, usage.tokens),
-                (budget.dollars, self.dollars, self._price(usage)),
-            ):
-                if limit is not None and not replies:
-                    left.append(_FIRST)
-                elif limit is not None and cost:
-                    left.append(int((limit - spent) * replies / cost))
+        replies, usage = tally.asked + tally.stored, tally.usage + tally.stored_usage
+        for limit, spent, cost in (
+            (budget.tokens, self.usage.tokens, usage.tokens),
+            (budget.dollars, self.dollars, self._price(usage)),
+        ):
+            if limit is not None and not replies:
+                left.append(_FIRST)
+            elif limit is not None and budget.partial and cost:
+                left.append(int((limit - spent) * replies / cost))
         return max(1, min(left)) if left else None
 
     @property
@@ -274,15 +274,16 @@ class Ledger:
     def _price(self, usage: Usage) -> float:
         return 0.0 if self.budget.prices is None else dollars(usage, self.budget.prices)
 
-    def stop_at_limit(self, progress: str, left: int = 0) -> None:
-        """Raise `BudgetExceededError` if a limit is reached, or thoughts will exceed it in the requests left."""
+    def stop_at_limit(self, progress: str) -> None:
+        """Raise `BudgetExceededError` if a limit is reached, or thoughts will surely exceed it in the requests left."""
         seconds = time.monotonic() - self._started
         reached = self.budget.exceeded(self.requests, self.usage.tokens, seconds, self.dollars)
         again = "run again with a larger budget to continue"
         if self.requests and reached:
             raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
         if self._checked and self.usage.reasoning_tokens and self.requests >= _FIRST:
-            factor = (1 + left / self.requests) * (1 - self.requests**-0.5)  # less what so few may vary
+            left = max(self.planned - self.requests, 0) / self.requests
+            factor = 1 + left * max(0.0, 1 - _ERRORS * self._tally.relative_error)
             over = self.budget.exceeded(0, round(factor * self.usage.tokens), 0, factor * self.dollars)
             if over:
                 words = f"the judge thinks before it answers, so at this rate the run needs about {over}"

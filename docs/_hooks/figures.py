@@ -17,6 +17,7 @@ from mkdocs.structure.files import File
 
 import biaslab as bl
 from biaslab.atlas import pair_panels, score_panels
+from biaslab.atlas.estimates_table import reference
 from biaslab.atlas.panel import AtlasFigure
 from biaslab.core.output import percent
 from biaslab.distill import bias_inheritance
@@ -38,6 +39,13 @@ def recorded(
         return [ax], shown.rows, shown.headline, "recorded judges"
 
     return draw
+
+
+def index() -> Drawn:
+    """Draw which recorded judge has which bias."""
+    rows = reference()
+    [ax] = bl.plots.bias_matrix(rows, 2, title="recorded judges", name="bias__index", out=_FOLDER.name).axes
+    return [ax], rows, " ".join(ax.figure.get_suptitle().split()), "recorded judges, their strongest estimates"
 
 
 def familiarity() -> Drawn:
@@ -166,7 +174,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
     ),
     "edit": edits,
     "familiarity": familiarity,
-    "index": recorded(score_panels.halo, hue="", label="correlation of two attributes: judge's − experts'"),
+    "index": index,
     "inheritance": inheritance,
     "list_position": planted(
         bl.probes.ListPosition(["coherence"], k=4),
@@ -230,7 +238,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return QUESTIONS.sub(lambda found: gallery(found[0]), markdown)
     name = Path(page.file.src_uri).stem
     whom = _WORDS.get(name, "")
-    line = f"*{whom.capitalize()}, with 95 % intervals over contexts.*"
+    line = f"*{whom.capitalize()}{', with 95 % intervals over contexts' * (name != 'index')}.*"
     text = re.sub(r"([\[\]\\])", r"\\\1", _FINDINGS.get(name, "") or whom)
     return markdown.replace(MARK, f"![{text}](bias__{name}.png)\n\n{line}")
 

@@ -16,9 +16,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from biaslab.figures.gallery import find_headline
-
-SOURCE, EXECUTED, FIGURES = Path("notebooks"), Path("papermill_runs"), Path("figures")
+SOURCE, EXECUTED = Path("notebooks"), Path("papermill_runs")
 GALLERY = "notebooks/index.md"
 MARK = re.compile(r"<!-- notebooks: (.+?) -->")
 FIRST = re.compile(r"<!-- notebook: (.+?) -->")
@@ -81,29 +79,22 @@ class Page:
             yield source
         elif "injected-parameters" not in cell["metadata"].get("tags", []):
             yield fenced(source, "python")
-            yield from (shown for output in cell["outputs"] for shown in self._output(output, source))
+            yield from (shown for output in cell["outputs"] for shown in self._output(output))
 
-    def _output(self, output: dict[str, Any], source: str) -> Iterator[str]:
+    def _output(self, output: dict[str, Any]) -> Iterator[str]:
         data = output.get("data", {})
         if output["output_type"] == "stream" and output["name"] == "stdout":
             yield fenced("".join(output["text"]).rstrip()[:LONGEST], "text")
         elif "image/png" in data:
             file = f"{self.name}_{len(self.pictures) + 1}.png"
             self.pictures.append((file, base64.b64decode("".join(data["image/png"]))))
-            self.alt.append(self._finding(source) or self.heading)
+            self.alt.append(output["metadata"].get("image/png", {}).get("alt") or self.heading)
             yield picture(self.alt[-1], file)
         elif "text/html" in data and len("".join(data["text/html"])) < LONGEST:
             lines = (line.strip() for line in "".join(data["text/html"]).splitlines())
             yield "\n".join(['<div class="output">', *filter(None, lines), "</div>"])
         elif "text/plain" in data and not {"application/vnd.jupyter.widget-view+json", "text/html"} & {*data}:
             yield fenced("".join(data["text/plain"])[:LONGEST], "text")
-
-    def _finding(self, source: str) -> str:
-        """Return what the figure tells that a cell saves, if its numbers say it."""
-        files = self.notebook["metadata"].get("biaslab", {}).get("files", {})
-        names = {Path(file).stem for file in files if file.endswith(".png")}
-        saved = [name for name in sorted(names) if f'"{name.partition("__")[2]}"' in source]
-        return find_headline(FIGURES / f"{saved[0]}.csv") if len(saved) == 1 else ""
 
 
 def newest(name: str) -> tuple[dict[str, Any], bool]:

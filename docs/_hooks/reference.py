@@ -106,8 +106,10 @@ def names() -> str:
 
 
 def _part(name: str) -> str:
-    """Return the page of a part of the package: a file, or the index of a folder with a page a module."""
-    return f"{name}/index.md" if (REFERENCE / name).is_dir() else f"{name}.md"
+    """Return the page of a part of the package: the one that documents it, or the file of its name."""
+    mark = re.compile(rf"^<!-- (?:public|pages): (?:\S+ )*biaslab(?:\.\w+)*\.{name}(?:\.\*)?(?: \S+)* -->$", re.M)
+    pages = [page for page in sorted(REFERENCE.rglob("*.md")) if mark.search(page.read_text(encoding="utf-8"))]
+    return pages[0].relative_to(REFERENCE).as_posix() if pages else f"{name}.md"
 
 
 def _page(module: str) -> str:

@@ -19,7 +19,7 @@ from biaslab.figures.gallery import (
     write_index,
     write_precision,
 )
-from biaslab.figures.notebook import NotebookRun
+from biaslab.figures.notebook import NotebookRun, add_alt_texts
 
 RUN = NotebookRun("position", (Path("position__rate.png"), Path("position__rate.csv")), 3.2, 0, 0, 0, 0, 2)
 
@@ -211,3 +211,22 @@ def test_measured_precision_has_the_default_contexts(study):
     asked = defaults(notebook)["n_contexts"]
     own = table[table["intervals"] > table["recorded"]]
     assert own["n_contexts"].le(asked).all(), "the default has changed: run all notebooks and copy precision.csv here"
+
+
+def test_pictures_have_the_headline_as_alternative_text(tmp_path, make_row):
+    from nbformat import read, write
+    from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+    for name in ("rate", "logit"):
+        (tmp_path / f"position__{name}.png").write_bytes(b"png")
+        pd.DataFrame([make_row(headline=f"What {name} shows")]).to_csv(tmp_path / f"position__{name}.csv", index=False)
+    picture = new_output("display_data", data={"image/png": "cG5n"}, metadata={"image/png": {"width": 8}})
+    sources = {'draw(rows, name="position__rate")': 1, 'standard("logit", "rate")': 2, 'draw("logit")': 2, "x = 1": 0}
+    cells = [new_code_cell(source, outputs=[picture] * count) for source, count in sources.items()]
+    write(new_notebook(cells=cells), tmp_path / "position.ipynb")
+    add_alt_texts(tmp_path / "position.ipynb", sorted(tmp_path.glob("*.png")))
+    executed = read(tmp_path / "position.ipynb", as_version=4)
+    words = [[each.metadata["image/png"].get("alt") for each in cell.outputs] for cell in executed.cells]
+    rate, logit = "What rate shows", "What logit shows"
+    assert words == [[rate], [logit, rate], [None, None], []]
+    assert executed.cells[0].outputs[0].metadata["image/png"]["width"] == 8

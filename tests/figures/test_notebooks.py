@@ -317,3 +317,11 @@ def test_notebook_ends_with_its_answer(name):
     assert title.endswith("What did we find, and what to do?")
     assert "print(" in code
     assert "bl.report.answer(" in code or "What to do: " in code
+
+
+def test_guide_lists_figures_that_notebooks_draw():
+    guide = (ROOT / "docs" / "guides" / "figures.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+?)__(\w+)` \|", guide, re.M)
+    code = {path.stem.lstrip("0_"): code_of(path) for path in NOTEBOOKS}
+    assert len(listed) > 30
+    assert [f"{study}__{name}" for study, name in listed if f'{name}"' not in code[study]] == []

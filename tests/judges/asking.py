@@ -10,7 +10,6 @@ import sys
 
 import biaslab as bl
 from biaslab.core import Choice, Completion
-from biaslab.core.errors import JudgeError
 from biaslab.judges import ray_judge
 from biaslab.judges.api import ApiJudge
 from biaslab.judges.repetition import MeanOverThoughts, Sampled
@@ -65,13 +64,7 @@ def main():
     kind, url, path, count = sys.argv[1:]
     ray_judge._SECONDS = 1800.0
     os.environ["JUDGE_URL"] = url
-    for left in (3, 2, 1, 0):
-        try:
-            judge = made(kind, url)
-            break
-        except JudgeError:  # Ray gives its processes 30 seconds to start
-            if not left:
-                raise
+    judge = made(kind, url)
     with bl.Store(path) as store:
         for _ in store.wrap(judge).ask(asked(kind, int(count))):
             pass

@@ -53,7 +53,11 @@ class BatchServer(FaultServer):
         return {"id": f"r-{line['custom_id'][:8]}", "custom_id": line["custom_id"], "response": response, "error": None}
 
     async def listed(self, request):
-        return web.json_response({"object": "list", "data": [*self.batches.values()][::-1], "has_more": False})
+        names, after = [*self.batches][::-1], request.query.get("after")
+        start = 0 if after is None else names.index(after) + 1
+        page = names[start : start + int(request.query.get("limit", 20))]
+        data = [self.batches[name] for name in page]
+        return web.json_response({"object": "list", "data": data, "has_more": start + len(page) < len(names)})
 
     async def batch_status(self, request):
         return web.json_response(self.batches[request.match_info["id"]])

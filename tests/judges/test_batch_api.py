@@ -221,6 +221,21 @@ def test_batch_that_a_kill_hides_is_started_once(tmp_path, number):
         assert sum(server.paid.values()) == len(REQUESTS)
 
 
+def test_batch_that_a_kill_hid_is_found_among_many(tmp_path):
+    with BatchServer() as server:
+        export_batch(bl.ApiJudge("judge", server.url), REQUESTS, tmp_path / "s.jsonl")
+        jobs = BatchJobs(tmp_path / "s.jsonl")
+        [job] = jobs.submit()
+        jobs._note([job._replace(batch="")])  # as after a kill
+        newer = {**server.batches[job.batch], "input_file_id": "file-of-another"}
+        server.batches |= {f"batch-{n}": {**newer, "id": f"batch-{n}"} for n in range(1, 2500)}
+        assert [each.batch for each in jobs.submit()] == [job.batch]
+        del server.batches[job.batch]
+        jobs._note([job._replace(batch="")])
+        server.batches |= {f"older-{n}": {**newer, "id": f"older-{n}", "created_at": 0} for n in range(1000)}
+        assert [each.batch for each in jobs.submit()] != [job.batch]
+
+
 @pytest.mark.slow
 def test_refused_batch_error_does_not_show_the_key(tmp_path, monkeypatch):
     monkeypatch.setenv("BIASLAB_API_KEY", "sk-planted-1234567890")

@@ -23,13 +23,13 @@ TEXTS = [Completion(f"Say {n}.", max_tokens=4) for n in range(4)]
 OTHERS = {Choice: QUESTIONS[0], Completion: TEXTS[0], Likelihood: Likelihood("a text"), Score: Score("a text")}
 
 
-BASES = {"BaseJudge", "RepeatingJudge"}
+BASES = {"BaseJudge", "DelegatingJudge", "RepeatingJudge"}
 
 
 def judge_classes():
     """Name every public class of the package that derives from `BaseJudge`, or has methods `ask` and `check`."""
     sources = (path.read_text(encoding="utf-8") for path in sorted(Path(bl.__file__).parent.rglob("*.py")))
-    for source in (each for each in sources if "def check(" in each or "(RepeatingJudge)" in each):
+    for source in (each for each in sources if "def check(" in each or "(DelegatingJudge)" in each):
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in BASES:
                 methods = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}

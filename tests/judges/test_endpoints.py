@@ -1,6 +1,7 @@
 """Several servers behind one judge: who is asked, who is left out, what is the same as with one."""
 
 import asyncio
+import itertools
 import socket
 import time
 from collections import Counter
@@ -304,11 +305,43 @@ def test_an_endpoint_is_always_chosen(events, count):
     assert endpoints.until(now + 1000) <= now + 1000
 
 
+def endpoint_of():
+    [address] = addresses_of("http://localhost/v1")
+    return Endpoint(address, ApiKey(None, address), ExactLabels(Wire("m", "max_tokens"), address.url), 4)
+
+
 @pytest.mark.parametrize(
-    ("name", "is_repeated"), [("chatcmpl-17642574{}", False), ("chatcmpl-a01b02c03d04e05{}", True)]
+    ("name", "is_repeated"),
+    [
+        ("chatcmpl-17642574{}", False),
+        ("cmpl_17642574{}", False),
+        ("chatcmpl-2026-11-27T20:36:{}Z", False),
+        ("2026-11-27 20:36:{}.123456+00:00", False),
+        ("resp-20261127T2036{}", False),
+        ("chatcmpl-a01b02c03d04e05{}", True),
+        ("2026a127-2036-4b10-8e5f-36501e8a20{}", True),
+    ],
 )
 def test_times_as_ids_of_responses_show_no_repetition(name, is_repeated):
-    [address] = addresses_of("http://localhost/v1")
-    endpoint = Endpoint(address, ApiKey(None, address), ExactLabels(Wire("m", "max_tokens"), address.url), 4)
+    endpoint = endpoint_of()
     assert not any(endpoint.is_repeated(name.format(n), b"%d" % n) for n in (10, 11))
     assert endpoint.is_repeated(name.format(11), b"12") == is_repeated
+
+
+def test_ids_repeated_twice_are_not_those_of_requests():
+    """A response can be sent twice by mistake; replicas may have one id each for all their responses."""
+    endpoint = endpoint_of()
+    names = [f"chatcmpl-replica-{n % 2}-of-two" for n in range(100)]
+    repeated = [endpoint.is_repeated(name, b"%d" % n) for n, name in enumerate(names)]
+    assert repeated == [False, False, True, True] + [False] * 96
+
+
+@pytest.mark.parametrize("ids", [("chatcmpl-0000000000000000a",), ("chatcmpl-replica-one", "chatcmpl-replica-two")])
+def test_servers_with_constant_ids_are_asked(judge_of, ids):
+    number = itertools.count()
+    with FaultServer() as server:
+        make = server.document
+        server.document = lambda body, text: {**make(body, text), "id": ids[next(number) % len(ids)]}
+        judge = judge_of(server)
+        assert len(dict(judge.ask(prompts(40)))) == 40
+        assert sum(server.asked.values()) <= 40 + 2 * len(ids)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from scipy import stats
 
-from biaslab.core import Choice, Completion
+from biaslab.core import Choice, Completion, Usage
 from biaslab.core.errors import InexactLabelsWarning, ServerError
 from biaslab.judges.api import ApiJudge, Patience
 from biaslab.judges.api.exact_labels import MOST_NAMED, ExactLabels, LabelTrie
 from biaslab.judges.api.faults import Fault, NoAnswer
-from biaslab.judges.api.wire import CHAT, Wire
+from biaslab.judges.api.wire import CHAT, Wire, usage_in
 
 HERE = Path(__file__).parent
 TRAFFIC = runpy.run_path(str(HERE / "traffic.py"))
@@ -170,7 +170,24 @@ def test_exactness_is_checked_once_per_server(served_of):
     again, _ = ask(server, AB, exact)
     assert again.logprobs == reply.logprobs
     assert len(server.posts) == first + 1
-    assert reply.usage.prompt_tokens > 3 * again.usage.prompt_tokens  # what the check cost is in the first reply
+
+
+@pytest.mark.parametrize("drift", [0.0, 1.5])
+def test_replies_count_the_tokens_of_the_check(judge_of, recorded, drift):
+    spent = []
+
+    def answered(path, body, answer):
+        spent.append(usage_in(answer))
+        if drift and path.endswith("/completions") and "prompt" in body:
+            for choice in answer["choices"]:
+                levels = choice["logprobs"]["top_logprobs"][0]
+                levels |= {token: level - drift * choice["index"] for token, level in levels.items()}
+        return answer
+
+    with Replay(recorded["traffic"], answered) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactLabelsWarning)
+        replies = dict(judge_of(server).ask(REQUESTS))
+    assert Usage.total([reply.usage for reply in replies.values()]) == Usage.total(spent)
 
 
 def test_order_dependent_labels_warn(served_of):

@@ -10,7 +10,7 @@ from scipy import stats
 
 from biaslab.core import Completion
 from biaslab.judges import generation, kv_cache as stems_module
-from biaslab.judges.generation import ContinuousGenerator, PaddedGenerator, Prompted, TextGenerator, draw
+from biaslab.judges.generation import ContinuousGenerator, PaddedGenerator, Prompted, choose_generator, draw
 from biaslab.judges.kv_cache import choose_stems
 from biaslab.judges.local import _seed
 from biaslab.judges.prefix_tree import TreeScorer
@@ -38,7 +38,7 @@ def test_greedy_equals_transformers_for_every_prompt_of_a_batch(make_model, conf
     prompts = [(3, 4, 5), (7,), tuple(range(3, 20)), (3, 4, 5)]
     requests = [Completion("x", max_tokens=10, replicate=n) for n in range(len(prompts))]
     rows = [Prompted(r, p, _seed(r)) for r, p in zip(requests, prompts, strict=True)]
-    found = {i: ids for i, ids, _ in generated(TextGenerator(model, (63,)), rows)}
+    found = {i: ids for i, ids, _ in generated(choose_generator(model, (63,)), rows)}
     for i, prompt in enumerate(prompts):
         plain = model.generate(
             torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt)), do_sample=False, max_new_tokens=10
@@ -55,9 +55,9 @@ def test_samples_do_not_depend_on_the_batch(make_model, config, options):
         for temperature in (0.0, 0.7, 1.5)
         for replicate in range(3)
     ]
-    together = {i: (ids, stopped) for i, ids, stopped in generated(TextGenerator(model, (2,)), rows)}
+    together = {i: (ids, stopped) for i, ids, stopped in generated(choose_generator(model, (2,)), rows)}
     for size in (1, 70):
-        apart = {i: (ids, stopped) for i, ids, stopped in generated(TextGenerator(model, (2,), size), rows)}
+        apart = {i: (ids, stopped) for i, ids, stopped in generated(choose_generator(model, (2,), size), rows)}
         assert apart == together
     texts = [tuple(together[i][0]) for i, row in enumerate(rows) if row.request.temperature]
     assert len(set(texts)) > len(texts) * 0.7
@@ -71,7 +71,7 @@ def test_the_first_token_is_an_exact_sample(make_model, temperature):
         Prompted(request := Completion("x", temperature, 1, replicate), (3, 4, 5), _seed(request))
         for replicate in range(4000)
     ]
-    drawn = [ids[0] for _, ids, _ in generated(TextGenerator(model, (99,), 4096), rows)]
+    drawn = [ids[0] for _, ids, _ in generated(choose_generator(model, (99,), 4096), rows)]
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([[3, 4, 5]])).logits[0, -1].double()
     expected = (logits / temperature).softmax(-1).numpy() * len(rows)
@@ -85,8 +85,8 @@ def test_the_first_token_is_an_exact_sample(make_model, temperature):
 
 def test_a_prompt_that_is_asked_often_is_read_once(make_model):
     model, read = make_model(), []
-    generator = TextGenerator(model, (99,))
-    assert isinstance(generator.method, ContinuousGenerator)
+    generator = choose_generator(model, (99,))
+    assert isinstance(generator, ContinuousGenerator)
     original = model.model.layers[0].forward
 
     def forward(hidden, *args, **kwargs):
@@ -121,7 +121,7 @@ def test_shared_prompt_prefix_is_read_once_and_texts_are_equal(make_model, confi
         for n, p in enumerate(prompts)
         for t in (0, 1.0)
     ]
-    generator = TextGenerator(model, (2,))
+    generator = choose_generator(model, (2,))
     alone = [generated(generator, [row])[0][1:] for row in rows]
     read = []
     handle = model.register_forward_pre_hook(lambda _, a, k: read.append(k["input_ids"].numel()), with_kwargs=True)
@@ -134,11 +134,11 @@ def test_shared_prompt_prefix_is_read_once_and_texts_are_equal(make_model, confi
 def test_the_models_own_settings_stay_out(make_model):
     model = make_model(seed=5)
     rows = [Prompted(r := Completion("x", max_tokens=12, replicate=n), (3, 4, 5 + n), _seed(r)) for n in range(4)]
-    plain = generated(TextGenerator(model, (63,)), rows)
+    plain = generated(choose_generator(model, (63,)), rows)
     model.generation_config = own = transformers.GenerationConfig(
         repetition_penalty=5.0, no_repeat_ngram_size=1, num_beams=3, min_new_tokens=11, bad_words_ids=[[7]]
     )
-    assert generated(TextGenerator(model, (63,)), rows) == plain
+    assert generated(choose_generator(model, (63,)), rows) == plain
     assert model.generation_config is own
 
 
@@ -147,9 +147,9 @@ def test_ends_and_lengths(make_judge, byte_level):
     ids = list(range(len(byte_level)))
     rows = [Prompted(r := Completion("x", max_tokens=n), (3, 4), _seed(r)) for n in (1, 2, 9)]
     model = judge._loaded[0]
-    for _, found, stopped in generated(TextGenerator(model, tuple(ids)), rows):
+    for _, found, stopped in generated(choose_generator(model, tuple(ids)), rows):
         assert (found, stopped) == ([], True)
-    lengths = {i: len(found) for i, found, _ in generated(TextGenerator(model, (len(ids) + 5,)), rows)}
+    lengths = {i: len(found) for i, found, _ in generated(choose_generator(model, (len(ids) + 5,)), rows)}
     assert lengths == {0: 1, 1: 2, 2: 9}
 
 
@@ -247,10 +247,10 @@ def test_memory_that_runs_out_in_a_pass_leaves_fewer_rows(make_model, fitting):
 def test_shared_prefix_is_computed_once(make_model):
     model = make_model()
     rows = rows_of([6] * 8)
-    generator = TextGenerator(model, (NEVER,))
-    assert generator.method.shares
+    generator = choose_generator(model, (NEVER,))
+    assert generator.shares
     assert written(generator, rows) == one_by_one(model, rows)
-    assert generator.method.tree.computed == len(CONTEXT) + 2
+    assert generator.tree.computed == len(CONTEXT) + 2
     assert model.config._attn_implementation == "sdpa"
 
 
@@ -266,8 +266,8 @@ def test_shared_prefix_is_computed_once(make_model):
 def test_unsupported_attention_shares_no_prefix(make_model, config, options, shares):
     model = make_model(config, **options)
     rows = rows_of([9, 3, 12, 5, 7])
-    generator = TextGenerator(model, (NEVER,))
-    assert generator.method.shares is shares
+    generator = choose_generator(model, (NEVER,))
+    assert generator.shares is shares
     assert written(generator, rows) == one_by_one(model, rows)
 
 
@@ -275,15 +275,15 @@ def test_generator_self_check_detects_a_leaking_layer(make_model, caplog):
     model = make_model()
     inner = model.model.layers[0].forward
     model.model.layers[0].forward = lambda hidden, *a, **k: inner(hidden + hidden.cumsum(1), *a, **k)
-    assert isinstance(TextGenerator(model, (NEVER,)).method, PaddedGenerator)
+    assert isinstance(choose_generator(model, (NEVER,)), PaddedGenerator)
     assert "numbers differ" in caplog.text
 
 
 @pytest.mark.slow
 def test_half_precision(make_model):
     model = make_model().to(torch.bfloat16)
-    generator = TextGenerator(model, (NEVER,))
-    assert isinstance(generator.method, ContinuousGenerator)
+    generator = choose_generator(model, (NEVER,))
+    assert isinstance(generator, ContinuousGenerator)
     texts = written(generator, rows_of([9, 3, 12, 5], temperature=1.0))
     assert [len(texts[i]) for i in range(4)] == [9, 3, 12, 5]
 

@@ -44,17 +44,9 @@ import pickle, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background of a shell
 import biaslab as bl
 from biaslab.judges import ray_judge
-from biaslab.core.errors import JudgeError
 ray_judge._SECONDS = 1800.0
 data, probe = pickle.load(open(sys.argv[1], "rb")), bl.probes.Position(templates=[1])
-for left in (2, 1, 0):
-    try:
-        judge = bl.load_judge(sys.argv[2], data)
-        break
-    except JudgeError:  # Ray gives its processes 30 seconds to start
-        if not left:
-            raise
-bl.collect(probe, judge, data, sys.argv[3], progress=False)
+bl.collect(probe, bl.load_judge(sys.argv[2], data), data, sys.argv[3], progress=False)
 """
 
 

@@ -445,7 +445,7 @@ def test_an_interrupted_study_writes_no_stored_thought_again(judge_of, model, tm
     """Thoughts that were answered are kept, the others are written; each reply is what an undisturbed run gives."""
     judge, path, passes, limit = judge_of(3), tmp_path / "replies.sqlite", [], 0
     requests = [Choice(f"{QUESTION} {n}", LABELS) for n in range(40)]
-    judge._generator.method.most_rows = 4  # so that thoughts come a few at a time
+    judge._generator.most_rows = 4  # so that thoughts come a few at a time
 
     def interrupt(*_):
         passes.append(1)

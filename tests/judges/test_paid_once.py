@@ -125,6 +125,29 @@ def test_unfinished_iterator_blocks_no_other_thread(tmp_path, kind, monkeypatch)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_replies_stored_for_another_thread_are_counted_as_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_judge, "_SUSPENDED", 0.01)
+    with FaultServer(latency=0.05) as server, Store(tmp_path / "s") as store:
+        one, other = (store.wrap(made("plain", server.url)) for _ in range(2))
+        begun = one.ask(asked("plain", 240))
+        next(begun)
+        with ThreadPoolExecutor(1) as pool:
+            assert len(pool.submit(lambda: dict(other.ask(asked("plain", 240)))).result(60)) == 240
+        assert len(list(begun)) == 239
+        assert one.asked + other.asked == paid(server) == 240
+        assert one.tally.usage.completion_tokens + other.tally.usage.completion_tokens == 240
+        assert (one.hits, other.hits) == (240 - one.asked, 240 - other.asked)
+
+
+def test_replies_stored_after_an_early_end_are_counted_as_asked(tmp_path):
+    with FaultServer(latency=0.05) as server, Store(tmp_path / "s") as store:
+        judge = store.wrap(made("plain", server.url))
+        with closing(judge.packs(asked("plain", 240))) as packs:
+            next(packs)
+        assert judge.asked == len(store) == paid(server)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
 def test_slow_readers_take_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_judge, "_SUSPENDED", 0.01)
     with FaultServer(latency=0.02) as server, Store(tmp_path / "s") as store:

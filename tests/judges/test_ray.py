@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,8 +16,9 @@ import pytest
 
 import biaslab as bl
 from biaslab.core import Completion
-from biaslab.core.errors import InputError, PromptTooLongError
+from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
 from biaslab.core.schema import Dataset
+from biaslab.judges import ray_cluster
 from biaslab.testing import FaultServer
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="replicas need Ray: pip install '.[ray]'")
@@ -50,6 +51,25 @@ for os.environ["RAY_ADDRESS"] in sys.argv[1:]:
     except UnreachableError as error:
         print(error)
 """
+
+
+@pytest.mark.parametrize("failures", [0, 2, 9])
+def test_a_local_cluster_that_starts_late_is_started_again(monkeypatch, failures):
+    import ray
+
+    begun = []
+
+    def init(**options):
+        begun.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        if len(begun) <= failures:
+            raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(JudgeError, match="timed out during startup") if failures == 9 else nullcontext():
+        ray_cluster._start()
+    assert len(begun) == min(failures + 1, 4)
+    begun[-1].kill()
+    assert all(process.wait(30) for process in begun)  # those of earlier attempts were ended
 
 
 def named(server, replicas=2, **options):

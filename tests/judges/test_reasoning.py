@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from biaslab.judges.api.faults import Fault, of_status
 from biaslab.judges.api.sender import Refusals, Thoughts
 from biaslab.judges.api.wire import Wire, usage_of
 from biaslab.judges.thinking import ThinkingOption
+from biaslab.study import windows
 from biaslab.study.spending import Ledger, dollars
 from biaslab.testing import FaultServer
 
@@ -109,6 +111,24 @@ def test_short_texts_of_a_model_that_does_not_think_cost_one_reply_more(judge_of
         assert len(server.bodies) <= 10
 
 
+def test_answer_after_a_thought_without_tags_is_kept(judge_of):
+    about = About("c1", ("a",), ("A text.",), ("fluency",), scale="1-5", reasons="none")
+    with FaultServer() as server:
+        make = server.document
+
+        def thinks(body, text):
+            server.answer_of = lambda _: "It flows well, so: Score: 4" if body["max_tokens"] > 16 else "It flows"
+            document = make(body, text)
+            return document if body["max_tokens"] > 16 else of_length(document)
+
+        server.document = thinks
+        requests = [Completion(f"How good? {n}", max_tokens=16, about=about) for n in range(12)]
+        with pytest.warns(NearestDesignWarning, match="thinks before it answers, so each"):
+            replies = [reply for _, reply in judge_of(server).ask(requests)]
+        assert {reply.text for reply in replies} == {"It flows well, so: Score: 4"}
+        assert len(server.bodies) == 13
+
+
 def of_length(document):
     document["choices"][0]["finish_reason"] = "length"
     return document
@@ -116,10 +136,32 @@ def of_length(document):
 
 def test_budget_without_room_for_thoughts_stops_the_study_early(judge_of):
     data = bl.load_dataset("graded", limit=4)
-    with ReasoningServer(refuses=()) as server:
+    with ReasoningServer(refuses=(), latency=0.05) as server:
         with pytest.raises(BudgetExceededError, match="thinks before it answers, so at this rate the run needs about"):
-            collect(position(), judge_of(server, max_concurrency=4), data, budget=bl.Budget(tokens=50_000))
-        assert len(server.order) <= 16  # the first ones, and what was in flight
+            collect(position(), judge_of(server), data, budget=bl.Budget(tokens=50_000))
+        assert len(server.order) <= 8  # of the first four, each asked again with more room
+
+
+def test_resumed_study_plans_only_thoughts_that_are_not_stored(judge_of, tmp_path, monkeypatch):
+    monkeypatch.setattr(windows, "SIZE", 1)
+    data = bl.load_dataset("graded", limit=4)
+    with ReasoningServer(refuses=()) as server, bl.Store(tmp_path / "s") as store:
+        judge = judge_of(server, thinking=1024)
+        trials = collect(position(), judge, data, store=store)
+        lost = list(dict.fromkeys(trials["key"]))[:6]
+        store._file.run(f"DELETE FROM replies WHERE key IN ({', '.join('?' * 6)})", tuple(lost))
+        again = collect(position(), judge, data, store=store, budget=bl.Budget(tokens=12_000))
+    assert again.attrs["asked"] == 6
+
+
+@pytest.mark.parametrize(("lengths", "stops"), [([500] * 4, True), ([30, 30, 30, 2000], False)])
+def test_budget_ends_a_study_whose_thoughts_will_surely_exceed_it(lengths, stops):
+    """Of few thoughts of different lengths, one may be longer than those that follow."""
+    ledger = Ledger(bl.ApiJudge("thinker", "http://localhost:1/v1"), bl.Budget(tokens=30_000))
+    ledger.plan([Completion(f"p {n}") for n in range(100)])
+    ledger.count([Reply(text="4", usage=Usage(10, 0, length, length - 1)) for length in lengths])
+    with pytest.raises(BudgetExceededError, match="thinks before it answers") if stops else nullcontext():
+        ledger.stop_at_limit("4 of 100")
 
 
 def test_small_token_budget_error_suggests_a_larger_one(judge_of):

@@ -154,6 +154,7 @@ def test_sure_answers_alone_are_unusable(judge_of):
         replies = dict(judge_of(server).ask(choices))
         assert {reply.finish_reason for reply in replies.values()} == {"unusable"}
         assert sum(server.asked.values()) == len(choices) + 1
+        assert sum(reply.usage.completion_tokens for reply in replies.values()) == len(choices) + 1
 
 
 @pytest.mark.parametrize("fault", [SHOWN[0], *(pytest.param(fault, marks=pytest.mark.slow) for fault in SHOWN[1:])])

@@ -422,7 +422,7 @@ def test_low_agreement_and_bad_columns_give_a_reason():
     noisy = frame.assign(human=noise.mean(axis=1), ratings=written(noise))
     for found in (slope(noisy), excess(noisy)):
         assert np.isnan(found.estimate)
-        assert "annotators agree too little" in found.note
+        assert "human scores are too unreliable" in found.note
     with pytest.raises(TrialsError, match="mean"):
         slope(frame.assign(human=0.0))
     with pytest.raises(TrialsError, match="annotators"):
@@ -464,7 +464,7 @@ def test_unreliable_scores_leave_the_slope_undefined():
     frame = study(np.random.default_rng(1), 10, items=3, annotators=2, reliability=0.4, r=0.7)
     found = slope(frame)
     assert np.isnan([found.estimate, found.ci_low, found.p_value]).all()
-    assert "standard error" in found.note or "agree too little" in found.note
+    assert "standard error" in found.note or "too unreliable" in found.note
 
 
 def rates(make, estimate, truth, studies):

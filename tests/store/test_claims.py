@@ -27,11 +27,12 @@ with bl.Store(sys.argv[2]) as store:
     print(len(replies), hash(tuple(replies[request].text for request in requests)))
 """
 HOLD = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from biaslab.store.stored_judge import Claims
 claims = Claims(Path(sys.argv[1]))
-print(len(claims.take({"a", "b"})), flush=True)
+taken = claims.take({"a", "b"})
+print(len(taken), flush=True)
 time.sleep(600)
 """
 
@@ -84,6 +85,21 @@ def test_claims_end_with_their_process_and_with_their_lease(tmp_path, monkeypatc
     assert ours.take({"a", "b"}) == {"a", "b"}
     ours.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_claims_end_with_their_process_although_its_children_live(tmp_path):
+    command = [sys.executable, "-c", HOLD.replace("print(", "child = os.fork()\nchild and print("), str(tmp_path / "s")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as holder:
+        assert holder.stdout.readline() == "2\n"
+        ours = Claims(tmp_path / "s")
+        assert ours.take({"a", "c"}) == {"c"}
+        holder.kill()
+        holder.wait()
+        try:
+            assert ours.take({"a", "b"}) == {"a", "b"}
+        finally:
+            os.killpg(holder.pid, signal.SIGKILL)
+    ours.close()
 
 
 def test_runs_of_one_thread_do_not_wait_for_each_other(tmp_path):

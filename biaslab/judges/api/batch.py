@@ -284,7 +284,7 @@ def _reply(wire: Wire, request: Request, line: dict[str, Any], measures: bool) -
 
 T = TypeVar("T")
 _DEAD = frozenset({"failed", "expired", "cancelled"})
-_MOST_LISTED = 1000  # recent batches among which one that is not recorded may be
+_MOST_LISTED = 100_000  # batches, newest first, among which one that is not recorded may be
 
 
 class Job(NamedTuple):
@@ -391,8 +391,12 @@ class BatchJobs:
         """Return the batch of an uploaded file, or "" if it has none."""
         if not upload:
             return ""
-        batches = self._call(lambda client: list(islice(client.batches.list(limit=100), _MOST_LISTED)))
-        return next((batch.id for batch in batches if batch.input_file_id == upload), "")
+
+        def find(client: openai.OpenAI) -> str:
+            batches = islice(client.batches.list(limit=100), _MOST_LISTED)
+            return next((batch.id for batch in batches if batch.input_file_id == upload), "")
+
+        return self._call(find)
 
     def _look(self, job: Job) -> Job:
         batch: Any = self._call(lambda client: client.batches.retrieve(job.batch))

@@ -26,7 +26,10 @@ _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpo
 
 
 _LONG_ID, _REMEMBERED = 16, 1024
-_TIME = re.compile(r"[\w-]*-\d{1,15}")  # "chatcmpl-1764257400": seconds to microseconds, which requests may share
+#: Times as ids, which requests may share: "chatcmpl-1764257400", seconds to microseconds, and those of ISO 8601.
+_TIME = re.compile(
+    r"(?:[\w-]*[_-])?(?:\d{1,15}|\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d:?\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
+)
 
 
 class Endpoint:
@@ -64,12 +67,20 @@ class Endpoint:
         self.serves: str | None = None
         self.measures: bool | None = None
         self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
+        self._repeated, self._has_ids = set[str](), True
 
     def is_repeated(self, name: object, content: bytes) -> bool:
-        """Return whether the id of a response is that of the one to another request, unless it is short or a time."""
-        if not isinstance(name, str) or len(name) < _LONG_ID or _TIME.fullmatch(name):
+        """Return whether the id of a response is that of the one to another request, unless it is short or a time.
+
+        A server whose response has the id of two others gives no ids to requests: it is believed from then on.
+        """
+        if not self._has_ids or not isinstance(name, str) or len(name) < _LONG_ID or _TIME.fullmatch(name):
             return False
-        return self.is_of_another(name, content) and len(self._asked_for) > 1
+        if not self.is_of_another(name, content):
+            return False
+        self._has_ids = name not in self._repeated
+        self._repeated.add(name)
+        return self._has_ids
 
     def is_of_another(self, name: str, content: bytes | None) -> bool:
         """Return whether a name is known as that of another request; note it as that of this one if it is new.

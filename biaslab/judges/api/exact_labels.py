@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 
 from biaslab.core.errors import JudgeError
 from biaslab.core.requests import Choice
-from biaslab.core.trials import Reply, Usage
+from biaslab.core.trials import Reply
 from biaslab.judges.api.faults import Fault, NoAnswer, thinks_first
 from biaslab.judges.api.wire import (
     CHAT,
@@ -55,7 +55,6 @@ class _First(NamedTuple):
     prompt: Path
     levels: dict[int, float]
     model: str | None
-    usage: Usage
 
 
 class ExactLabels:
@@ -86,7 +85,7 @@ class ExactLabels:
         self._tries: dict[tuple[str, ...], LabelTrie | None] = {}
 
     async def ask(self, request: Choice, post: Post) -> Reply | None:
-        """Return the exact reply to a request, None if the server does not support it.
+        """Return the exact reply to a request, without its usage; None if the server does not support it.
 
         Raises
         ------
@@ -103,7 +102,7 @@ class ExactLabels:
         first = await self._first(request, trie, post)
         self._measures |= any(map(is_measured, first.levels.values()))
         why = impossible(list(first.levels.items())) or ("" if self._measures else UNMEASURED)
-        return unusable(request, why, first.usage, first.model) if why else await self._walk(trie, first, post)
+        return unusable(request, why, model=first.model) if why else await self._walk(trie, first, post)
 
     async def _first_use(self, request: Choice, post: Post) -> Reply | None:
         """Test with one request whether the server supports them; otherwise top tokens are used."""
@@ -114,8 +113,8 @@ class ExactLabels:
             first = await self._first(request, trie, post)
             self._measures |= any(map(is_measured, first.levels.values()))
             if not self._measures:  # what the server can do shows with an answer that is not sure
-                return unusable(request, UNMEASURED, first.usage, first.model)
-            gap, cost = await self._self_check(first, trie, post)
+                return unusable(request, UNMEASURED, model=first.model)
+            gap = await self._self_check(first, trie, post)
         except (JudgeError, NoAnswer, *MALFORMED):
             self.is_able = False
             return None
@@ -133,29 +132,26 @@ class ExactLabels:
                 f"--no-enable-prefix-caching, or with VLLM_BATCH_INVARIANT=1 in its environment"
             )
             return None
-        reply = await self._walk(trie, first, post)
-        return replace(reply, usage=reply.usage + cost)
+        return await self._walk(trie, first, post)
 
-    async def _self_check(self, first: _First, trie: LabelTrie, post: Post) -> tuple[float, Usage]:
+    async def _self_check(self, first: _First, trie: LabelTrie, post: Post) -> float:
         """Return the largest difference in log-probabilities between both orders of a prompt and its prefix."""
         tokens = trie.branchings[()][:MOST_NAMED]
         half = first.prompt[: max(len(first.prompt) // 2, 1)]
-        one, spent = await self._behind([first.prompt, half], tokens, post)
-        other, also = await self._behind([half, first.prompt], tokens[::-1], post)
+        one = await self._behind([first.prompt, half], tokens, post)
+        other = await self._behind([half, first.prompt], tokens[::-1], post)
         pairs = [(first.levels, one[0]), (one[0], other[1]), (one[1], other[0])]
-        return max(_gap(a, b, tokens) for a, b in pairs), spent + also
+        return max(_gap(a, b, tokens) for a, b in pairs)
 
     async def _walk(self, trie: LabelTrie, first: _First, post: Post) -> Reply:
         """Query all remaining branchings at once, and return the reply."""
         levels: dict[Path, dict[int, float]] = {(): first.levels}
-        usage = first.usage
         inner = [prefix for prefix in trie.branchings if prefix]
         if inner:
             tokens = tuple(dict.fromkeys(token for prefix in inner for token in trie.branchings[prefix]))
-            behind, spent = await self._behind([(*first.prompt, *prefix) for prefix in inner], tokens, post)
+            behind = await self._behind([(*first.prompt, *prefix) for prefix in inner], tokens, post)
             levels |= dict(zip(inner, behind, strict=True))
-            usage += spent
-        return Reply(logprobs=trie.logprobs(levels), unseen=0.0, model=first.model, usage=usage)
+        return Reply(logprobs=trie.logprobs(levels), unseen=0.0, model=first.model)
 
     async def _first(self, request: Choice, trie: LabelTrie, post: Post) -> _First:
         """Query the first token of the answer through the chat route, which renders the conversation."""
@@ -166,18 +162,15 @@ class ExactLabels:
         parts = _parts(trie.branchings[()])
         documents = await asyncio.gather(*(post(CHAT, {**written, **_naming(part)}) for part in parts))
         levels: dict[int, float] = {}
-        usage, prompt = Usage(), Path()
+        prompt = Path()
         for part, document in zip(parts, documents, strict=True):
             shown, prompt = _read_chat(document)
             if shows_thought(document["choices"][0], usage_of(document.get("usage"))):
                 raise thinks_first(request)
             levels |= {token: shown[token] for token in part}
-            usage += usage_of(document.get("usage"))
-        return _First(prompt, levels, model_of(documents[0]), usage)
+        return _First(prompt, levels, model_of(documents[0]))
 
-    async def _behind(
-        self, prompts: Sequence[Path], tokens: Sequence[int], post: Post
-    ) -> tuple[list[dict[int, float]], Usage]:
+    async def _behind(self, prompts: Sequence[Path], tokens: Sequence[int], post: Post) -> list[dict[int, float]]:
         """Query the log-probabilities of tokens after each of several prompts of token ids."""
         body = self._wire.with_parameters({"model": self._wire.model, "temperature": 0})
         for name in ("messages", "max_completion_tokens"):
@@ -189,7 +182,7 @@ class ExactLabels:
         for part, document in zip(parts, documents, strict=True):
             for at, levels in enumerate(_read_plain(document, len(prompts))):
                 by_prompt[at] |= {token: levels[token] for token in part}
-        return by_prompt, Usage.total([usage_of(document.get("usage")) for document in documents])
+        return by_prompt
 
     async def _trie(self, labels: tuple[str, ...], post: Post) -> LabelTrie | None:
         """Return the labels' tokens, with and without a leading space; None if they are ambiguous."""

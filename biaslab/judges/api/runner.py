@@ -29,10 +29,11 @@ from biaslab.core.errors import InputError, JudgeError, ServerError, Unreachable
 from biaslab.core.files import RepeatedKeyError, unique
 from biaslab.core.output import count
 from biaslab.core.requests import Completion, Request
-from biaslab.core.trials import DECLINED, Reply
+from biaslab.core.trials import DECLINED, Reply, Usage
 from biaslab.judges.api import faults
 from biaslab.judges.api.endpoints import Endpoint, Endpoints
 from biaslab.judges.api.faults import Fault, TooLargeError, bound
+from biaslab.judges.api.wire import usage_in
 from biaslab.judges.in_flight import InFlight, Loop
 
 if TYPE_CHECKING:
@@ -308,11 +309,16 @@ class Connection:
         The judge, whose attempts are counted.
     request : Request
         The request, for messages.
+
+    Attributes
+    ----------
+    usage : Usage
+        Tokens of all responses.
     """
 
     def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, owner: ApiJudge, request: Request) -> None:
         self._client, self._endpoint, self._owner, self.request = client, endpoint, owner, request
-        self._body = b""
+        self._body, self.usage = b"", Usage()
 
     @property
     def body(self) -> str:
@@ -353,6 +359,7 @@ class Connection:
         if status >= 300 or status in faults.PASSING:
             raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
         document = _parse(body)
+        self.usage += usage_in(document)
         name = document.get("id") if isinstance(document, dict) else None
         if self._endpoint.is_repeated(name, content):
             _connections().distrust()

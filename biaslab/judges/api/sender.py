@@ -75,7 +75,7 @@ class Sender:
             exact = await endpoint.exact.ask(request, post) if isinstance(request, Choice) else None
             reply = await self._generated(request, post, endpoint) if exact is None else exact
         except faults.Filtered:
-            return declined(request, "content_filter")
+            return declined(request, "content_filter", link.usage)
         except UnsupportedRequestError as error:
             self._lacking[_sort_of(request)] = str(error)
             raise
@@ -89,7 +89,8 @@ class Sender:
         if self._fingerprint is not None and self._fingerprint not in (reply.model or "").split():
             words = f"the server runs {reply.model or 'an unnamed model'}, not {self._fingerprint}"
             raise ServerError(f"{words}; request that model, or use another fingerprint", request)
-        return reply
+        reasoning = max(reply.usage.reasoning_tokens, link.usage.reasoning_tokens)  # estimated if the server is silent
+        return replace(reply, usage=replace(link.usage, reasoning_tokens=reasoning))
 
     async def _require_one_model(
         self, client: openai.AsyncOpenAI, owner: ApiJudge, request: Request, endpoint: Endpoint
@@ -115,7 +116,7 @@ class Sender:
     async def _generated(self, request: Request, post: Post, endpoint: Endpoint) -> Reply:
         """Send a request, with a larger thinking budget if the reply was cut off and this is allowed."""
         thoughts = self.thoughts.of(request)
-        room, spent, first, paid = thoughts.room, Usage(), None, None
+        room, reasoning, first, paid = thoughts.room, 0, None, None
         while True:
             path, body = self._wire.write(request, room)
             try:
@@ -127,12 +128,12 @@ class Sender:
                 break
             measures = isinstance(request, Choice) and await self._measures(document, post, endpoint)
             reply = thoughts.read(self._wire.read(request, document, type(request) in self.proven, measures))
-            spent += reply.usage
+            reasoning += reply.usage.reasoning_tokens
             paid = reply, document, room, body
             if thoughts.may_hide(request, reply):  # a prompt may open a thought whose text does not show it
                 first, room = paid, LEAST
                 continue
-            if first is not None and reply.thought is None:
+            if first is not None and reply.thought is None and not _ends_with_verdict(request, reply):
                 reply, document, room, body = first
             first, larger = None, thoughts.more_room(request, reply, room)
             if larger is None:
@@ -141,7 +142,9 @@ class Sender:
         if isinstance(request, Choice) and (is_other := contradiction(request, document, reply)) is not None:
             self.texts.read, self.texts.contradicted = self.texts.read + 1, self.texts.contradicted + is_other
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
-        return at_temperature(request, replace(reply, usage=spent), self.refusals.temperature)
+        return at_temperature(
+            request, replace(reply, usage=Usage(reasoning_tokens=reasoning)), self.refusals.temperature
+        )
 
     async def _measures(self, document: object, post: Post, endpoint: Endpoint) -> bool:
         """Return whether a server has measured probabilities; if its first answer is sure, ask where none can be."""
@@ -440,9 +443,10 @@ class Thoughts:
         if self._thinking is not None or not self.room or self._has_warned:
             return ""
         self._has_warned = True
+        length = f", up to {self.longest:,} tokens so far" if self.longest else ""
         return (
-            f"the model thinks before it answers, up to {self.longest:,} tokens so far, so each answer may take "
-            f'{self.room:,} tokens more than announced; set thinking="off", an effort or a number of tokens for less'
+            f"the model thinks before it answers{length}, so each answer may take {self.room:,} tokens more than "
+            'announced; set thinking="off", an effort or a number of tokens for less'
         )
 
     def note(self, request: Request, reply: Reply, limit: int, room: int) -> None:
@@ -485,6 +489,11 @@ class Thoughts:
         return CutOffError(
             f"{shown} reached the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
         )
+
+
+def _ends_with_verdict(request: Request, reply: Reply) -> bool:
+    about = request.about if isinstance(request, Completion) else None
+    return about is not None and reply.finish_reason != AT_LIMIT and read_verdict(about, reply) is not None
 
 
 def _says_nothing(request: Completion, reply: Reply) -> bool:

@@ -565,6 +565,12 @@ def shows_thought(choice: Mapping[str, Any], usage: Usage) -> bool:
     return bool(thought) or usage.reasoning_tokens > 0 or opens_thought(text or "")
 
 
+def usage_in(document: object) -> Usage:
+    """Return the token counts in a response; zeros if it has none."""
+    chat = as_chat(document)
+    return usage_of(chat.get("usage")) if isinstance(chat, dict) else Usage()
+
+
 def usage_of(reported: object) -> Usage:
     """Return the token counts reported by a server; zeros if it reports none.
 

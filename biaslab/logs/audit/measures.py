@@ -137,8 +137,8 @@ class Halo(CellMeasure):
             "correlation of two scores, judge minus humans",
             "r",
             null=0.0,
-            above="lets one attribute's score drag the other more than humans do",
-            below="distinguishes attributes more than humans do",
+            above="lets one attribute's score drag the other more than the reference does",
+            below="distinguishes attributes more than the reference does",
             advice=("ask for one attribute at a time", ""),
             use=("distinguishing attributes", ""),
             matters=0.1,
@@ -182,6 +182,10 @@ _KNOWN = 0.5  # minimum share of items with two scores of a source for which the
 _ASSUMED = (1.0, 0.85, 0.7, 0.55, 0.4, LEAST_RELIABILITY)  # reliabilities of single scores
 _NO_VARIATION = because("attributes_do_not_vary", "in no context do both attributes vary for the judge and for humans")
 _UNRELIABLE = because("unreliable_scores", "scores by the same {who} agree too little (reliability {reliability:.2f})")
+_IMPOSSIBLE = because(
+    "impossible_reliability",
+    "a reliability of {declared:g} is declared of human scores, which correlate by {least:.2f}; none correlate by more",
+)
 
 
 def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], measure: Halo) -> dict[str, Estimate]:
@@ -209,7 +213,9 @@ def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], measure
         one, other, both = without_clusters(moments, groups).T
         raw = both / np.sqrt(np.where((one > 0) & (other > 0), one * other, np.nan))
         least = max(abs(float(raw[0])), LEAST_RELIABILITY)
-        each = [*_ASSUMED, least] if stated is None else [max(stated, least)]
+        if stated is not None and stated < least:
+            return dict.fromkeys(_HALO, undefined(_IMPOSSIBLE.with_values(declared=stated, least=least), len(names)))
+        each = [*_ASSUMED, least] if stated is None else [stated]
         assumed = [1.0] if known else [share for share in each if share >= least]
         correlations[who] = [raw / share for share in assumed]
 
@@ -481,16 +487,11 @@ def _slope(items: pd.DataFrame, name: str, contrast: str, measure: Covariates) -
     unit = (scale.high - scale.low, 1.0 if contrast else spread)
     given = items.assign(score=items["score"] / unit[0], covariate=items["covariate"] / unit[1])
 
-    def slope(given: pd.DataFrame, *terms: str) -> Estimate:
-        return slope_given_quality(given, "covariate", measure.resampling, False, terms, measure.reliability)
+    def slope(bent: bool = False) -> Estimate:
+        return slope_given_quality(given, "covariate", measure.resampling, False, (), measure.reliability, bent)
 
     return allowing_for_crowding(
-        slope(given),
-        lambda bends: slope(given.assign(**bends), *bends),
-        items,
-        "covariate",
-        measure.resampling,
-        False,
+        slope(), lambda: slope(bent=True), items, "covariate", measure.resampling, within_contexts=False
     )
 
 

@@ -324,31 +324,14 @@ def side_pairs(names: Iterable[str]) -> list[SidePair]:
     return list(found.values())
 
 
-_NOUN = (
-    r"(?:model|answer|response|assistant|output|option|summary|system|candidate|text|completion|choice|reply|story"
-    r"|translation)"
-)
-_DEGREE = (
-    r"(?:much|far|slightly|significantly|somewhat|clearly|strongly|weakly|marginally|moderately|considerably|definitely"
-    r"|a bit|a little)"
-)
-_PLACE = r"(?:a|b|x|y|0|1|2|first|second|left|right|one|two)"
-_SIDE = re.compile(
-    rf"(?:i )?(?:{_DEGREE} )?(?:(?:prefers?|preferred|favou?rs?) )?(?:the |chatbot )?(?:assistant )?(?:{_NOUN} ?)?"
-    rf"({_PLACE})(?:\+{{1,2}})?(?: (?:one|{_NOUN}))?"
-    rf"(?: wins| won| {_DEGREE}| (?:is |was )?(?:{_DEGREE} )?(?:better|preferred|best|superior)"
-    rf"(?: than (?:the )?(?:{_NOUN} ?)?{_PLACE}(?: {_NOUN})?)?)?"
-)
-_ALIKE = r"(?:the same|same|equal|equally|similar|comparable|equivalent|tied)"
-_TIE = re.compile(
-    rf"(?:it s |it is )?(?:a )?(?:tie|ties|tied|draw)(?: (?!.*\b{_PLACE}\b).*)?"
-    rf"|(?:(?:both|the two|they) )?(?:{_NOUN}s? )?(?:are )?(?:(?:about|roughly|nearly|almost|of) )*{_ALIKE}"
-    rf"(?: (?:quality|good|bad|well|poor))?"
-    rf"|(?:both|neither)(?: of them)?(?: {_NOUN}s?)?(?: (?:are |is )?(?:equally )?(?:good|bad|better|poor|fine|wrong))?"
-    r"|no (?:clear |strong )?(?:preference|difference)|a ?[=~≈] ?b|b ?[=~≈] ?a|a==b|1 ?= ?2|=|all bad|all good|bothbad"
-)
-_DEGREES = {"a>b": "first", "a>>b": "first", "b>a": "second", "b>>a": "second", "a<b": "second", "a<<b": "second"}
-_DEGREES |= {"1>2": "first", "2>1": "second", ">": "first", "<": "second"}
+def _verdict(name: str) -> re.Pattern[str]:
+    """Return the pattern of a verdict for a side or of a tie, with its parts filled in."""
+    patterns = aliases()["verdicts"]
+    return re.compile(re.sub(r"<(\w+)>", lambda part: patterns[part[1]], patterns[name]))
+
+
+_SIDE, _TIE = _verdict("side"), _verdict("tie")
+_DEGREES = {degree: side for side, degrees in aliases()["verdicts"]["degrees"].items() for degree in degrees}
 _MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
 
 

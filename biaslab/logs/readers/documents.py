@@ -519,7 +519,5 @@ def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
         frame: pd.DataFrame = whole.to_pandas()
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         why = str(error).partition("\n")[0]
-        raise InputError.plain(
-            f"Arrow cannot read the {type(table).__name__} ({why}); convert it with pandas"
-        ) from error
+        raise InputError.plain(f"Arrow cannot read the {type(table).__name__} ({why}): use pandas") from error
     return frame

@@ -3,8 +3,9 @@
 ``queries[].retrieved[].judge_score`` names a value in a list within a list: each item is a row, with everything above
 it repeated. ``*`` is the key of an object whose values are lists of objects of one shape, and ``*[].grade`` a value in
 them. Lists of single values become ``name[0]``, ``name[1]``, and a list of one object ``name[0].field``, but for
-messages of a conversation. Lists of equal length next to each other become rows, as in ``answers[]`` and ``ratings[]``,
-if one of them holds verdicts or scores. Other lists of objects stay in one column.
+messages of a conversation and for lists that are longer in other records. Lists of equal length next to each other
+become rows, as in ``answers[]`` and ``ratings[]``, if one of them holds verdicts or scores. Other lists of objects stay
+in one column.
 """
 
 from __future__ import annotations
@@ -163,7 +164,26 @@ def flattened(rows: Rows, steps: Sequence[str]) -> Rows:
         rows.log.left_out[_NO_ITEM] += lost
     if steps and len(rows.records) == 1:
         rows.log.unit, lines = "row", list(range(1, len(records) + 1))
-    return Rows(records, lines, rows.log, rows.textual)
+    lists = {name for record in records for name, value in record.items() if isinstance(value, list)}
+    return Rows([_with_lists(record, lists) for record in records] if lists else records, lines, rows.log, rows.textual)
+
+
+def _with_lists(record: dict[str, Any], lists: set[str]) -> dict[str, Any]:
+    """Return a record with a list of one object in one column if it is among the lists that others have there.
+
+    Examples
+    --------
+    >>> _with_lists({"q": 1, "runs[0].text": "a"}, {"runs"})
+    {'q': 1, 'runs': [{'text': 'a'}]}
+    """
+    whole: dict[str, Any] = {}
+    for name, value in record.items():
+        path, entry, field = name.partition("[0].")
+        if entry and path in lists:
+            whole.setdefault(path, [{}])[0][field] = value
+        else:
+            whole[name] = value
+    return whole
 
 
 def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> Iterator[dict[str, Any]]:

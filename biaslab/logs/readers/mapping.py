@@ -454,9 +454,7 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
     if unknown := [key for key in columns if key not in NAMES]:
         raise InputError(name, unknown, f"some of {', '.join((*OPTIONS, *NAMES))}")
     if {"judge", "person"} <= set(columns):
-        raise InputError(
-            f"{name}: person", columns["person"], "no person where a judge is mapped", "map one of the two"
-        )
+        raise InputError(f"{name}: person", columns["person"], "no person next to a judge", "map one of the two")
     _require_columns(columns, name)
     for own in by_column(columns):
         for key, value in own.items():
@@ -555,9 +553,7 @@ def make_shape(explode: Any, join: Any) -> Shape | None:
     fields = explode.split(",") if isinstance(explode, str) else explode if isinstance(explode, list) else []
     named = tuple(field.strip() for field in fields if isinstance(field, str) and field.strip())
     if explode is not None and not named:
-        raise InputError(
-            "mapping['explode']", explode, "the name of a field with lists, or several separated by commas"
-        )
+        raise InputError("mapping['explode']", explode, "names of fields with lists, separated by commas")
     if join is None:
         return Shape(named)
     match = _JOIN.fullmatch(join) if isinstance(join, str) else None

@@ -454,9 +454,7 @@ def explain(reading: LogReading, path: object) -> NoReturn:
     if reading.fields:
         known = "`biaslab.logs.readers.available` lists the known ones"
         fields = f"its fields are {', '.join(reading.fields[:_FIELDS])}"
-        raise InputError.plain(
-            f"{source} has an unknown format ({known}); {fields}; map one file of it: biaslab map FILE"
-        )
+        raise InputError.plain(f"{source} has an unknown format ({known}); {fields}; map one file: biaslab map FILE")
     if len(reading.empty) == 1:
         raise InputError.plain(f"{source} has no judgement: {next(iter(reading.empty.values()))}")
     if not reading.empty:

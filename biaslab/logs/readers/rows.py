@@ -8,9 +8,11 @@ import json
 import math
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -434,49 +436,13 @@ class Column(NamedTuple):
     """
 
     kind: ColumnKind
-    default: Any
+    default: Any = None
     tells_apart: bool = False
 
 
 #: The columns of recorded trials, in order: those of `biaslab.collect`, then others that probes read.
-SCHEMA = {
-    "probe": Column("text", "recorded"),
-    "judge": Column("text", "unknown", True),
-    "dataset": Column("text", "unknown", True),
-    "context_id": Column("text", None, True),
-    "candidate_id": Column("text", None, True),
-    "opponent_id": Column("name", None, True),
-    "attribute": Column("text", "overall", True),
-    "template": Column("name", "recorded", True),
-    "human_gap": Column("number", np.nan),
-    "order_known": Column("flag", True),
-    "configuration": Column("name", "recorded", True),
-    "scale": Column("text", None, True),
-    "answer": Column("text", "text"),
-    "form": Column("name", None, True),
-    "order": Column("name", None, True),
-    "rules": Column("flag", False, True),
-    "human": Column("number", np.nan),
-    "human_scale": Column("name", ""),
-    "ratings": Column("name", ""),
-    "annotators": Column("name", ""),
-    "words": Column("number", np.nan),
-    "opponent_words": Column("number", np.nan),
-    "subset": Column("name", ""),
-    "edit": Column("name", "", True),
-    "edited": Column("name", "", True),
-    "judge_system": Column("name", ""),
-    "p_first_label": Column("number", np.nan),
-    "p_both_orders": Column("number", np.nan),
-    "replicate": Column("number", 0, True),
-    "value": Column("number", None),
-    "status": Column("text", None),
-    "label_mass": Column("number", np.nan),
-    "samples": Column("number", np.nan),
-    "tokens": Column("number", 0),
-    "reply": Column("text", None),
-    "key": Column("text", None),
-}
+with files("biaslab.logs.readers").joinpath("trials.toml").open("rb") as _declared:
+    SCHEMA = {name: Column(**column) for name, column in tomllib.load(_declared).items()}
 COLUMNS = tuple(SCHEMA)
 
 

@@ -89,8 +89,8 @@ def fit_bradley_terry(
     for _ in range(_STEPS):
         chance = expit(scores[comparisons.first] - scores[comparisons.second] + bias)
         residual, weight = comparisons.p - chance, chance * (1 - chance)
-        slope = _difference(comparisons, residual) - prior * scores
-        mixed = _difference(comparisons, weight)
+        slope = first_minus_second(comparisons, residual) - prior * scores
+        mixed = first_minus_second(comparisons, weight)
         step = equations.solve(weight, slope)
         move = 0.0
         if position and len(comparisons):
@@ -134,8 +134,8 @@ def fit_log_odds(comparisons: Comparisons, prior: float = PRIOR) -> Strengths:
     odds = np.clip(logit(comparisons.p), -_FARTHEST, _FARTHEST)
     ones = np.ones(len(odds))
     equations = _equations(comparisons, prior)
-    apart, across = (equations.solve(ones, _difference(comparisons, values)) for values in (odds, ones))
-    mixed = _difference(comparisons, ones)
+    apart, across = (equations.solve(ones, first_minus_second(comparisons, values)) for values in (odds, ones))
+    mixed = first_minus_second(comparisons, ones)
     position = float((odds.sum() - mixed @ apart) / (len(odds) + prior - mixed @ across))
     return Strengths(apart - position * across, position)
 
@@ -203,11 +203,12 @@ def information(comparisons: Comparisons, weight: Floats, prior: float, position
     precision: Floats = np.diag(across.sum(axis=1) + prior) - across
     if not position:
         return precision
-    mixed = _difference(comparisons, weight)
+    mixed = first_minus_second(comparisons, weight)
     return np.block([[precision, mixed[:, None]], [mixed[None, :], np.full((1, 1), weight.sum() + prior)]])
 
 
-def _difference(comparisons: Comparisons, values: Floats) -> Floats:
+def first_minus_second(comparisons: Comparisons, values: Floats) -> Floats:
+    """Return each candidate's sum of values where it was shown first, minus that where it was second."""
     size = comparisons.n_candidates
     return tally(comparisons.first, values, size) - tally(comparisons.second, values, size)
 

@@ -510,9 +510,7 @@ def sliding_windows(
     require_whole("step", step, 1)
     require_whole("rounds", rounds, 1)
     if step > window:
-        raise InputError(
-            "step", step, f"at most the window, {window}", "otherwise candidates between windows are never compared"
-        )
+        raise InputError("step", step, f"at most the window, {window}", "otherwise some candidates are never compared")
     order = list(range(len(candidates)))
     for _ in range(rounds):
         for start, end in windows_of(len(order), window, step):

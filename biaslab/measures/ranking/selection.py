@@ -11,7 +11,7 @@ from scipy.special import expit
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
-from biaslab.measures.ranking.bradley_terry import DENSE, Strengths, fit_bradley_terry
+from biaslab.measures.ranking.bradley_terry import DENSE, Strengths, first_minus_second, fit_bradley_terry
 from biaslab.measures.ranking.comparisons import Comparisons, tally
 
 SelectionStrategy = Literal["full", "random", "no-repeat", "symmetric", "adaptive"]
@@ -251,9 +251,7 @@ def _of_comparisons(matrix: Floats) -> Floats:
 
 def _balance(comparisons: Comparisons) -> Floats:
     """Return how often each candidate was shown first minus how often second."""
-    ones = np.ones(len(comparisons))
-    size = comparisons.n_candidates
-    return tally(comparisons.first, ones, size) - tally(comparisons.second, ones, size)
+    return first_minus_second(comparisons, np.ones(len(comparisons)))
 
 
 def _among_neighbours(

@@ -169,9 +169,7 @@ def agreement_difference(
         where["judge"] = f"{whose[0]['judge']} | {whose[1]['judge']}"
     shared = [name for name in first["attribute"].drop_duplicates() if (second["attribute"] == name).any()]
     if not shared:
-        raise InputError(
-            "second", sorted(set(second["attribute"])), "scores of an attribute that the first also scored"
-        )
+        raise InputError("second", sorted(set(second["attribute"])), "scores of an attribute of the first")
 
     def estimate(items: pd.DataFrame, level: Level, coefficient: CorrelationMethod) -> Estimate:
         return agreement_loss(items, "score", "score_2", "human", how, level, coefficient)

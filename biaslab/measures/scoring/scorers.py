@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
@@ -96,6 +96,13 @@ class Scorer(Design, ABC):
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the expected score over the labels, or the score stated in a text, and the status."""
         return read_score(trial, reply)
+
+
+def _shown(dataset: Dataset, attribute: str, item: Item | None = None) -> dict[str, Any]:
+    """Return what templates show: the noun of the candidates, the attribute as described, and any texts."""
+    described = prompts.describe(dataset, attribute)
+    about = {"noun": dataset.noun, "attribute": described.pop("name"), **described}
+    return about if item is None else about | {"context": item.context, "candidate": item.text}
 
 
 def require_steps(steps: Mapping[str, Sequence[str]]) -> None:
@@ -230,9 +237,7 @@ class PromptScoring(Scorer):
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(not label.isdecimal() for label in find_scale(self.scale).labels):
-            raise InputError(
-                "scale", self.scale, "a scale of whole numbers, such as 1-10: the templates support no other"
-            )
+            raise InputError("scale", self.scale, "a scale of whole numbers, such as 1-10")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -241,18 +246,8 @@ class PromptScoring(Scorer):
 
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
         """Return the request for one score."""
-        dataset.require_attributes([attribute])
-        prompt = prompts.render(
-            f"scoring_{self.template}",
-            context=item.context,
-            candidate=item.text,
-            noun=dataset.noun,
-            attribute=attribute,
-            definition=dataset.attributes[attribute],
-            low=scale.labels[0],
-            high=scale.labels[-1],
-            cue=self.cue,
-        )
+        shown = _shown(dataset, attribute, item) | {"definition": dataset.attributes[attribute], "cue": self.cue}
+        prompt = prompts.render(f"scoring_{self.template}", low=scale.labels[0], high=scale.labels[-1], **shown)
         return Question.of(item, attribute, prompt, scale)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
@@ -402,18 +397,8 @@ class GEval(Scorer):
 
     def question(self, dataset: Dataset, item: Item, attribute: str, scale: Scale) -> Question:
         """Return the form for one candidate and attribute."""
-        about = prompts.describe(dataset, attribute)
-        prompt = prompts.render(
-            "g_eval",
-            context=item.context,
-            candidate=item.text,
-            noun=dataset.noun,
-            attribute=attribute,
-            definition=about["definition"],
-            aspects=about["aspects"],
-            scale=scale,
-            steps=list(self.steps.get(attribute, ())),
-        )
+        steps = list(self.steps.get(attribute, ()))
+        prompt = prompts.render("g_eval", scale=scale, steps=steps, **_shown(dataset, attribute, item))
         return Question.of(item, attribute, prompt, scale)
 
 
@@ -468,14 +453,8 @@ class StepWriting(Design):
     def design(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan one text per attribute."""
         for attribute in dataset.require_attributes(self.attributes):
-            about = prompts.describe(dataset, attribute)
-            prompt = prompts.render(
-                "evaluation_steps",
-                noun=dataset.noun,
-                attribute=attribute,
-                definition=about["definition"],
-                scale=find_scale(self.scale),
-            )
+            shown = _shown(dataset, attribute)
+            prompt = prompts.render("evaluation_steps", scale=find_scale(self.scale), **shown)
             request = Completion(prompt, self.temperature, self.max_tokens, 0, self.seed)
             yield Trial(request, _CONTEXT, attribute, "")
 
@@ -550,14 +529,7 @@ class GPTScore(Design):
         attributes = dataset.require_attributes(self.attributes)
         for item in items(dataset):
             for attribute in attributes:
-                described = prompts.describe(dataset, attribute)
-                instruction = prompts.render(
-                    "gpt_score",
-                    context=item.context,
-                    noun=dataset.noun,
-                    attribute=attribute,
-                    definition=described["definition"],
-                )
+                instruction = prompts.render("gpt_score", **_shown(dataset, attribute, item))
                 own, source = (item.candidate_id,), bool(item.context.strip())
                 about = About(item.context_id, own, (item.text,), (attribute,), source)
                 yield Trial(

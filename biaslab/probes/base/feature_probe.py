@@ -31,6 +31,7 @@ from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import (
+    bent_slope_at_equal,
     demeaned,
     extreme_outcomes,
     linear_model,
@@ -183,8 +184,8 @@ class FeatureProbe(ScoreProbe):
 
         scaled = rated.assign(score=rated["score"] / spread)
 
-        def of(scores: pd.DataFrame, *terms: str) -> Estimate:
-            return self._slope_given_quality(scores, self.resampling, within_contexts, [*covariates, *terms])
+        def of(scores: pd.DataFrame, bent: bool = False) -> Estimate:
+            return self._slope_given_quality(scores, self.resampling, within_contexts, covariates, bent=bent)
 
         slope = of(scaled)
         if planned is not None and len(planned) > len(items):
@@ -192,7 +193,7 @@ class FeatureProbe(ScoreProbe):
             slope = missing.bound(slope, of, spread)
         return allowing_for_crowding(
             slope,
-            lambda bends: of(scaled.assign(**bends), *bends),
+            lambda: of(scaled, bent=True),
             rated,
             self.feature,
             self.resampling,
@@ -220,13 +221,14 @@ class FeatureProbe(ScoreProbe):
         within_contexts: bool = True,
         covariates: Sequence[str] = (),
         feature: str = "",
+        bent: bool = False,
     ) -> Estimate:
         """Regress the score on the feature, controlling for human score and covariates; return the slope.
 
         Parameters as in `_slope`; ``resampling`` sets level and clusters, and ``feature`` overrides the probe's own.
         """
         feature = feature or self.feature
-        return slope_given_quality(items, feature, resampling, within_contexts, covariates, self.reliability)
+        return slope_given_quality(items, feature, resampling, within_contexts, covariates, self.reliability, bent)
 
     def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
         """Return the judge's correlation with the feature minus the humans', tested against 0.
@@ -235,6 +237,9 @@ class FeatureProbe(ScoreProbe):
         test then has a type-I error of .005 instead of .05 with 8 contexts of 3 candidates, and a studentised bootstrap
         a coverage of about .92 with 24. Interval and test are therefore Student's t over contexts, also if the humans'
         correlation is corrected for attenuation.
+
+        That of the judge, whose scores have errors of their own, is not corrected: a note has the interval for
+        reliabilities of its scores from .3 to 1, which verdicts respect too.
 
         Parameters
         ----------
@@ -245,11 +250,17 @@ class FeatureProbe(ScoreProbe):
             only for intervals other than the studentised one.
         """
         columns = ("score", "human", self.feature)
-        return self._allowing_for_errors(
+        excess = self._allowing_for_errors(
             items,
             lambda: correlation_difference(items, *columns, self.resampling, level, inference="t"),
             lambda rated: disattenuated_difference(rated, "score", self.feature, self.resampling, level),
         )
+        if self.resampling.values_only or math.isnan(excess.ci_low):
+            return excess
+        judge = self._correlation(items, "judge", level).estimate
+        without_noise = math.copysign(min(abs(judge) / math.sqrt(LEAST_RELIABILITY), 1.0), judge) - judge
+        ends = {"low": excess.ci_low + min(without_noise, 0.0), "high": excess.ci_high + max(without_noise, 0.0)}
+        return excess.noted(Note("over_reliabilities", ends))
 
     def _correlation(self, items: pd.DataFrame, scorer: str, level: Level) -> Estimate:
         """Return the correlation of the feature with the scores of the judge or of humans, tested against 0."""
@@ -270,6 +281,7 @@ def slope_given_quality(
     within_contexts: bool = True,
     covariates: Sequence[str] = (),
     reliability: float | None = None,
+    bent: bool = False,
 ) -> Estimate:
     """Regress the score on a feature, controlling for human score and covariates; return the slope.
 
@@ -289,13 +301,18 @@ def slope_given_quality(
         Additional columns to control for.
     reliability : float, optional
         Assumed reliability of the mean human score.
+    bent : bool
+        Whether the effect of quality may bend: `biaslab.stats.regression.bent_slope_at_equal`.
     """
     formula = " + ".join([*covariates, "human", feature])  # the feature comes last, so it is dropped if collinear
+    equation = bent_slope_at_equal if bent else slope_at_equal
 
     def at_equal(rated: pd.DataFrame) -> Corrected:
-        return slope_at_equal(rated, "score", feature, resampling, within_contexts, covariates)
+        return equation(rated, "score", feature, resampling, within_contexts, covariates)
 
     def uncorrected() -> Estimate:
+        if bent:
+            return at_equal(without_ratings(items))(0.0)
         options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
         return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
 
@@ -306,9 +323,8 @@ def slope_given_quality(
         return slope
     graded_across = not within_contexts and items["human"].nunique() > 2
     least = _LEAST_ACROSS if graded_across else LEAST_RELIABILITY
-    wide = over_reliabilities(slope, at_equal(without_ratings(items)), least)
-    depends = within_contexts and math.isnan(wide.ci_low) and _side(slope)  # its note has the reliability that it needs
-    return slope if depends else wide
+    partly = within_contexts and bool(_side(slope))  # its note has the reliability that it needs
+    return over_reliabilities(slope, at_equal(without_ratings(items)), least, partly)
 
 
 def log_odds_given_quality(
@@ -379,8 +395,9 @@ def allowing_for_errors(
     """
     unrated, reliability = without_ratings(items), known_reliability(items, reliability)
     if reliability is not None:
-        given = correct(unrated)(1 - reliability)
-        return replace(given, method=f"{given.method}; reliability {reliability:g} of human scores declared")
+        given, exact = correct(unrated)(1 - reliability), reliability == known_reliability(items, None)
+        why = "human scores exact by construction" if exact else f"reliability {reliability:g} of human scores declared"
+        return replace(given, method=f"{given.method}; {why}")
     several = has_several_ratings(items)
     corrected = correct(items) if several else None
     estimate = corrected(0.0) if corrected else uncorrected()
@@ -441,7 +458,9 @@ def without_ratings(items: pd.DataFrame) -> pd.DataFrame:
     return items.drop(columns=["ratings", "annotators"], errors="ignore")
 
 
-def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_RELIABILITY) -> Estimate:
+def over_reliabilities(
+    estimate: Estimate, at: Corrected, least: float = LEAST_RELIABILITY, partly: bool = False
+) -> Estimate:
     """Return an estimate with interval and test valid for every reliability of human scores from the least to 1.
 
     Parameters
@@ -452,13 +471,17 @@ def over_reliabilities(estimate: Estimate, at: Corrected, least: float = LEAST_R
         Function that returns the estimate at a given share of error; it changes monotonically.
     least : float
         The least reliability.
+    partly : bool
+        If low reliabilities allow no correction, use the others instead of giving no interval and test.
     """
-    each = [estimate, *(at(1 - reliability) for reliability in np.linspace(1, least, 6)[1:])]
-    if np.isnan([one.ci_low for one in each]).any():
+    assumed = np.linspace(1, least, 6)
+    each = [estimate, *(at(1 - reliability) for reliability in assumed[1:])]
+    known = [one for one in each if not math.isnan(one.ci_low)]
+    if len(known) < len(each) and not (partly and known):
         why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
         return without_test(estimate).noted(why_not)
-    wide = _holding_for(each, f"valid for reliabilities of human scores from {least:.2g} to 1")
-    return wide.noted(Note("single_ratings", {"se": float(f"{max(one.se for one in each):.6g}")}))
+    wide = _holding_for(known, f"valid for reliabilities of human scores from {assumed[len(known) - 1]:.2g} to 1")
+    return wide.noted(Note("single_ratings", {"se": float(f"{max(one.se for one in known):.6g}")}))
 
 
 def _holding_for(each: Sequence[Estimate], what: str) -> Estimate:
@@ -491,7 +514,7 @@ def without_test(estimate: Estimate) -> Estimate:
 
 def allowing_for_crowding(
     slope: Estimate,
-    curved: Callable[[Mapping[str, pd.Series]], Estimate],
+    bent: Callable[[], Estimate],
     rated: pd.DataFrame,
     feature: str,
     resampling: Resampling,
@@ -501,15 +524,15 @@ def allowing_for_crowding(
 
     Scores are then not linear in quality, so that a linear model confounds quality with a feature unless human scores
     and feature are jointly normal (Brillinger 1983). If more than a fifth of the scores lie at an end, interval and
-    test hold for a straight effect of human scores and for one that bends at their quintiles. If more than half do,
+    test hold for a straight effect of quality and for one that bends at its quintiles. If more than three quarters do,
     there are none where human scores depend on the feature. Neither applies if scores or human scores have two values.
 
     Parameters
     ----------
     slope : Estimate
         From `slope_given_quality`.
-    curved : callable
-        Returns the slope given further functions of the human scores too, by name.
+    bent : callable
+        Returns the slope if the effect of quality may bend.
     rated : pandas.DataFrame
         The items, with ``score`` in points and, if known, ``scale``.
     feature, resampling, within_contexts
@@ -521,10 +544,9 @@ def allowing_for_crowding(
         return slope
     crowded = f"{100 * share:.0f} % of scores lie at the {end} of the scale"
     if share <= _TOO_CROWDED:
-        knots = np.unique(np.quantile(rated["human"], _KNOTS))
-        bent = curved({f"human_above_{place}": (rated["human"] - at).clip(lower=0) for place, at in enumerate(knots)})
-        if not math.isnan(bent.ci_low):
-            return _holding_for([slope, bent], "with and without bends in human scores").noted(crowded)
+        other = bent()
+        if not math.isnan(other.ci_low):
+            return _holding_for([slope, other], "with and without bends in the effect of quality").noted(crowded)
     options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
     alike = linear_model(rated, f"{feature} ~ human", **options)["human"]  # type: ignore[arg-type]
     if not alike.p_value < _ALIKE:
@@ -533,8 +555,7 @@ def allowing_for_crowding(
     return without_test(slope).noted(why_not)
 
 
-_KNOTS = (0.2, 0.4, 0.6, 0.8)  # quantiles of human scores at which their effect may bend
-_CROWDED, _TOO_CROWDED = 0.2, 0.5  # shares of scores at an end above which quality acts not linearly, or too little
+_CROWDED, _TOO_CROWDED = 0.2, 0.75  # shares of scores at an end above which quality acts not linearly, or too little
 
 
 def crowded_end(items: pd.DataFrame) -> tuple[float, str]:

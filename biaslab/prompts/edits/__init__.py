@@ -1,17 +1,20 @@
 """Edits, one module per family: changes of how a candidate is shown that preserve its quality, or lower it.
 
-Every `TextEdit` defined by a module in this folder is found by its name; no registration is needed.
+Every `TextEdit` defined by a module in this folder is found by its name; no registration is needed. Edits that show
+fixed words are declared in ``fixed_words.toml``.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import tomllib
 from collections.abc import Callable
 from functools import cache
+from importlib.resources import files
 
 from biaslab.core.checks import require_one_of
-from biaslab.prompts.edits.base import Placed, TextEdit, changes, constant, edit, from_table, null_edit, placed
+from biaslab.prompts.edits.base import Placed, TextEdit, changes, constant, edit, framed, from_table, null_edit, placed
 
 __all__ = [
     "Placed",
@@ -38,7 +41,13 @@ def available() -> dict[str, TextEdit]:
     """
     modules = (importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__))
     edits = {e.name: e for module in modules for e in vars(module).values() if isinstance(e, TextEdit)}
-    return dict(sorted(edits.items()))
+    return dict(sorted({**edits, **of_fixed_words()}.items()))
+
+
+def of_fixed_words() -> dict[str, TextEdit]:
+    """Return the edits that ``fixed_words.toml`` declares."""
+    declared = tomllib.loads(files(__name__).joinpath("fixed_words.toml").read_text(encoding="utf-8"))
+    return {name: (framed if "frame" in entry else constant)(name, **entry) for name, entry in declared.items()}
 
 
 def find_edit(edit: str | TextEdit | Callable[[str], str]) -> TextEdit:

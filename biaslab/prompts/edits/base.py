@@ -143,6 +143,22 @@ def constant(
     return TextEdit(name, change, place, source, quality)
 
 
+def framed(name: str, frame: str, about: str, source: str, quality: Quality = "left") -> TextEdit:
+    """Create a `TextEdit` that puts the text into a frame of fixed words.
+
+    Examples
+    --------
+    >>> framed("sure", "{text} So it is.", "Confirm it.", "ours")("It rains. ")
+    'It rains. So it is.'
+    """
+
+    def change(text: str) -> str:
+        return frame.format(text=text.rstrip(), bare=text.strip())
+
+    change.__doc__ = about
+    return TextEdit(name, change, "text", source, quality)
+
+
 @dataclass(frozen=True)
 class Placed:
     """A candidate as a prompt shows it.
@@ -445,9 +461,7 @@ def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:
         if isinstance(text, str) and isinstance(edited, str) and edited.strip():
             by_kind.setdefault(str(kind), {}).setdefault(text, edited)
     if not by_kind:
-        raise InputError.plain(
-            f"the table lacks pairs of texts, expected: {_FORMATS}, not {', '.join(sorted(columns))}"
-        )
+        raise InputError.plain(f"the table lacks pairs, expected: {_FORMATS}, not {', '.join(sorted(columns))}")
     return form, by_kind
 
 

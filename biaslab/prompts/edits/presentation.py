@@ -2,33 +2,15 @@
 
 import re
 
-from biaslab.prompts.edits.base import TextEdit, constant, edit, split_sentences
+from biaslab.prompts.edits.base import edit, split_sentences
 
 _CALM = "Ye et al. 2024, Justice or Prejudice? (CALM), Table 1"
-_AUTHORITY = f"{_CALM}; Chen et al. 2024, Humans or LLMs as the Judge?"
 _ASSERTIVENESS = (
     "Hosking et al. 2024, Human Feedback is not Gold Standard; Zhou et al. 2026, JudgeBiasBench (assertiveness)"
 )
 _END = re.compile(r"(?<=[a-z0-9)])(?<!\.[a-z])\.(?=\s*$)")
 _HEDGE = "perhaps|maybe|possibly|probably|presumably|apparently|arguably|somewhat|in my opinion|it seems that|I think"
 _HEDGES = re.compile(rf",? \b(?:{_HEDGE})\b,?(?=[ .;!?])")
-
-
-@edit(source=_AUTHORITY)
-def authority(text: str) -> str:
-    """Cite an invented article that says nothing of the matter."""
-    return f"{text.rstrip()} (Cf. Hartmann & Okafor, 2019, Annals of Applied Inquiry 14, 203–217.)"
-
-
-@edit(source=_AUTHORITY)
-def authority_address(text: str) -> str:
-    """Cite an invented page of the web that says nothing of the matter."""
-    return f"{text.rstrip()} (See www.annals-of-applied-inquiry.example/14/203.)"
-
-
-authority_title = constant(
-    "authority_title", "by Professor Ingrid Hartmann, PhD", "Name an author with titles.", _AUTHORITY
-)
 
 
 @edit(source=f"Koo et al. 2023, CoBBLEr, §3; {_CALM}", place="note")
@@ -64,20 +46,6 @@ def unhedged(text: str) -> str:
     return _HEDGES.sub("", text)
 
 
-def _framed(mood: str, before: str, after: str) -> TextEdit:
-    def change(text: str) -> str:
-        return f"{before} {text.strip()} {after}"
-
-    change.__doc__ = f"Frame the text with words of a {mood} mood."
-    return TextEdit(f"sentiment_{mood}", change, source=f"{_CALM}: cheerful, sad, angry, fearful")
-
-
-cheerful = _framed("cheerful", "What a pleasure to tell you this!", "How wonderful is that!")
-sad = _framed("sad", "With a heavy heart I have to tell you this.", "It is all so very sad.")
-angry = _framed("angry", "I am furious that I have to say this at all!", "What an outrage!")
-fearful = _framed("fearful", "I tremble as I tell you this.", "It frightens me beyond words.")
-
-
 _VERBOSITY = "Zheng et al. 2023, Judging LLM-as-a-Judge with MT-Bench, §3.3; Ye et al. 2024, CALM, Table 1"
 _FILLERS = ("This is worth noting.", "It should be kept in mind.", "So much can be said here.")
 
@@ -90,12 +58,6 @@ def padding(text: str) -> str:
         f"{sentence.rstrip()} {_FILLERS[i % 3]}{sentence[len(sentence.rstrip()) :]}" for i, sentence in enumerate(parts)
     )
     return "".join(fill)
-
-
-@edit(source=_VERBOSITY)
-def restating(text: str) -> str:
-    """Say everything once more."""
-    return f"{text.strip()} To say it once more: {text.strip()}"
 
 
 _REPETITION = "Zheng et al. 2023, MT-Bench, §3.3 (repetitive list); Park et al. 2024, OffsetBias, §3 (EvalBiasBench)"
@@ -112,12 +74,6 @@ def first_sentence_repeated(text: str) -> str:
     """Say the first sentence three times, and nothing else."""
     first = next((sentence.strip() for sentence in split_sentences(text) if sentence.strip()), "")
     return " ".join([first] * 3) if first else text
-
-
-@edit(source="Shi et al. 2023, Large Language Models Can Be Easily Distracted by Irrelevant Context", quality="lowered")
-def irrelevant_sentence(text: str) -> str:
-    """Add a sentence that has nothing to do with the matter."""
-    return f"{text.rstrip()} Parrots can live for more than fifty years."
 
 
 _FALLACY = "Chen et al. 2024, Humans or LLMs as the Judge?, §3 (fallacy oversight); Ye et al. 2024, CALM, Table 1"
@@ -158,12 +114,6 @@ def beauty_list(text: str) -> str:
 def beauty_bold(text: str) -> str:
     """Print names and numbers within sentences in bold."""
     return re.sub(r"(?<=[a-z,] )((?:[A-Z][\w-]+|\d[\w.,-]*\w|\d)(?: (?:[A-Z][\w-]+|\d+\b))*)", r"**\1**", text)
-
-
-@edit(source=_SOURCE)
-def beauty_emoji(text: str) -> str:
-    """Put an emoji before and behind the text."""
-    return f"✨ {text.strip()} 👍"
 
 
 @edit(source=_SOURCE)

@@ -9,9 +9,11 @@ about "A" in a sentence is inferred about "B" in the same sentence.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib.resources import files
 
 TIE = -1
 """Code for a tie among places of labels."""
@@ -233,9 +235,19 @@ _OTHER = MENTION[1:-1]
 _SIGNS = rf"[^\w{_OTHER}]"
 
 
-def _any(words: Iterable[str] | str) -> str:
-    """Pattern of any of some words (or patterns), given as a comma-separated string or a sequence."""
-    return "(?:" + "|".join(words.split(", ") if isinstance(words, str) else words) + ")"
+_WORDS: dict[str, str] = tomllib.loads(
+    files("biaslab.prompts.parsing").joinpath("words.toml").read_text(encoding="utf-8")
+)
+
+
+def _any(words: Iterable[str]) -> str:
+    """Pattern of any of some words or patterns."""
+    return f"(?:{'|'.join(words)})"
+
+
+def _words(name: str) -> str:
+    """Pattern of any of the words that the table of words has under a name."""
+    return _any(re.split(r",\s+", _WORDS[name].strip()))
 
 
 def _between(most: int, *stops: str) -> str:
@@ -244,24 +256,14 @@ def _between(most: int, *stops: str) -> str:
 
 
 _DENIALS = (r"\w+n['’]t", "not", "no", "never", "less", "neither", "nor")
-_BEST = _any("better, best, superior, preferable, preferred, favou?red, winner, stronger, strongest") + r"\b"
-_WORST = _any("worse, inferior, weaker, poorer")
-_BE = (
-    _any("is, was, are, seems, appears, looks, sounds, reads, remains, stands, would be, will be, to be, be, as")
-    + r"\b"
-)
-_WINS = _any(
-    "wins?, won, prevails, outperform(?:s|ed), beats, surpass(?:es|ed), outshines, comes out (?:ahead|on top), "
-    "is ahead of, edges out, gets my vote, takes the lead, stands out, "
-    r"(?:perform(?:s|ed)|did|does) (?:\w+ly )?better"
-)
-_GIVES = r"(?:has\s+)?" + _any("provide[sd]?, gives?, gave, given, offer(?:s|ed), has") + r"\s+(?:an?\s+|the\s+)?"
-_WORK = _any("answers?, responses?, solutions?, summary, outputs?, one, choice")
-_CHOOSE = _any(
-    "prefers?, choose, choosing, chose, select, selecting, pick, favou?rs?, go(?:ing)? with, opt for, vote for, "
-    "lean towards?, recommend, declare"
-)
-_LEADS_TO = _any("that, for, the, as, my, to, is, be, say, output, response, answer, summary")
+_BEST = _words("best") + r"\b"
+_WORST = _words("worst")
+_BE = _words("is") + r"\b"
+_WINS = _words("wins")
+_GIVES = r"(?:has\s+)?" + _words("gives") + r"\s+(?:an?\s+|the\s+)?"
+_WORK = _words("answer")
+_CHOOSE = _words("choose")
+_LEADS_TO = _words("between_choice_and_label")
 _LY = r"(?:[a-z]+ly\s+)?"
 _OWN = r"(?:['’]s(?:\s+(?!that\b|there\b)[\w-]+){1,6}?)?"
 _STOPS = (*_DENIALS, "than", "by", "and", "but", "while", "that", "there")
@@ -283,11 +285,7 @@ OVERALL = [
 
 _MORE = r"(?:more(?!\s+than\b)|better|clearer|stronger|richer|deeper|greater|closer|easier)\b"
 _COMPARED = rf"{_X}[*_\"]*(?:['’]s)?{_between(10, *_DENIALS, 'lacks?', 'fails?', 'while', 'but', 'than')}\s+{_MORE}"
-_FAULTS = _any(
-    "abstract, ambig, basic, complex, complicat, confus, convolut, difficult, error, general, generic, harmful, "
-    "inaccura, irrelevan, likely, limited, mislead, mistake, problem, prone, redundan, repetiti, simplistic, "
-    "superficial, unclear, vague, verbose, wordy"
-)
+_FAULTS = _words("faults")
 _CORRECT = rf"{_X}[*_\"]*\s+is\s+(?:the\s+)?(?:only\s+)?(?:correct|right)\b"
 COMPARED = [re.compile(_COMPARED), re.compile(_CORRECT)]
 """Comparisons: "B is more coherent", "B gives clearer reasons", "B is correct"."""
@@ -298,10 +296,7 @@ COMPARED_WELL = [
 """Comparisons, unless about a fault ("more repetitive") or retracted ("more detailed, but")."""
 
 BOTH = re.compile(r"\b(?:they|both|all|two|outputs|responses|answers|summaries|assistants|texts)\b")
-_SAME = _any(
-    r"equal(?!\s+to\b), equally\s+(?!likely\b|distant\b)\w+, identical, equivalent, tied, indistinguishable, on par, "
-    r"the same(?!\s+as\b)"
-)
+_SAME = _words("same")
 TIED = re.compile(
     _any(
         (
@@ -317,28 +312,18 @@ TIED = re.compile(
 )
 NO_TIE = re.compile(r"(?:\b(?:not?|almost|nearly|close to|than)|n['’]t)(?:\s+\w+){0,2}\s*$")
 
-DENIED = re.compile(
-    rf"(?:\b{_any('not, never, cannot, neither, nor, hardly, without, than')}|n['’]t)(?:\s+[\w'’-]+){{0,3}}\s*$"
-)
+DENIED = re.compile(rf"(?:\b{_words('denied')}|n['’]t)(?:\s+[\w'’-]+){{0,3}}\s*$")
 """Words before a verdict that negate it."""
-_SAYS = "argue[sd]?, claim(?:s|ed), believe[sd], thinks, thought, states?, stated, says, said"
 SET_ASIDE = re.compile(
-    rf"\b{_any('if, unless, depend(?:s|ing), who, ' + _SAYS)}\b|\bwhether\b[^,]*$"
+    rf"\b{_words('set_aside')}\b|\bwhether\b[^,]*$"
     r"|\b(?:some|others|many|most|users|people)(?:\s+\w+){0,2}\s*$"
 )
 """Words before a verdict that make it hypothetical or attribute it to somebody else."""
 AS_LONG_AS = re.compile(r"[\w\s]{0,12}?\b(?:if|when|unless|for those|in case)\b")
 """Words after a verdict that make it conditional."""
 
-TURN = re.compile(rf"\b{_any('but, however, although, though, while, yet, whereas, despite, nevertheless, even if')}\b")
-CONCLUDES = re.compile(
-    r"^\W*"
-    + _any(
-        r"therefore, thus, hence, overall, so\b, ultimately, consequently, as a result, "
-        r"in (?:conclusion|summary|short|the end), to (?:conclude|sum up), all in all, for these reasons, "
-        r"based on, on balance, final, (?:verdict|conclusion|decision)\b"
-    )
-)
+TURN = re.compile(rf"\b{_words('turn')}\b")
+CONCLUDES = re.compile(r"^\W*" + _words("concludes"))
 FLAT = re.compile(rf"{_SIGNS}*(?:therefore,?\s+)?{_X}{_SIGNS}*\s+is\s+(?:the\s+)?{_BEST}(?:\s+{_WORK})?\W*")
 """A sentence that consists of a verdict only."""
 
@@ -346,25 +331,8 @@ TOGETHER = re.compile(rf"(?:\b(?:both|either|(neither)|between) )?{MENTION} ?(?:
 CLAUSE = re.compile(rf"[.;!?\n]+|,?\s+(?:(?:but|however)\b|(?:and|while|whereas|although|though)(?=\s+{MENTION}))")
 SENTENCE = re.compile(r"(?<=[.!?:])[\"'”’)\]*]*\s+|\n+")
 
-PRAISE = re.compile(
-    r"\b"
-    + _any(
-        "accura, appropriate, best, clear, complete, comprehens, concise, correct, creative, detail, divers, "
-        "effective, engaging, excellen, follows, good, great, helpful, perfect, persua, precise, relevan, right, "
-        "satisf, specific, strong, success, suitable, valid, well"
-    )
-)
-_BLAMES = _any(
-    r"against, avoid, bad, cannot, dislike, empty, fail\w*, general, generic, hardly, hate, if, irrelevant, "
-    r"just (?:an?|the|\w+s)\b, lack\w*, less, mis(?:s|sing|sed|ses|leading), neither, never, no, nonsens\w*, nor, "
-    r"not, only, poor\w*, redundan\w*, reject\w*, repeat\w*, repetit\w*, "
-    r"un(?:able|clear|finished|helpful|interesting|necessar|realistic|related|suitable)\w*, vague, weak\w*, "
-    r"whether, without, worse, worst, wrong, "
-    r"in(?:correct|accurate|complete|appropriate|coherent|consistent|valid)\w*, "
-    r"(?:has|have|had|contain\w*|with|makes?|made)\s+(?:\w+\s+)?(?:\w+\s+)?"
-    r"(?:errors?|mistakes?|inaccura\w+|duplicat\w+|typos?|flaws?), "
-    r"identical, a copy, the same as"
-)
+PRAISE = re.compile(r"\b" + _words("praise"))
+_BLAMES = _words("blames")
 _BLAME = rf"(?:{_BLAMES}\b|n['’]t\b)"
 BLAME = re.compile(_BLAME)
 _WHY = r"\b(?:because|as|since)\b"
@@ -373,10 +341,6 @@ BLAMED = re.compile(rf"{_SIGNS}*{MENTION}(?:(?!{_WHY}|\bnot only\b|\bby not\b).)
 _REASON = r"\b(?:because|as|since|that|which)\b"
 FINE = re.compile(rf"{_SIGNS}*{MENTION}(?:(?!\b{_BLAME}|{_REASON}).)*+(?:$|(?={_REASON}))")
 """A clause without criticism about the label it begins with; reasons may contain any words."""
-_LEADS = _any(
-    "i, i['’](?:d|ll|m), it, it['’]s, is, would, will, be, say, think, guess, believe, probably, definitely, "
-    "clearly, my, for, me, go, going, so, ok, okay, well, the, choice, answer, then, must, should, has, to, vote, "
-    "with, in, opinion"
-)
+_LEADS = _words("before_a_label")
 NAMED = re.compile(rf"{_SIGNS}*(?:{_LEADS}{_SIGNS}+)*{MENTION}\W*")
 """A text that ends with the only label it names: "I think B"."""

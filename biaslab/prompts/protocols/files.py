@@ -10,6 +10,8 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,96 +25,37 @@ from biaslab.prompts.protocols.slots import read_text
 TemplateArguments = dict[str, Any]
 GRADES = {"A>>B": 1.0, "A>B": 0.75, "A=B": 0.5, "B>A": 0.25, "B>>A": 0.0}
 GRADES |= {"B<<A": 1.0, "B<A": 0.75, "B=A": 0.5, "A<B": 0.25, "A<<B": 0.0}
-_ENDS = r"(?![\w]|\.\d)"
-_SCORE = rf"[(\[]?([1-5]){_ENDS}"
-#: Prometheus 2 (Kim et al. 2024): a score, or the letter of the better response, as in its own parser.
-RESULT: dict[str, TemplateArguments] = {
-    "score": {
-        "form": "score",
-        "scale": (1, 5),
-        "pattern": [
-            rf"(?i)\[result\]\s*(?:(?:score|result)\b\s*)?(?:of\b|:)?\s*{_SCORE}",
-            rf"(?i)\b(?:score|result|response)\s*(?:of\b|:)?\s*{_SCORE}[)\]]?\W*\Z",
-        ],
-    },
-    "pair": {
-        "verdicts": {"A": 1.0, "B": 0.0},
-        "pattern": [
-            (
-                r"(?i)(?:\[result\](?:\s+response)?:?|\[result:|\[response(?=\s)|^result\b:?)\s*[(\[*]*([AB])"
-                r"(?:(?=[)\].*])|(?!\s+or\b)(?=\s)|\Z)"
-            ),
-        ],
-        "choose": "first",
-    },
-}
 _MARK = re.compile(r"\[\[\s*([^\[\]\n]{1,12}?)\s*\]\]")
 _SPAN = re.compile(r"\(?\b(\d+) ?(?:-|–|~|to) ?(\d+)\b")
 
 
-def _wild_bench(text: str) -> TemplateArguments | None:
-    """WildBench (Lin et al. 2024): a JSON object with a score."""
-    if re.search(r"\{\$candidate_A\}", text) and '"choice"' in text:
-        grades = {"A++": 1.0, "A+": 0.75, "A=B": 0.5, "B+": 0.25, "B++": 0.0}
-        return {"json": "choice", "verdicts": grades if "A++" in text else {"A": 1.0, "B": 0.0, "tie": 0.5}}
-    if not re.search(r"\{\$model_output\}", text) or '"score"' not in text:
-        return None
-    return {"form": "score", "scale": _scale_of(text), "json": "score"}
+@cache
+def _known_prompts() -> list[TemplateArguments]:
+    entries = tomllib.loads(files("biaslab.prompts.protocols").joinpath("known_prompts.toml").read_text("utf-8"))
+    return list(entries["prompt"])
 
 
-def _g_eval(text: str) -> TemplateArguments | None:
-    """G-Eval (Liu et al. 2023): an evaluation form whose reply begins with the score."""
-    if "Evaluation Form" not in text:
-        return None
-    scale = _scale_of(text)
-    name = f"{scale[0]}-{scale[1]}"
-    start = Pattern((r"\A\s*(\d+(?:\.\d+)?)(?![\w/])",))
-    return {"form": "score", "scale": name, "reader": FirstOf((start, FreeScore(name))), "max_tokens": 16}
+def _known(text: str) -> TemplateArguments | None:
+    """Return the arguments for a known prompt, from ``known_prompts.toml``."""
+    for known in _known_prompts():
+        matches = [re.search(pattern, text) for pattern in known["like"]]
+        if all(matches):
+            return _arguments(known, text, matches[0])
+    return None
 
 
-def _llm_bar(text: str) -> TemplateArguments | None:
-    """LLMBar (Zeng et al. 2024), and similar prompts: ``Output (a)`` or ``Output (b)``."""
-    if "Output (a)" not in text or "Output (b)" not in text:
-        return None
-    last = "Therefore, {} is better" if "Therefore, Output (a) is better" in text else "{}"
-    verdicts = {last.format("Output (a)"): 1.0, last.format("Output (b)"): 0.0}
-    return {"verdicts": verdicts, "max_tokens": 1024 if last != "{}" else 16}
-
-
-def _rating(text: str) -> TemplateArguments | None:
-    """Recognise a prompt that asks only for a whole number on a scale."""
-    match = re.search(r"ONLY the score[^.\n]*between (\d+) and (\d+)", text)
-    return {"form": "score", "scale": f"{match[1]}-{match[2]}"} if match else None
-
-
-def _judge_lm(text: str) -> TemplateArguments | None:
-    """JudgeLM (Zhu et al. 2023), and Vicuna's earlier prompt: the first line has two scores."""
-    if not re.search(r"two values indicating the scores", text):
-        return None
-    number = r"(\d+(?:\.\d+)?)"
-    return {"pattern": rf"\A\s*{number}[ ,]+{number}[ .]*$", "writes": "{} {}", "choose": "first"}
-
-
-def _panda_lm(text: str) -> TemplateArguments | None:
-    """PandaLM (Wang et al. 2023): the reply begins with 1, 2 or Tie."""
-    if "### Response 1:" not in text or not text.rstrip().endswith("### Evaluation:"):
-        return None
-    return {"pattern": r"\A\s*(1|2|Tie)\b", "verdicts": {"1": 1.0, "2": 0.0, "Tie": 0.5}}
-
-
-def _prometheus_text(text: str) -> TemplateArguments | None:
-    """Prometheus 2 (Kim et al. 2024), in a file of its own."""
-    if "[RESULT]" not in text:
-        return None
-    return RESULT["pair" if re.search(r"response_?b\b", text, re.IGNORECASE) else "score"]
-
-
-def _auto_j(text: str) -> TemplateArguments | None:
-    """Auto-J (Li et al. 2024): the last "final decision is" counts."""
-    if "final decision is Response 1 / Response 2 / Tie" not in text:
-        return None
-    verdicts = {"Response 1": 1.0, "Response 2": 0.0, "Tie": 0.5}
-    return {"pattern": r"(?i)final decision is\s+[*\"]*(Response 1|Response 2|Tie)\b", "verdicts": verdicts}
+def _arguments(known: TemplateArguments, text: str = "", match: re.Match[str] | None = None) -> TemplateArguments:
+    """Return the arguments of a known prompt, with the scale that its text states."""
+    arguments = {name: value for name, value in known.items() if name not in ("name", "like", "begins")}
+    if match is not None and match.groups():
+        return arguments | {"scale": "{}-{}".format(*match.groups())}
+    if known.get("scale") != "stated":
+        return arguments | {name: tuple(known[name]) for name in ("scale",) if name in known}
+    low, high = _scale_of(text)
+    if "begins" not in known:
+        return arguments | {"scale": (low, high)}
+    scale = f"{low}-{high}"
+    return arguments | {"scale": scale, "reader": FirstOf((Pattern((known["begins"],)), FreeScore(scale)))}
 
 
 def _marks(text: str) -> TemplateArguments | None:
@@ -135,9 +78,6 @@ def _scale_of(text: str) -> tuple[int, int]:
     if match is None:
         raise InputError.plain("scale is not stated in the text, expected: one such as (1-5); pass scale='1-5'")
     return int(match[1]), int(match[2])
-
-
-TEXT_FORMATS = (_wild_bench, _g_eval, _llm_bar, _rating, _judge_lm, _panda_lm, _prometheus_text, _auto_j, _marks)
 
 
 _LIMITS = ("max_tokens", "max_tokens_to_sample", "max_new_tokens", "max_length", "max_completion_tokens")
@@ -307,8 +247,7 @@ def arguments_of(
 
 def _of_text(template: Any, text: str) -> TemplateArguments:
     """Return the format of replies that a prompt itself describes."""
-    formats = (of_text(text) for of_text in TEXT_FORMATS)
-    return {"template": template, **next(filter(None, formats), {})}
+    return {"template": template, **(_known(text) or _marks(text) or {})}
 
 
 def _structured(path: Path, text: str, name: str | None) -> TemplateArguments:
@@ -443,7 +382,8 @@ def _prometheus_file(source: ProtocolFile) -> TemplateArguments | None:
     chosen, template = _one(source.path, prompts, source.name)
     pair = "{response_A}" in template
     system = next((text for key, text in source.document.items() if key.startswith("REL_" if pair else "ABS_")), "")
-    return {"name": chosen, "template": template, "system": system} | RESULT["pair" if pair else "score"]
+    known = next(each for each in _known_prompts() if each.get("name") == f"prometheus {'pair' if pair else 'score'}")
+    return {"name": chosen, "template": template, "system": system} | _arguments(known)
 
 
 def _fast_chat(path: Path, text: str, name: str | None) -> TemplateArguments:

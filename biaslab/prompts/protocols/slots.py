@@ -6,9 +6,11 @@ Data fill slots and nothing else: a candidate that contains ``{first}`` or ``{{ 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from importlib.resources import files
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, get_args
@@ -191,25 +193,13 @@ _ONE_OF_TWO = re.compile(
     rf"|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?"
 )
 _FIRST = {"a", "1", "one", "first"}
-_GUESSED = {
-    "context": "context question instruction instructions input prompt query user_query source document article task "
-    "question_1 instruction_1 input_1 input1",
-    "candidate": "candidate answer response output completion summary model_output submission text reply prediction",
-    "reference": "reference reference_answer ref_answer ref_answer_1 ideal expected gold",
-    "definition": "definition criterion criteria",
-    "attribute": "attribute aspect dimension",
-    "noun": "noun",
-    "low": "low",
-    "high": "high",
-}
-_GUESSED_OF_LISTS = {
-    "candidates": "candidates answers responses outputs completions summaries passages documents texts options models "
-    "hits items results entries replies",
-    "k": "k n num n_candidates num_candidates",
-}
-_SOURCE_OF_LISTS = {name: source for source, names in _GUESSED_OF_LISTS.items() for name in names.split()}
-_CONTEXTS = _GUESSED["context"].split()
-_SOURCE_OF = {name: source for source, names in _GUESSED.items() for name in names.split()}
+_NAMES: dict[str, dict[str, str]] = tomllib.loads(
+    files("biaslab.prompts.protocols").joinpath("slot_names.toml").read_text(encoding="utf-8")
+)
+_CONTEXTS = _NAMES["any"]["context"].split()
+_SOURCE_OF, _SOURCE_OF_LISTS = (
+    {name: source for source, names in _NAMES[form].items() for name in names.split()} for form in ("any", "list")
+)
 
 
 def as_turns(

@@ -3,9 +3,10 @@
 Marks are filled by their findings (`bl.report.findings`): a bias found, none that matters, inconclusive. Published
 values are crosses, null edits grey.
 
-`draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares, `promises`
-and `recovery` those of a validation. `intervals` and `against` draw on given or new Axes and return them. Labels and
-nulls are declared by the probes (`biaslab.core.Metric`).
+`draw` makes a whole figure with panels and saves it; `standard` draws the figures that a probe declares, `bias_matrix`
+shows which judge has which bias, and `identity` and `recovery` compare estimates with what they should be. `intervals`
+and `against` draw on given or new Axes and return them. Labels and nulls are declared by the probes
+(`biaslab.core.Metric`).
 """
 
 import lazy_loader

@@ -3,13 +3,14 @@ from .figure import (
     DrawnFigures as DrawnFigures,
     compared as compared,
     draw as draw,
+    identity as identity,
     inherited as inherited,
-    promises as promises,
     recovery as recovery,
     save as save,
     standard as standard,
 )
 from .figure_words import headline as headline
+from .matrix import bias_matrix as bias_matrix, matrix as matrix
 from .scores import bland_altman as bland_altman, confusion as confusion, heaps as heaps, spread as spread
 from .style import (
     MARKERS as MARKERS,

@@ -515,64 +515,6 @@ def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
         ax.annotate(str(verdict), (middle, place), (0, 7), textcoords="offset points", **look)
 
 
-#: What is promised, in the order of the panels.
-_LABELS = {
-    "type_i_error": "type-I error (share of studies)",
-    "coverage": "coverage (share)",
-    "power": "power (share)",
-}
-
-
-@style.styled
-def promises(
-    shares: pd.DataFrame,
-    hue: str | None = None,
-    title: str | None = None,
-    name: str | None = None,
-    out: str | PathLike[str] = "figures",
-) -> DrawnFigures:
-    """Plot type-I error, coverage and power of one metric against the number of contexts.
-
-    Parameters
-    ----------
-    shares : pandas.DataFrame
-        Rows of one metric from `biaslab.validate`.
-    hue : str, optional
-        Column shown by colour, such as the kind of bias.
-    title : str, optional
-        Title above n.
-    name, out
-        As in `biaslab.plots.draw`.
-
-    Returns
-    -------
-    Drawn
-        A panel per quantity, with the promised share dashed and its band grey; the headline counts the shares that
-        keep their band.
-
-    Raises
-    ------
-    TrialsError
-        If a column is missing.
-
-    Examples
-    --------
-    >>> promises(found[found["metric"] == "first_position_rate"])  # doctest: +SKIP
-    """
-    require_columns(shares, ["quantity", "n_contexts", "promised", "low", "high", "kept"], "shares")
-    rows = shares.sort_values("n_contexts").assign(metric=shares["quantity"])
-    label = _LABELS | {"n_contexts": "contexts of a study"}
-    axes = draw(rows, list(_LABELS), x="n_contexts", hue=hue, col="metric", label=label, title=title).axes
-    shown = [quantity for quantity in _LABELS if quantity in set(rows["quantity"])]
-    for ax, quantity in zip(axes, shown, strict=True):
-        part = rows[rows["quantity"] == quantity]
-        for _, line in [(None, part)] if hue is None else part.groupby(hue):
-            ax.fill_between(line["n_contexts"], line["low"], line["high"], color="0.4", alpha=0.12, linewidth=0)
-            ax.plot(line["n_contexts"], line["promised"], color="0.4", linewidth=1, linestyle="--")
-    headline = f"{rows['kept'].sum()} of {len(rows)} shares keep their band, within the error of the simulation"
-    return close(list(axes), rows, name, out, headline)
-
-
 @style.styled
 def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
     """Plot estimates of planted biases against their population, in units of the smallest size that matters.
@@ -604,20 +546,70 @@ def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[s
     columns = found[["truth", "estimate", "ci_low", "ci_high"]].to_numpy(float)
     truth, *estimated = ((columns - null[:, None]) / size[:, None]).T
     rows = pd.DataFrame(dict(zip(("estimate", "ci_low", "ci_high"), estimated, strict=True)))
-    [ax] = style.panels(1, 8.0)
-    ax.axline((0, 0), slope=1, label="estimated = true", **style.NULL)
     held = found["inside"].to_numpy(bool)
-    for index, (label, chosen) in enumerate({"interval covers the true value": held, "it does not": ~held}.items()):
-        if chosen.any():
-            style.dots(ax, rows[chosen], truth[chosen], 3 * index, label, vertical=True, join=False)
-    ax.set(xlabel="true bias (1 = smallest that matters)", ylabel="estimated bias, with 95 % interval")
+    rows = rows.assign(truth=truth, held=np.where(held, "interval covers the true value", "it does not"))
+    rows = rows.sort_values("held", kind="stable")
     studies = f"n = {found['n_contexts'].max()} contexts a study"
-    style.note(
-        ax, f"simulated judges · {found['probe'].nunique()} probes, {found['metric'].nunique()} metrics · {studies}"
-    )
-    fit_text(ax)
+    facts = f"{found['probe'].nunique()} probes, {found['metric'].nunique()} metrics · {studies}"
+    labels = ("true bias (1 = smallest that matters)", "estimated bias, with 95 % interval")
+    [ax] = identity(rows, "truth", "held", f"simulated judges · {facts}", labels).axes
     headline = f"{held.sum()} of {len(found)} intervals cover the true value (simulated judges, biases planted)"
     return close([ax], found, name, out, headline)
+
+
+@style.styled
+def identity(
+    estimates: pd.DataFrame,
+    x: str,
+    hue: str,
+    title: str,
+    labels: tuple[str, str],
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+    headline: str | None = None,
+) -> DrawnFigures:
+    """Plot estimates against what they should be, such as planted or published values; on the dashed line both agree.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Columns ``estimate, ci_low, ci_high`` (missing: no interval), and those named by `x` and `hue`.
+    x : str
+        Column of the values to compare with.
+    hue : str
+        Column shown by colour and marker, in order of appearance.
+    title : str
+        Caption.
+    labels : tuple of str
+        Labels of the horizontal and the vertical axis.
+    name, out, headline
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    DrawnFigures
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> rows = bl.atlas.replications()
+    >>> len(identity(rows, "theirs", "outcome", "recorded judges", ("printed", "recomputed")).axes)
+    1
+    """
+    require_columns(estimates, [x, hue, "estimate", "ci_low", "ci_high"], "estimates")
+    [ax] = style.panels(1, 8.0)
+    ax.axline((0, 0), slope=1, label="both are equal", **style.NULL)
+    for index, (label, part) in enumerate(estimates.groupby(hue, sort=False)):
+        style.dots(ax, part, part[x].to_numpy(float), index, label, vertical=True, join=False)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+    style.note(ax, title)
+    fit_text(ax)
+    return close([ax], estimates, name, out, headline)
 
 
 _SEEN = 0.02  # visible difference of a pixel, as a share of the full range

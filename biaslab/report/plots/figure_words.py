@@ -136,9 +136,13 @@ def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     undetected = (rows["finding"] == "none") & rows["matters"].isna()
     kinds, label = Counter(rows["finding"].mask(undetected, "undetected")), short_label(metric)
     label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
+    people = rows["judge"].map(style.family_of) == "people"
+    if people.any() and not people.all():
+        values = f"{label} {_reach(rows[~people], plain=True)}, of people {_reach(rows[people], plain=True)}"
+    else:
+        values = f"{label} {_reach(rows, plain=not set(kinds) <= {'untested'})}"
     if set(kinds) <= {"untested"}:
-        return f"{label} {_reach(rows)}"
-    values = f"{label} {_reach(rows, plain=True)}"
+        return values
     words = {side: side_words(metric, side) for side in _SIDES}
     words |= {"none": "none that matters", "undetected": "none detected"}
     words |= {"open": "inconclusive", "untested": "not tested"}
@@ -255,12 +259,12 @@ _WORDS = {
     ("between", "template"): "base and this template",
     ("between", "order"): "both orders",
     ("between", "resampling"): "samples of one request",
-    ("adjusted", ""): "at equal human score",
+    ("adjusted", ""): "at equal reference score",
     ("adjusted", "log perplexity"): "at equal perplexity too",
     ("rater", "judge"): "the judge and a person",
     ("rater", "people"): "two people",
     ("scorer", "judge"): "judge",
-    ("scorer", "human"): "humans",
+    ("scorer", "human"): "reference scores",
     ("correction", "judge"): "judge as it is",
     ("correction", "human"): "labels alone",
     ("correction", "ppi"): "corrected (PPI)",

@@ -76,8 +76,17 @@ def heaps(
     note(ax, " · ".join(filter(None, [marked(judge), *names, f"n = {len(items)} scores"])))
     fit_text(ax)
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
-    headline = f"{percent(top['estimate'], 2)} of the scores of {judge_words(judge)} are {top['label']:g}"
+    headline = (
+        f"{percent(top['estimate'], 2)} of the scores by {marked(judge) or judge_words(judge)} are {top['label']:g}"
+    )
+    if tens.sum() > 1:
+        round_scores = percent(rows.loc[tens, "estimate"].sum(), 2)
+        headline += f"; {round_scores} are multiples of 10, as are {percent(tens.mean(), 2)} of the levels"
     return close([ax], rows, name, out, headline)
+
+
+def _subject(judge: str) -> str:
+    return f"the {marked(judge)}" if marked(judge) else judge_words(judge)
 
 
 _ACROSS = 4  # maximum number of panels per line
@@ -134,13 +143,16 @@ def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[st
         part = shares[(shares["configuration"] == way) & (shares["attribute"] == attribute)]
         ax.scatter(part["human"], part["value"], _AREA * part["estimate"], alpha=0.6, linewidths=0)
         ax.margins(0.15)
-        ax.set(xlabel="mean human score", ylabel="score of the judge")
+        ax.set(xlabel="mean reference score", ylabel="score of the judge")
         note(ax, "\n".join([f"{attribute} · {way}", " · ".join(filter(None, [marked(judge), dataset]))]))
         fit_text(ax)
-    of_one = scored[scored["configuration"] == ways[0]].groupby(["attribute", "context_id", "candidate_id"])["value"]
-    samples, apart = of_one.size().median(), (of_one.max() - of_one.min()).mean()
+    first = scored[scored["configuration"] == ways[0]]
+    of_one = first.groupby(["attribute", "context_id", "candidate_id"])["value"].transform("mean")
+    centres = first.groupby("attribute")["value"].transform("mean")
+    chance = ((first["value"] - of_one) ** 2).sum() / ((first["value"] - centres) ** 2).sum()
+    who = marked(judge) or judge_words(judge)
     headline = (
-        f"{samples:.0f} scores of one text by {judge_words(judge)} span {apart:.1f} points on average, on {ways[0]}"
+        f"{percent(chance, 2)} of the variance of scores by the {who} is between samples of one text, on {ways[0]}"
     )
     return close(axes[: len(shown)], shares, name, out, headline)
 
@@ -202,7 +214,7 @@ def confusion(estimates: pd.DataFrame, name: str | None = None, out: str | PathL
 def bland_altman(
     trials: pd.DataFrame, estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures"
 ) -> DrawnFigures:
-    """Plot a judge's scores against people's, and their differences against their means.
+    """Plot the differences of a judge's and people's scores against their means.
 
     The area of a dot is its share. Lines are the mean difference and the limits of agreement, bands their intervals.
 
@@ -236,23 +248,19 @@ def bland_altman(
     labels = pd.concat([labels, scored["human"].drop(labels.index.unique())])
     points = pd.DataFrame({"label": labels, "value": scored["value"].loc[labels.index]})
     points = points.value_counts(normalize=True).rename("estimate").reset_index()
-    beside, apart = panels(2, 6.5, sharex=False, sharey=False)
+    [ax] = panels(1, 7.5)
     look = {"s": _LARGEST * points["estimate"] / points["estimate"].max(), "alpha": 0.6, "linewidths": 0}
-    beside.scatter(points["label"], points["value"], **look)
-    beside.axline((points["label"].min(), points["label"].min()), slope=1, **NULL)
-    beside.set(xlabel="score of people", ylabel="score of the judge")
-    apart.scatter(points[["label", "value"]].mean(axis=1), points["value"] - points["label"], **look)
-    apart.axhline(0, **NULL)
+    ax.scatter(points[["label", "value"]].mean(axis=1), points["value"] - points["label"], **look)
+    ax.axhline(0, **NULL)
     for metric, line in _LIMITS.items():
-        apart.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line)
-        apart.axhspan(limits[metric]["ci_low"], limits[metric]["ci_high"], color=PALETTE[1], alpha=0.25, linewidth=0)
-    apart.set(xlabel="mean of both", ylabel="judge minus people")
+        ax.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line)
+        ax.axhspan(limits[metric]["ci_low"], limits[metric]["ci_high"], color=PALETTE[1], alpha=0.25, linewidth=0)
+    ax.set(xlabel="mean of the judge's and people's score", ylabel="judge minus people (points)")
     judge, data = (str(scored[column].iloc[0]) for column in ("judge", "dataset"))
     facts = f"{scored['attribute'].iloc[0]} · n = {limits['mean_difference']['n_contexts']} contexts"
-    for ax in (beside, apart):
-        ax.margins(0.2)
-        note(ax, " · ".join(filter(None, [marked(judge), written(data), facts])))
-        fit_text(ax)
+    ax.margins(0.2)
+    note(ax, " · ".join(filter(None, [marked(judge), written(data), facts])))
+    fit_text(ax)
     low, mean, high = (with_interval(limits[metric], 2) for metric in _LIMITS)
     headline = f"{judge_words(judge)} minus people: {mean} points on average; limits of agreement {low} to {high}"
-    return close([beside, apart], points, name, out, headline)
+    return close([ax], points, name, out, headline)

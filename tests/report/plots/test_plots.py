@@ -462,11 +462,12 @@ def test_confusion_headline_has_the_highest_agreement(labelled, tmp_path):
     assert headline.startswith(f"People agree with {100 * agreed.max():.2g} % of the verdicts of {agreed.idxmax()} and")
 
 
-def test_bland_altman_draws_scores_and_limits(labelled):
+def test_bland_altman_draws_differences_and_limits(labelled):
     _, trials = labelled
-    beside, apart = bl.plots.bland_altman(trials, bl.audit(trials, only=["agreement"])).axes
-    drawn = {tuple(dot) for dot in beside.collections[0].get_offsets().data.tolist()}
-    assert drawn == set(zip(trials["human"], trials["value"], strict=True))
+    [apart] = bl.plots.bland_altman(trials, bl.audit(trials, only=["agreement"])).axes
+    drawn = {tuple(dot) for dot in apart.collections[0].get_offsets().data.tolist()}
+    means, differences = (trials["value"] + trials["human"]) / 2, trials["value"] - trials["human"]
+    assert drawn == set(zip(means, differences, strict=True))
     difference = trials["value"] - trials["human"]
     limits = difference.mean() + 1.96 * difference.std() * np.array([-1, 0, 1])
     assert sorted(line.get_ydata()[0] for line in apart.lines[1:]) == pytest.approx(limits, abs=0.02)
@@ -481,3 +482,53 @@ def test_plots_without_labels_draw_nothing(labelled, part):
         none = bl.plots.bland_altman(trials.assign(**{part: np.nan}), estimates)
         assert not none.axes
         assert not bl.plots.confusion(estimates.assign(label=np.nan)).axes
+
+
+def test_bias_matrix_has_a_cell_per_judge_and_tested_bias(make_row, tmp_path):
+    rows = [
+        make_row(judge=judge, estimate=rate, ci_low=rate - 0.03, ci_high=rate + 0.03, p_value=p_value)
+        for judge, rate, p_value in (("a", 0.8, 0.001), ("b", 0.5, 0.9))
+    ]
+    length = {"probe": "verbosity", "metric": "verbosity_slope", "judge": "a", "estimate": -0.4}
+    rows.append(make_row(ci_low=-0.5, ci_high=-0.3, p_value=0.001, **length))
+    drawn = bl.plots.bias_matrix(pd.DataFrame(rows), name="audit__biases", out=tmp_path)
+    [ax] = drawn.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+    texts = [text.get_text() for text in ax.texts]
+    assert texts == ["● 0.80", "● −0.40", "○ 0.50", ""]
+    [image] = ax.images
+    assert image.get_array().filled(np.nan).ravel() == pytest.approx([3.0, -2.0, 0.0, np.nan], nan_ok=True)
+    saved = pd.read_csv(tmp_path / "audit__biases.csv")
+    assert (
+        saved["headline"].iloc[0]
+        == "1 of 2 judges have a bias that matters, most often position (1 of 2), verbosity (1 of 1)"
+    )
+    assert dict(zip(saved["judge"] + saved["metric"], saved["finding"], strict=True)) == {
+        "afirst_position_rate": "above", "averbosity_slope": "below", "bfirst_position_rate": "none",
+    }  # fmt: skip
+    assert [text.get_text() for text in bl.plots.bias_matrix(pd.DataFrame(rows), 2).axes[0].texts] == texts[:2]
+    assert not bl.plots.bias_matrix(pd.DataFrame(rows), 3).axes
+
+
+def test_matrix_has_a_cell_per_pair_of_conditions(make_row, tmp_path):
+    rates = {("a", "x"): 0.2, ("a", "y"): 0.9, ("b", "x"): 0.7, ("b", "y"): 0.8}
+    rows = pd.DataFrame([make_row(judge=judge, attribute=name, estimate=x) for (judge, name), x in rates.items()])
+    metric = "first_position_rate"
+    [ax] = bl.plots.matrix(rows, metric, across="attribute", name="a__b", out=tmp_path).axes
+    assert [text.get_text() for text in ax.texts] == ["0.70", "0.80", "0.20", "0.90"]  # highest mean first
+    [headline] = pd.read_csv(tmp_path / "a__b.csv")["headline"].unique()
+    assert headline == "P(A) in the lowest attribute of each judge: 0.20 (a) to 0.70 (b)"
+    assert bl.plots.matrix(rows, "tie_rate", across="attribute").missing == ("Not drawn: no tie rate by attribute",)
+
+
+def test_identity_draws_estimates_at_their_targets():
+    rows = pd.DataFrame(
+        {"truth": [0.1, 0.4, 0.9], "estimate": [0.1, 0.5, 0.9], "kind": ["equal", "different", "equal"]}
+    )
+    rows = rows.assign(ci_low=np.nan, ci_high=np.nan)
+    [ax] = bl.plots.identity(rows, "truth", "kind", "three", ("printed", "ours")).axes
+    marks = [container.lines[0] for container in ax.containers]
+    drawn = [list(zip(mark.get_xdata(), mark.get_ydata(), strict=True)) for mark in marks]
+    assert drawn == [[(0.1, 0.1), (0.9, 0.9)], [(0.4, 0.5)]]
+    legend = {text.get_text() for text in ax.figure.legends[0].get_texts()}
+    assert legend == {"both are equal", "equal", "different"}
