@@ -1,6 +1,7 @@
 """The instrument on the scales: right estimators keep their bands, wrong ones are caught."""
 
 import dataclasses
+import math
 from datetime import date
 from pathlib import Path
 from typing import ClassVar
@@ -294,6 +295,18 @@ def test_command_fails_and_names_the_cell_outside_its_band(monkeypatch, capsys):
 def test_the_command_refuses_a_wrong_file_before_anything_runs(capsys):
     assert main(["validate", "--out", "table.xlsx"]) == 2
     assert "out is 'table.xlsx'" in capsys.readouterr().err
+
+
+def test_planted_value_is_the_mean_over_seeds():
+    data = bl.load_dataset("graded", limit=6)
+    probe, judge = Position(["coherence"], [1]), bl.SimulatedJudge(data, position=0.8, noise=0.5, quality=0.3)
+    trials = bl.collect(probe, judge, data, progress=False)
+    estimates = bl.with_planted(probe.estimate(trials), probe, judge, data, "first_position_logit", repeats=8)
+    overall = estimates[estimates["human_gap"].isna()].set_index("metric")["planted"]
+    assert overall["first_position_logit"] == pytest.approx(0.8, abs=0.1)
+    assert math.isnan(overall["first_position_rate"])
+    named = bl.FunctionJudge(lambda context, first, second: 0.5, name="half")
+    assert bl.with_planted(estimates, probe, named, data, "first_position_rate") is estimates
 
 
 @pytest.mark.slow

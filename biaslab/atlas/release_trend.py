@@ -238,7 +238,7 @@ def draw_trend(
     ends = np.sort(np.abs(rows[["ci_low", "ci_high"]].to_numpy(float) - null), axis=1)
     ends[((rows["ci_low"] <= null) & (rows["ci_high"] >= null)).to_numpy(), 0] = 0.0
     apart = rows.assign(estimate=(rows["estimate"] - null).abs(), ci_low=ends[:, 0], ci_high=ends[:, 1])
-    [ax] = style.panels(1, 7.5, width=12.0)
+    [ax] = style.panels(1, 9.5, width=12.0)
     for family, part in apart.groupby(apart["judge"].map(style.family_of), sort=False):
         look = {"colour": style.family_colour(str(part["judge"].iloc[0])), "fills": fills(part), "join": False}
         style.dots(ax, part, part["years"].to_numpy(float), 0, family, vertical=True, **look)

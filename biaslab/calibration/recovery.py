@@ -81,7 +81,7 @@ def recover(
 
 
 def with_planted(
-    estimates: pd.DataFrame, probe: ProbeInterface, judge: Judge, dataset: Dataset, *metrics: str, repeats: int = 6
+    estimates: pd.DataFrame, probe: ProbeInterface, judge: Judge, dataset: Dataset, *metrics: str, repeats: int = 4
 ) -> pd.DataFrame:
     """Add the value that a simulated judge has on average, which figures mark as planted.
 

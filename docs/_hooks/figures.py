@@ -16,9 +16,9 @@ import pandas as pd
 from mkdocs.structure.files import File
 
 import biaslab as bl
-from biaslab.atlas import pair_panels, score_panels
+from biaslab.atlas import panels
 from biaslab.atlas.estimates_table import reference
-from biaslab.atlas.panel import AtlasFigure
+from biaslab.atlas.panels import AtlasFigure
 from biaslab.core.output import percent
 from biaslab.distill import bias_inheritance
 
@@ -170,7 +170,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
     ),
     "comparative": comparative,
     "consistency": recorded(
-        score_panels.reliability, ["sample_alpha", "human_alpha"], hue="data", label="Krippendorff's α (interval)"
+        panels.reliability, ["sample_alpha", "human_alpha"], hue="data", label="Krippendorff's α (interval)"
     ),
     "edit": edits,
     "familiarity": familiarity,
@@ -183,11 +183,11 @@ PAGES: dict[str, Callable[[], Drawn]] = {
         "first_place_excess",
         "planted: log odds of the candidate shown first",
     ),
-    "output_order": recorded(score_panels.reasons),
-    "position": recorded(pair_panels.first_position, hue="data"),
+    "output_order": recorded(panels.reasons),
+    "position": recorded(panels.first_position, hue="data"),
     "recipe": recipe,
-    "score_distribution": recorded(score_panels.scale, hue="attribute"),
-    "self_preference": recorded(score_panels.own_texts, hue="naming", label="P(own text wins)"),
+    "score_distribution": recorded(panels.scale, hue="attribute"),
+    "self_preference": recorded(panels.own_texts, hue="naming", label="P(own text wins)"),
     "source": planted(
         bl.probes.Source(["relevance"], levels=["context"], coefficients=["kendall"]),
         "source_reliance",
@@ -211,7 +211,7 @@ PAGES: dict[str, Callable[[], Drawn]] = {
         "template_sd",
         "planted: standard deviation of the templates' shifts (points)",
     ),
-    "verbosity": recorded(score_panels.length, hue="attribute"),
+    "verbosity": recorded(panels.length, hue="attribute"),
 }
 _FOLDER = tempfile.TemporaryDirectory()
 _WORDS: dict[str, str] = {}

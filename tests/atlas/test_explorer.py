@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas import pair_panels
+from biaslab.atlas import panels
 from biaslab.atlas.estimates_table import of_models
 from biaslab.atlas.explorer_page import explorer_data, kinds
 from biaslab.atlas.judgements import rows_named
@@ -63,7 +63,7 @@ def test_trend_sentence_only_for_primary_metrics_with_a_null():
     assert not own.duplicated(["source", "judge"]).any()
     found = bl.atlas.trend(own, null=0.5)
     assert position["fallen"] == has_fallen(found, own)
-    assert pair_panels.over_time().headline.split("changes by ")[1] == position["fallen"].split("changes by ")[1]
+    assert panels.over_time().headline.split("changes by ")[1] == position["fallen"].split("changes by ")[1]
     assert [month for month, _ in position["line"]] == [own["released"].min(), own["released"].max()]
     slope = (position["line"][1][1] - position["line"][0][1]) / (own["years"].max() - own["years"].min())
     assert slope == pytest.approx(found["estimate"].iloc[1], abs=2e-3)

@@ -7,18 +7,17 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.atlas import pair_panels, score_panels
+from biaslab.atlas import panels
 from biaslab.atlas.estimates_table import PEOPLE, estimates, reference
-from biaslab.atlas.panel import WRITTEN, AtlasFigure, choose, joined, labelled, largest
+from biaslab.atlas.panels import WRITTEN, AtlasFigure, choose, joined, labelled, largest
 from biaslab.core.errors import TrialsError
 from biaslab.report.verdicts import find_peers, judges_of
 from biaslab.stats.frame import LEADING
 
 ROOT = Path(__file__).resolve().parents[2]
 PANELS = {
-    f"{module.__name__.rpartition('.')[2]}.{name}": make
-    for module in (pair_panels, score_panels)
-    for name, make in vars(module).items()
+    name: make
+    for name, make in vars(panels).items()
     if callable(make)
     and getattr(make, "__annotations__", {}).get("return") == "AtlasFigure"
     and not name.startswith("_")
@@ -50,7 +49,7 @@ def test_a_panel_has_rows_with_intervals_and_one_sentence(name):
 
 
 def test_first_position_has_about_thirty_judges_on_data():
-    panel = pair_panels.first_position()
+    panel = panels.first_position()
     assert 25 <= len(panel.rows) <= 35
     assert value_of(panel, judge="gpt-4", source="llmbar") == pytest.approx(0.5119, abs=5e-5)
     assert value_of(panel, judge="falcon-180b-chat", source="llmbar") == pytest.approx(0.7757, abs=5e-5)
@@ -69,10 +68,10 @@ def test_first_position_has_about_thirty_judges_on_data():
 @pytest.mark.parametrize(
     ("page", "name", "panel"),
     [
-        ("README.md", "today", pair_panels.today),
-        ("README.md", "order_consistency", pair_panels.order_and_noise),
-        ("docs/index.md", "today", pair_panels.today),
-        ("docs/index.md", "first_position_rate", pair_panels.first_position),
+        ("README.md", "today", panels.today),
+        ("README.md", "order_consistency", panels.order_and_noise),
+        ("docs/index.md", "today", panels.today),
+        ("docs/index.md", "first_position_rate", panels.first_position),
     ],
 )
 def test_captions_state_the_numbers_of_their_figures(page, name, panel):
@@ -89,18 +88,18 @@ def test_readme_states_the_number_of_judges_in_the_atlas():
 
 @pytest.mark.slow
 def test_todays_judges_are_recent_and_named():
-    rows = pair_panels.today().rows
+    rows = panels.today().rows
     assert len(rows) >= 5
     assert (rows["released"] >= "2024-05").all()
     assert set(rows["judge"]) <= set(WRITTEN)
     assert rows[["judge", "metric"]].duplicated().sum() == 0
     [rate] = rows.query("judge == 'gemini-2.5-flash'").to_dict("records")
     assert (rate["estimate"], rate["n_contexts"]) == (pytest.approx(0.6136, abs=5e-5), 47)
-    assert "the answer shown first is preferred by Gemini 2.5 Flash (61 %)" in pair_panels.today().headline
+    assert "the answer shown first is preferred by Gemini 2.5 Flash (61 %)" in panels.today().headline
 
 
 def test_own_texts_win_as_published_and_names_count_for_less():
-    panel = score_panels.own_texts()
+    panel = panels.own_texts()
     plain = {"naming": "authors not named"}
     assert value_of(panel, judge="gpt-4", **plain) == pytest.approx(0.7050, abs=5e-5)
     assert value_of(panel, judge="gpt-3.5-turbo", **plain) == pytest.approx(0.5816, abs=5e-5)
@@ -111,14 +110,14 @@ def test_own_texts_win_as_published_and_names_count_for_less():
 
 
 def test_reasons_before_the_score_lower_it_as_published():
-    rows = score_panels.reasons().rows.set_index(["attribute", "form"])["estimate"]
+    rows = panels.reasons().rows.set_index(["attribute", "form"])["estimate"]
     assert rows["coherence", "no auto-CoT"] == pytest.approx(-0.3608, abs=1e-3)
     assert rows["engagingness", "no auto-CoT"] == pytest.approx(-0.1827, abs=2e-3)
-    assert "in 4 of 4 cells" in score_panels.reasons().headline
+    assert "in 4 of 4 cells" in panels.reasons().headline
 
 
 def test_the_null_model_wins_as_published():
-    by_place = score_panels.constant_answer()
+    by_place = panels.constant_answer()
     assert value_of(by_place, role="constant answer") == pytest.approx(0.76920, abs=5e-6)
     assert by_place.rows.loc[by_place.rows["role"].str.startswith("…"), "n_contexts"].sum() == 805
     assert value_of(by_place, system="text_davinci_001") == pytest.approx(0.0276, abs=5e-5)
@@ -126,7 +125,7 @@ def test_the_null_model_wins_as_published():
 
 
 def test_experts_agree_as_published():
-    rows = score_panels.reliability().rows
+    rows = panels.reliability().rows
     people = rows[(rows["metric"] == "human_alpha") & (rows["data"] == "SummEval")].set_index("attribute")["estimate"]
     assert people["coherence"] == pytest.approx(0.5756, abs=5e-5)
     assert people["consistency"] == pytest.approx(0.8989, abs=5e-5)
@@ -172,7 +171,7 @@ def test_row_labels_are_distinct():
 
 
 def test_trend_is_drawn_over_dates(tmp_path):
-    panel = pair_panels.over_time()
+    panel = panels.over_time()
     [ax] = bl.atlas.draw_trend(panel.rows, 0.5, panel.headline, name="atlas__trend", out=tmp_path).axes
     drawn = sorted(y for container in ax.containers for y in container.lines[0].get_ydata())
     assert drawn == pytest.approx(sorted((panel.rows["estimate"] - 0.5).abs()))

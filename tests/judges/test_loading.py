@@ -470,7 +470,7 @@ def test_make_figures_with_the_name_of_a_hub_model(hub_cache, tmp_path):
     estimates = pd.read_csv(figures / "position__estimates.csv")
     assert set(estimates["judge"]) == {f"local:{HUB_NAME}@{COMMIT}:float32"}
     assert estimates["estimate"].notna().any()
-    assert (figures / "position__first_position_logit.png").stat().st_size > 0
+    assert (figures / "position__first_position_rate.png").stat().st_size > 0
     first, left_out, again = (re.findall(r"([\d,]+) judge calls?.*?([\d,]+) repl", text)[-1] for text in said)
     assert left_out == ("0", "0")
     assert first == again[::-1] != ("0", "0")

@@ -333,6 +333,19 @@ def test_reasons_before_the_score_raise_it(graded, rate, item):
         assert centre(judge, asked) - unit(3.0) == pytest.approx(0.15 if order == "rs" else 0.0)
 
 
+def test_reasons_before_the_score_add_quality(graded, rate):
+    judge = bl.SimulatedJudge(graded, quality=0.5, reason_quality=0.4)
+    for reasons, quality in (("none", 0.5), ("before", 0.9), ("after", 0.5)):
+        assert centre(judge, rate(["coherence"], reasons=reasons)) == pytest.approx(0.5 + quality * 0.5 / 4)
+
+
+def test_coarse_noise_is_that_of_scales_under_ten_labels(graded, rate):
+    judges = [bl.SimulatedJudge(graded, coarse_noise=0.4, noise=0.3, seed=seed) for seed in range(400)]
+    for scale, expected in ((find_scale("1-5"), 0.5), (find_scale("1-10"), 0.3)):
+        centres = [centre(judge, rate(scale=scale)) for judge in judges]
+        assert 4 * np.std(centres) == pytest.approx(expected, rel=0.15)
+
+
 def test_without_the_source_quality_is_seen_less(graded, rate, item):
     judge = bl.SimulatedJudge(graded, source_reliance=0.4)
     assert centre(judge, rate(["coherence"])) == pytest.approx(0.5 + 0.5 / 4)

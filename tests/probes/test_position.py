@@ -83,6 +83,18 @@ def test_metrics_of_a_noiseless_judge_are_known_fractions(graded):
     assert floor == pytest.approx(np.mean(p**2 + (1 - p) ** 2))
 
 
+def test_rate_by_signed_gap_rises_through_half_without_bias(graded):
+    trials = bl.collect(Position(["coherence"], [1]), bl.SimulatedJudge(graded, noise=1.0), graded, progress=False)
+    curve = position.first_by_gap(trials, bins=2).sort_values("human_gap")
+    assert curve["estimate"].is_monotonic_increasing
+    assert np.sign(curve["human_gap"]).tolist() == [-1, -1, 1, 1]
+    assert (np.sign(curve["estimate"] - 0.5) == np.sign(curve["human_gap"])).all()
+    rated = trials[trials["human_gap"] > 0]
+    ahead = curve[curve["human_gap"] > 0]
+    pooled = np.average(ahead["estimate"], weights=ahead["n_trials"])
+    assert pooled == pytest.approx((rated["value"] > 0.5).mean())
+
+
 def test_bias_grows_as_the_gap_shrinks(graded):
     judge = bl.SimulatedJudge(graded, quality=1.0, position=1.0, noise=1.0)
     estimates = run(Position(["coherence"], [1]), judge, graded)

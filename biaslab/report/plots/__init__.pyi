@@ -1,3 +1,4 @@
+from .card_figure import bias_matrix as bias_matrix, matrix as matrix
 from .drawing import Hover as Hover, against as against, hover as hover, intervals as intervals
 from .figure import (
     DrawnFigures as DrawnFigures,
@@ -10,7 +11,6 @@ from .figure import (
     standard as standard,
 )
 from .figure_words import headline as headline
-from .matrix import bias_matrix as bias_matrix, matrix as matrix
 from .scores import bland_altman as bland_altman, confusion as confusion, heaps as heaps, spread as spread
 from .style import (
     MARKERS as MARKERS,

@@ -76,9 +76,7 @@ def heaps(
     note(ax, " · ".join(filter(None, [marked(judge), *names, f"n = {len(items)} scores"])))
     fit_text(ax)
     top = rows.sort_values("estimate", kind="stable").iloc[-1]
-    headline = (
-        f"{percent(top['estimate'], 2)} of the scores by {marked(judge) or judge_words(judge)} are {top['label']:g}"
-    )
+    headline = f"{percent(top['estimate'], 2)} of the scores of {_subject(judge)} are {top['label']:g}"
     if tens.sum() > 1:
         round_scores = percent(rows.loc[tens, "estimate"].sum(), 2)
         headline += f"; {round_scores} are multiples of 10, as are {percent(tens.mean(), 2)} of the levels"
@@ -150,10 +148,8 @@ def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[st
     of_one = first.groupby(["attribute", "context_id", "candidate_id"])["value"].transform("mean")
     centres = first.groupby("attribute")["value"].transform("mean")
     chance = ((first["value"] - of_one) ** 2).sum() / ((first["value"] - centres) ** 2).sum()
-    who = marked(judge) or judge_words(judge)
-    headline = (
-        f"{percent(chance, 2)} of the variance of scores by the {who} is between samples of one text, on {ways[0]}"
-    )
+    within = f"is between samples of one text, on {ways[0]}"
+    headline = f"{percent(chance, 2)} of the variance of scores by {_subject(judge)} {within}"
     return close(axes[: len(shown)], shares, name, out, headline)
 
 

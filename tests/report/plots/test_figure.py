@@ -208,19 +208,14 @@ def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
 
 @pytest.mark.slow
 def test_headline_of_a_figure_is_the_probes_or_the_given_one(tmp_path):
-    rows = [
-        {"probe": "output_order", "metric": metric, "order": order, "form": "ex", "rules": True, "score": score}
-        | {"judge": "j", "dataset": "d", "estimate": value, "ci_low": value, "ci_high": value, "n_contexts": 9}
-        for order, mean in (("s", 3.0), ("sr", 3.25), ("rs", 3.75))
-        for metric, score, value in (("mean_score", np.nan, mean), ("score_share", 3.0, 0.5), ("score_share", 4.0, 0.5))
-    ]
-    probe = bl.probes.OutputOrder()
-    for given, said in (
-        ({}, "The mean score is 3.0 alone, 3.2 before reasons and 3.8 after them"),
-        ({"headline": "Mine"}, "Mine"),
-    ):
-        bl.plots.standard(probe, pd.DataFrame(rows), "scores", out=tmp_path, **given)
-        assert set(pd.read_csv(tmp_path / "output_order__scores.csv")["headline"]) == {said}
+    row = {"probe": "list_position", "judge": "simulated:position=1", "dataset": "d", "metric": "place_rate", "k": 3}
+    row |= {"attribute": "a", "n_contexts": 24}
+    rows = [row | {"place": i, "estimate": x, "ci_low": x, "ci_high": x} for i, x in ((1, 0.6), (2, 0.3), (3, 0.1))]
+    own = "simulated judge: the candidate in place 1 of 3 is called best in 60 % of lists (fair: 33 %)"
+    for given, said in (({}, own), ({"headline": "Mine"}, "Mine"), ({"says": "{judge} errs"}, "simulated judge errs")):
+        bl.plots.standard(bl.probes.ListPosition(), pd.DataFrame(rows), "place_rate", out=tmp_path, **given)
+        [headline] = pd.read_csv(tmp_path / "list_position__place_rate.csv")["headline"].unique()
+        assert headline.lower() == said.lower()
 
 
 @pytest.mark.slow
@@ -253,7 +248,7 @@ def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
                 {"metric": "place_rate", "place": place, "k": 3, "estimate": x}
                 for place, x in ((1, 0.2), (2, 0.5), (3, 0.3))
             ],
-            "The candidate in place 2 of 3 is called best in 50 % of lists (fair: 33 %)",
+            "{judge}: the candidate in place 2 of 3 is called best in 50 % of lists (fair: 33 %)",
         ),
         (
             bl.probes.Anchoring,
@@ -262,7 +257,7 @@ def test_inherited_saves_the_rows_of_one_unit_under_its_name(tmp_path):
                 {"metric": f"mean_after_{way}", "after": "a", "attribute": to, "position": 2, "estimate": x}
                 for to, way, x in (("b", "low", 2.0), ("b", "high", 2.5), ("c", "low", 2.0), ("c", "high", 3.25))
             ],
-            "After a high score the next is 0.5 to 1.2 points above that after a low one",
+            "{judge}: after a high score the next is 0.5 to 1.2 points above that after a low one",
         ),
         (
             bl.probes.Familiarity,
@@ -289,6 +284,25 @@ def test_sentences_of_figures_have_known_fields():
                 sentences = " ".join(vars(figure.says).values())
                 fields = {field for _, field, _, _ in Formatter().parse(sentences) if field}
                 assert fields <= {"judge"} | metrics, (name, figure.name)
+
+
+def test_planted_values_are_marked_and_counted(tmp_path):
+    row = {"probe": "position", "judge": "simulated:position=1", "dataset": "d", "metric": "first_position_rate"}
+    row |= {"n_contexts": 24, "p_value": 0.001, "ci_low": 0.5, "ci_high": 0.7, "estimate": 0.6}
+    rows = pd.DataFrame(
+        [row | {"attribute": name, "planted": x} for name, x in (("a", 0.55), ("b", 0.8), ("c", np.nan))]
+    )
+    drawn = bl.plots.draw(rows, by="attribute", name="position__mine", out=tmp_path)
+    [mark] = [line for line in drawn.axes[0].lines if "planted" in str(line.get_label())]
+    assert mark.get_xdata().tolist()[:2] == [0.55, 0.8]
+    assert "planted value in 1 of 2" in " ".join(drawn.axes[0].get_title(loc="left").split())
+    assert pd.read_csv(tmp_path / "position__mine.csv")["planted"].tolist()[:2] == [0.55, 0.8]
+
+
+def test_small_samples_are_named_in_declared_sentences():
+    row = {"probe": "position", "judge": "j", "metric": "first_position_rate", "n_contexts": 8, "p_value": 0.5}
+    rows = pd.DataFrame([row | {"estimate": 0.5, "ci_low": 0.3, "ci_high": 0.7}])
+    assert bl.plots.headline(rows, "{judge} is asked") == "j is asked; n = 8 contexts"
 
 
 def test_sentence_of_an_outcome_replaces_the_general_one():

@@ -313,7 +313,8 @@ def row(value, low, high, p=0.001, **more):
             [row(0.7, 0.6, 0.8, judge=name) for name in ("gpt-4", "expert-1")] + [row(0.2, 0.1, 0.3, judge="c")],
             (
                 "2 judges and 1 person: prefers the candidate shown first in 2 of 3, "
-                "prefers the candidate shown second in 1 (P(A) 0.20 to 0.70); n = 9 contexts"
+                "prefers the candidate shown second in 1 (P(A) 0.20 to 0.70, of people 0.70 [0.60, 0.80]); "
+                "n = 9 contexts"
             ),
         ),
         (
