@@ -382,7 +382,7 @@ class Walk:
     def _attrs(self) -> dict[str, Any]:
         """Return the attributes of the trials: new and stored replies, their cost, the store, and what was changed."""
         asked, ledger = self.ledger.requests, self.ledger
-        attrs = {"asked": asked, "stored": max(self._requests - asked, 0)}
+        attrs: dict[str, Any] = {"asked": asked, "stored": max(self._requests - asked, 0)}
         attrs |= {"tokens": ledger.usage.tokens, "dollars": ledger.dollars}
         where = {} if self.store is None else {"store": str(self.store.path.resolve())}
         return attrs | where | ({"otherwise": self.otherwise} if self.otherwise else {})
