@@ -10,12 +10,14 @@ import pytest
 
 import biaslab as bl
 from biaslab import calibration
+from biaslab.calibration import fair_judges
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.population import Population, estimate_each, population_for, studies
 from biaslab.calibration.promises import PROMISES, keep_promises, render_promises
 from biaslab.calibration.text_models import RejudgedTexts
 from biaslab.cli import main
 from biaslab.core.errors import InputError
+from biaslab.logs import read_judgements
 from biaslab.probes import available
 from biaslab.stats.estimate import is_rounding
 from biaslab.stats.resample import Resampling
@@ -50,6 +52,26 @@ def test_parameters_are_checked(options, name):
 def test_the_command_takes_no_choice_beside_it(capsys):
     assert main(["validate", "--promises", "--probe", "position"]) == 2
     assert "promises is '--probe'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name", ["accuracy_ppi", "agreement_4_90", "card_power", "difference_ppi", "rank_agreement_ppi"]
+)
+def test_few_studies_do_not_contradict_a_promise(name):
+    [row] = keep_promises(10, [name]).to_dict("records")
+    assert row["ci_high"] >= row["low"]
+    assert row["ci_low"] <= row["high"]
+
+
+@pytest.mark.parametrize("name", sorted(fair_judges.LOGS))
+def test_logs_of_fair_judges_are_read_for_their_probe(name):
+    frame, cluster = fair_judges.LOGS[name].draw(np.random.default_rng(0))
+    trials = read_judgements(frame)
+    assert len(trials) == len(frame)
+    assert cluster is None or cluster in frame
+    pairs = trials["opponent_id"].notna().all()
+    assert pairs == (fair_judges.LOGS[name].probe in ("position", "one_order", "pair_length"))
+    assert 0.4 < trials["value"].mean() < 0.8 if pairs else trials["value"].nunique() > 4
 
 
 @pytest.mark.thorough

@@ -191,9 +191,7 @@ class Contribution:
         facts |= {"log": dict(self.log), "biaslab": self.version}
         texts = {".json": json.dumps(facts, indent=2, ensure_ascii=False) + "\n", ".md": self.card()}
         files = {ending: require_file("folder", f"{stem}{ending}") for ending in (".json", ".csv", ".md")}
-        blank = {
-            name: math.nan for name in _NEEDED if name not in self.estimates
-        }  # for example q-values without a test
+        blank = {name: math.nan for name in _NEEDED if name not in self.estimates}  # such as q-values without a test
         write_estimates(self.estimates.assign(**blank), files[".csv"])
         for ending, text in texts.items():
             with replacing(files[ending]) as partial:

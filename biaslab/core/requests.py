@@ -347,6 +347,11 @@ class Likelihood(_Copied):
     def __post_init__(self) -> None:
         _require_texts(text=self.text)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text, as the texts of a `Rank`."""
+        return (self.text,)
+
 
 @dataclass(frozen=True)
 class Score(_Copied):
@@ -380,6 +385,11 @@ class Score(_Copied):
 
     def __post_init__(self) -> None:
         _require_texts(text=self.text)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text, as the texts of a `Rank`."""
+        return (self.text,)
 
 
 @dataclass(frozen=True)
@@ -417,6 +427,11 @@ class Compare(_Copied):
 
     def __post_init__(self) -> None:
         _require_texts(first=self.first, second=self.second)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Both texts, in the order shown."""
+        return self.first, self.second
 
 
 @dataclass(frozen=True)

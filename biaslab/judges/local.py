@@ -7,7 +7,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.core.interfaces import BaseJudge, Closable, ReplyBatch, require_kinds
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     from biaslab.judges.prefix_tree import TreeScorer
 
 _CLOSING = 64  # maximum number of tokens that open and close a thought
+
+
+class LoadedModel(NamedTuple):
+    """A model in memory, its tokenizer, and the name under which its replies are stored."""
+
+    model: Any
+    tokenizer: Any
+    name: str
 
 
 class LocalJudge(BaseJudge):
@@ -112,7 +120,7 @@ class LocalJudge(BaseJudge):
 
     def __init__(
         self,
-        model: str = EMBEDDED,
+        model: str | LoadedModel = EMBEDDED,
         dtype: str | None = None,
         device: str | None = None,
         *,
@@ -123,10 +131,14 @@ class LocalJudge(BaseJudge):
         thinking: Mapping[str, Any] | str | int | None = None,
     ) -> None:
         self._thinking = ThinkingOption.of(thinking)
-        self._source = find_model(model, gguf_file, revision)
-        self.device = choose_device(device) if device_map is None else choose_main_device(device_map, device)
-        self.dtype = choose_dtype(dtype, self.device)
-        self.id = f"local:{self._source.name}@{self._source.revision}:{self.dtype}{_in_id(self._thinking)}"
+        if isinstance(model, LoadedModel):
+            self._loaded, name = (model.model, model.tokenizer), model.name
+            self.device, self.dtype = str(input_device(model.model)), str(model.model.dtype).removeprefix("torch.")
+        else:
+            self._source = find_model(model, gguf_file, revision)
+            self.device = choose_device(device) if device_map is None else choose_main_device(device_map, device)
+            self.dtype, name = choose_dtype(dtype, self.device), f"{self._source.name}@{self._source.revision}"
+        self.id = f"local:{name}:{self.dtype}{_in_id(self._thinking)}"
         self._max_batch_tokens, self._device_map = max_batch_tokens, device_map
 
     def __repr__(self) -> str:
@@ -137,15 +149,7 @@ class LocalJudge(BaseJudge):
         return html_table(type(self).__name__, [("id", self.id), ("device", str(self.device)), ("answers", names)])
 
     @classmethod
-    def from_loaded(
-        cls,
-        model: Any,
-        tokenizer: Any,
-        name: str,
-        *,
-        max_batch_tokens: int | None = None,
-        thinking: Mapping[str, Any] | str | int | None = None,
-    ) -> LocalJudge:
+    def from_loaded(cls, model: Any, tokenizer: Any, name: str, **options: Any) -> Self:
         """Wrap a model and tokenizer that are already in memory.
 
         Parameters
@@ -156,15 +160,10 @@ class LocalJudge(BaseJudge):
             Its tokenizer.
         name : str
             Must identify the weights: it becomes the judge's id, under which replies are stored.
-        max_batch_tokens, thinking
-            As in the class.
+        **options
+            ``max_batch_tokens`` and ``thinking``, or the ``prompt`` of a `biaslab.RewardJudge`, as in the class.
         """
-        judge = cls.__new__(cls)
-        judge.device, judge.dtype = str(input_device(model)), str(model.dtype).removeprefix("torch.")
-        budget = ThinkingOption.of(thinking)
-        judge.id = f"local:{name}:{judge.dtype}{_in_id(budget)}"
-        judge.__dict__.update(_loaded=(model, tokenizer), _max_batch_tokens=max_batch_tokens, _thinking=budget)
-        return judge
+        return cls(LoadedModel(model, tokenizer, name), **options)
 
     @property
     def thought_tokens(self) -> int:  # type: ignore[override] # with "auto" it is found out

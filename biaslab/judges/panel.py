@@ -17,7 +17,7 @@ from biaslab.core.interfaces import LIMITS, PRICES, Judge
 from biaslab.core.requests import About, Choice, Completion, Likelihood, Rank, Request, Score
 from biaslab.core.scales import scale_named
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Usage
-from biaslab.judges.delegating import DelegatingJudge
+from biaslab.judges.repetition import DelegatingJudge
 from biaslab.prompts.parsing import parse_choice, parse_score
 from biaslab.prompts.parsing.thoughts import answered
 from biaslab.prompts.protocols import Protocol, list_protocol
@@ -342,16 +342,15 @@ def combine_lists(
     """
     protocol, texts = _protocol_and_texts(request)
     of_members = [_ballot(request, protocol, reply, len(texts)) for reply in replies]
-    voting = [place for place, ballot in enumerate(of_members) if ballot is not None and weights[place] > 0]
-    if not voting:
+    ballots = {place: each for place, each in enumerate(of_members) if each is not None and weights[place] > 0}
+    if not ballots:
         return Reply(text=replies[0].text or "", finish_reason=replies[0].finish_reason)
-    if all(replies[place].logprobs is not None for place in voting):
+    if all(replies[place].logprobs is not None for place in ballots):
         return average()
-    ballots = [ballot for ballot in of_members if ballot is not None]
-    share = np.array([weights[place] for place in voting], float)
-    mean = share @ np.array([ballot.ranks for ballot in ballots]) / share.sum()
-    order = _order(mean, texts)[: max(ballot.named for ballot in ballots)]
-    for place, ballot in zip(voting, ballots, strict=True):
+    share = np.array([weights[place] for place in ballots], float)
+    mean = share @ np.array([ballot.ranks for ballot in ballots.values()]) / share.sum()
+    order = _order(mean, texts)[: max(ballot.named for ballot in ballots.values())]
+    for place, ballot in ballots.items():
         if replies[place].logprobs is None and ballot.order == order:
             return Reply(text=replies[place].text, finish_reason=replies[place].finish_reason)
     return Reply(text=protocol.places.write_order([place + 1 for place in order]), finish_reason="stop")

@@ -19,7 +19,7 @@ from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 #: What to do if replicas or their cluster are lost.
 AGAIN = "run again; replies are stored if a store was given; see Ray's logs for the cause"
 _REACH = 5.0  # seconds in which a cluster must accept a connection
-_STARTS = 4  # attempts to start a cluster, whose processes must be ready within Ray's limit of 30 seconds
+_STARTS = 4  # attempts to start a cluster; its first node gives its agent 15 seconds, which a busy machine may exceed
 _SETTINGS = b"\4"  # first frame of an HTTP/2 connection, in both directions (RFC 9113, 3.4)
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}

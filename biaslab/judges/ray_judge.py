@@ -29,6 +29,8 @@ from biaslab.judges.in_flight import InFlight
 _INLINE = 64_000  # bytes of a pickled data set that Ray sends within a message; larger ones go to its object store
 _RETRIES = 3  # retries of calls other than answers if a replica dies
 _SECONDS = 300.0  # time limit to start all replicas, including machines that must be started first
+#: Attributes of a judge in another process that are also those of the replicas together.
+_DESCRIBED = ("id", "kinds", "prices", "encodes", "reads_prompts", "score_scale", "thought_tokens", "thinks")
 _ELSEWHERE = ("api", "atlas", "recorded", "simulated")  # kinds of judge names that use no GPU here
 
 
@@ -104,8 +106,7 @@ class RayJudge(BaseJudge):
         except BaseException:
             self.close()
             raise
-        self.id, self.kinds, self.prices, self.limits = description[:4]
-        self.encodes, self.reads_prompts, self.score_scale, self.thought_tokens, self.thinks = description[4:]
+        self.__dict__.update(description)
         self.breadth = breadth_of_blocks(replicas)
 
     def __repr__(self) -> str:
@@ -151,7 +152,7 @@ class RayJudge(BaseJudge):
         if not self._complete:
             ray_cluster.join(self)
             self._actors += [self._start() for _ in range(self.replicas - len(self._actors))]
-            ids = {each.id for each in self._descriptions()} | {self.id}
+            ids = {each["id"] for each in self._descriptions()} | {self.id}
             if len(ids) > 1:
                 same = "use the same model and the same kind of processor for all replicas"
                 raise JudgeError(f"the replicas are different judges, {' and '.join(sorted(ids))}; {same}")
@@ -180,11 +181,9 @@ class RayJudge(BaseJudge):
         threads = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(cores)}
         return threads if self.gpus else {**threads, "CUDA_VISIBLE_DEVICES": ""}
 
-    def _descriptions(self) -> list[Description]:
-        """Wait for all replicas, and return their descriptions."""
-        descriptions: list[Description] = ray_cluster.outcomes(
-            [each.describe.remote() for each in self._actors], _SECONDS
-        )
+    def _descriptions(self) -> list[dict[str, Any]]:
+        """Wait for all replicas, and return the attributes of their judges."""
+        descriptions = ray_cluster.outcomes([each.describe.remote() for each in self._actors], _SECONDS)
         if len(descriptions) < len(self._actors):
             has = " and ".join(f"{ray_cluster.total(each):g} {each}s" for each in ("GPU", "CPU"))
             words = f"{len(self._actors) - len(descriptions)} of {len(self._actors)} replicas could not be started"
@@ -235,20 +234,6 @@ def _runs_here(name: str) -> bool:
 
 #: How to create a judge elsewhere: a name for `biaslab.load_judge`, or a module's function without arguments.
 JudgeSource = str | Callable[[], Judge]
-
-
-class Description(NamedTuple):
-    """Attributes of a judge in another process."""
-
-    id: str
-    kinds: frozenset[type]
-    prices: Mapping[str, float] | None
-    limits: Mapping[str, float]
-    encodes: bool
-    reads_prompts: bool
-    score_scale: str
-    thought_tokens: int
-    thinks: bool
 
 
 class Answered(NamedTuple):
@@ -308,12 +293,9 @@ class Replica:
             raise InputError("judge", judge.id, words, remedy)
         return adapted
 
-    def describe(self) -> Description:
+    def describe(self) -> dict[str, Any]:
         """Return the judge's attributes; errors in creating it are raised here."""
-        judge = self._judge
-        prices = None if judge.prices is None else dict(judge.prices)
-        own = judge.encodes, judge.reads_prompts, judge.score_scale, judge.thought_tokens, judge.thinks
-        return Description(judge.id, judge.kinds, prices, dict(judge.limits), *own)
+        return {name: getattr(self._judge, name) for name in _DESCRIBED} | {"limits": dict(self._judge.limits)}
 
     def check(self, requests: Sequence[Request]) -> None:
         """Raise a `JudgeError` if the judge cannot answer one of the requests."""

@@ -17,7 +17,7 @@ from biaslab.core.requests import Compare, Message, Rank, Request, Score
 from biaslab.core.scales import REWARD
 from biaslab.core.trials import Reply, Usage
 from biaslab.judges.loading import DeviceMap, load_reward_model
-from biaslab.judges.local import LocalJudge
+from biaslab.judges.local import LoadedModel, LocalJudge
 
 if TYPE_CHECKING:
     from biaslab.judges.batches import BatchScorer, Scored
@@ -82,7 +82,7 @@ class RewardJudge(LocalJudge):
 
     def __init__(
         self,
-        model: str,
+        model: str | LoadedModel,
         dtype: str | None = None,
         device: str | None = None,
         *,
@@ -96,35 +96,6 @@ class RewardJudge(LocalJudge):
         )
         self._asked = _checked_prompt(prompt)
         self.id = f"reward:{self.id.partition(':')[2]}{_in_id(prompt)}"
-
-    @classmethod
-    def from_loaded(  # type: ignore[override] # it has no thoughts, and a prompt
-        cls,
-        model: Any,
-        tokenizer: Any,
-        name: str,
-        *,
-        max_batch_tokens: int | None = None,
-        prompt: str = "{context}",
-    ) -> RewardJudge:
-        """Wrap a model and tokenizer that are already in memory.
-
-        Parameters
-        ----------
-        model : transformers.PreTrainedModel
-            A sequence classifier with one output, in evaluation mode and on its device.
-        tokenizer : transformers.PreTrainedTokenizerBase
-            Its tokenizer.
-        name : str
-            Must identify the weights: it becomes the judge's id, under which replies are stored.
-        max_batch_tokens, prompt
-            As in the class.
-        """
-        judge = super().from_loaded(model, tokenizer, name, max_batch_tokens=max_batch_tokens)
-        assert isinstance(judge, RewardJudge)  # noqa: S101 - the class that it was called on
-        judge.__dict__["_asked"] = _checked_prompt(prompt)
-        judge.id = f"reward:{judge.id.partition(':')[2]}{_in_id(prompt)}"
-        return judge
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
@@ -179,17 +150,11 @@ class RewardJudge(LocalJudge):
 
     def _turns(self, request: Request) -> list[tuple[Message, Message]]:
         """Return the conversations to score."""
-        if isinstance(request, Compare):
-            texts = [request.first, request.second]
-        elif isinstance(request, Score):
-            texts = [request.text]
-        elif isinstance(request, Rank):
-            texts = [*request.texts]
-        else:
+        if not isinstance(request, Compare | Score | Rank):
             raise UnsupportedRequestError("a reward model takes texts, not prompts", request)
         shown = {"context": request.source, "reference": request.reference, "attribute": request.attribute}
         asked = _SLOT.sub(lambda slot: shown[slot[1]], self._asked)
-        return [(Message("user", asked), Message("assistant", text)) for text in texts]
+        return [(Message("user", asked), Message("assistant", text)) for text in request.texts]
 
     def _reply(self, request: Request, sequences: Sequence[Scored], values: Sequence[Sequence[float]]) -> Reply:
         usage, rewards = Usage(prompt_tokens=sum(len(each.ids) for each in sequences)), [each for [each] in values]

@@ -13,8 +13,8 @@ and .01 (Myers') if the mean is up to 95, where the end of the scale truncates t
 round number looks like heaping: around 50, Whipple's is 1.08 with a standard deviation of 4 and 1.33 with 3; around 90
 it is 1.16 and 1.40. So pool contexts whose scores differ. A smooth distribution is therefore fitted to the levels that
 are no multiples of 5 and interpolated at these (a simple case of Camarda, Eilers & Gampe 2008, *Modelling general
-patterns of digit preference*, Statistical Modelling 8). If its index departs from the null by more than the margin, a
-note has it, and the interval with that index as the null is plausible too
+patterns of digit preference*, Statistical Modelling 8). If its index departs from the null by more than .023, a note
+has it, and the interval with that index as the null is plausible too
 (`biaslab.stats.missing.plausible_intervals`).
 
 The choice of test and interval is based on simulations with 8, 24 and 100 contexts of 5 or 16 scores, of which 0, 5,
@@ -322,6 +322,7 @@ def _checked(weights: ArrayLike, levels: Sequence[float]) -> tuple[Floats, NDArr
 
 _CENTRAL = 0.98
 _FEWEST_MULTIPLES = 3
+_NEARLY = 0.023  # the farthest that the index of a smooth distribution may lie from the null at an end of the scale
 _PREFERRED = 5  # its multiples may be preferred, so the smooth distribution is interpolated there
 _ORDER, _ROUGHNESS = 3, np.logspace(1, 7, 7)  # of the differences; weights of their squares, from many peaks to one
 _STEPS, _CLOSE, _FARTHEST = 30, 1e-4, 3.0  # at most; change of counts at convergence, of log counts in a step
@@ -431,7 +432,7 @@ class _Scores:
             return estimate
         up, down = whipple_sums(smooth[None], self.values.tolist(), multiple)
         excess = float((up / down)[0]) - self.null
-        if not abs(excess) > self.margin:
+        if not abs(excess) > _NEARLY:
             return estimate
         ends = {"low": estimate.ci_low - max(excess, 0.0), "high": estimate.ci_high - min(excess, 0.0)}
         return estimate.noted(Note("narrow_peak", {**ends, "index": self.null + excess}))
@@ -519,7 +520,7 @@ def _smooth(counts: Floats, levels: Floats) -> Floats:
         parameters = float(np.trace(solve(np.diag(weight) + penalty, np.diag(weight), assume_a="pos")))
         likelihood = float((xlogy(counts, np.exp(logs)) * used).sum() - weight.sum())
         fits.append((parameters * np.log(total) - 2 * likelihood, np.exp(logs)))
-    return min(fits, key=lambda fit: fit[0])[1]
+    return np.asarray(min(fits, key=lambda fit: fit[0])[1], float)
 
 
 _ESTIMATORS: dict[str, Callable[[_Scores], Estimate]] = {

@@ -464,7 +464,7 @@ def bent_slope_at_equal(
         if why_not := too_unreliable(error, shared):
             return undefined(why_not, len(error.spread) - 1)
         gram = centred.T @ centred
-        true = gram[-1] - np.r_[np.zeros(len(names) - 1), error.with_shared(shared).error[0]]
+        true = gram[-1] - np.r_[np.zeros(len(names) - 1), small_sample_error(error, shared)[0]]
         quality = x[:, -1] + centred @ (np.linalg.lstsq(gram, true, rcond=None)[0] - np.eye(len(names))[-1])
         knots = [at for at in np.unique(np.quantile(quality, _KNOTS)) if quality.min() < at < quality.max()]
         bends = {f"bend_{place}": np.maximum(quality - at, 0.0) for place, at in enumerate(knots)}

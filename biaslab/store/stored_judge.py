@@ -55,52 +55,46 @@ class Tally:
     ----------
     asked, stored : int
         Number of replies from the judge; and from the store, or as a repetition of an earlier request.
-    asked_tokens, stored_tokens : int
-        Tokens of these.
     usage, stored_usage : Usage
-        Tokens of these, by kind.
+        Tokens of these.
 
     Examples
     --------
     >>> import biaslab as bl
     >>> tally = Tally()
     >>> tally.count([bl.Reply(text="yes", usage=bl.Usage(10, 0, 1))], asked=True)
-    >>> tally
-    Tally(asked=1, stored=0, asked_tokens=11, stored_tokens=0)
+    >>> tally.counts
+    {'asked': 1, 'stored': 0, 'asked_tokens': 11, 'stored_tokens': 0}
     """
 
     asked: int = 0
     stored: int = 0
-    asked_tokens: int = 0
-    stored_tokens: int = 0
-    usage: Usage = field(default_factory=Usage, repr=False, compare=False)
-    stored_usage: Usage = field(default_factory=Usage, repr=False, compare=False)
-    _squares: float = field(default=0.0, repr=False, compare=False)  # sum of the squared tokens of replies asked for
+    usage: Usage = field(default_factory=Usage)
+    stored_usage: Usage = field(default_factory=Usage)
+    _squares: float = 0.0  # sum of the squared tokens of replies asked for
 
     @property
     def counts(self) -> dict[str, int]:
-        """The four counts, by name."""
-        names = ("asked", "stored", "asked_tokens", "stored_tokens")
-        return {name: getattr(self, name) for name in names}
+        """The numbers of replies and of their tokens."""
+        tokens = {"asked_tokens": self.usage.tokens, "stored_tokens": self.stored_usage.tokens}
+        return {"asked": self.asked, "stored": self.stored, **tokens}
 
     @property
     def relative_error(self) -> float:
         """Standard error of the mean number of tokens of a reply from the judge, divided by this mean."""
-        if self.asked < 2 or not self.asked_tokens:
+        if self.asked < 2 or not self.usage.tokens:
             return math.inf
-        variance = max(self._squares * self.asked / self.asked_tokens**2 - 1, 0.0)
+        variance = max(self._squares * self.asked / self.usage.tokens**2 - 1, 0.0)
         return math.sqrt(variance / (self.asked - 1))
 
     def count(self, replies: Collection[Reply], asked: bool) -> None:
         """Count replies: from the judge (``asked``) or from the store."""
         usage = Usage.total([reply.usage for reply in replies])
         if asked:
-            self.asked, self.asked_tokens = self.asked + len(replies), self.asked_tokens + usage.tokens
-            self.usage += usage
+            self.asked, self.usage = self.asked + len(replies), self.usage + usage
             self._squares += sum(reply.usage.tokens**2 for reply in replies)
         else:
-            self.stored, self.stored_tokens = self.stored + len(replies), self.stored_tokens + usage.tokens
-            self.stored_usage += usage
+            self.stored, self.stored_usage = self.stored + len(replies), self.stored_usage + usage
 
 
 #: Total over all stored judges since the process began.
@@ -177,11 +171,8 @@ class StoredJudge(BaseJudge):
         JudgeError
             If the judge cannot answer one of them.
         """
-        judge_id, asked = self.judge.id, list(requests)
         with uncollected():
-            keys = [request_key(request, judge_id) for request in asked]
-            known = self.store.known(keys)
-            missing = [request for request, key in zip(asked, keys, strict=True) if key not in known]
+            missing = self.store.missing(self.judge, requests)
         if missing:
             self.judge.check(missing)
 

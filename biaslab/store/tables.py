@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import read_csv, write_csv
@@ -156,16 +157,11 @@ class TrialsFile:
 
     def _keys(self) -> Any:
         """Return the first 16 digits of each key as a number; the keys themselves if one is not hexadecimal."""
-        numbers = np.empty(len(self), np.uint64)
-        start = 0
         with self._opened() as file:
-            for group in range(self._groups):
-                group_keys = _numbers_of(file.read_row_group(group, ["key"]).column(0))
-                if group_keys is None:
-                    return self.to_pandas(["key"])["key"]
-                numbers[start : start + len(group_keys)] = group_keys
-                start += len(group_keys)
-        return numbers
+            parts = [_numbers_of(batch.column(0)) for batch in file.iter_batches(_ROWS, columns=["key"])]
+        if any(part is None for part in parts):
+            return self.to_pandas(["key"])["key"]
+        return np.concatenate([*parts, np.empty(0, np.uint64)])
 
     def _opened(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
         try:
@@ -190,19 +186,15 @@ def spelled(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.assign(**texts) if named else trials
 
 
-def _numbers_of(keys: Any) -> Any:
+def _numbers_of(keys: pa.Array) -> NDArray[np.uint64] | None:
     """Return the first 16 of each key's 64 hexadecimal digits as a number; None if a key has another format."""
-    parts = []
-    for chunk in keys.chunks:
-        offsets = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-        if chunk.null_count or (np.diff(offsets) != _HEX).any():
-            return None
-        digits = np.frombuffer(chunk.buffers()[2], np.uint8)[offsets[0] : offsets[-1]].reshape(-1, _HEX)[:, :16]
-        values = np.where(digits > ord("9"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint8)
-        if (values > 15).any():
-            return None
-        parts.append(((values[:, ::2] << 4) | values[:, 1::2]).view(">u8").ravel())
-    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    texts = keys.to_pylist()
+    if any(text is None or len(text) != _HEX for text in texts):
+        return None
+    digits = "".join(texts)
+    if not set(digits) <= set("0123456789abcdef"):
+        return None
+    return np.frombuffer(bytes.fromhex(digits), ">u8")[::4].astype(np.uint64)  # a key has 32 bytes
 
 
 class TrialColumns:

@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import attrgetter
 from os import PathLike
@@ -185,10 +185,10 @@ def collect(
         if asked.reads_prompts or not nearest:
             raise
         raise UnsupportedRequestError(_why_not(probe, asked), error.request) from error
-    if walk.outcome.otherwise:
-        warn(walk.outcome.otherwise, NearestDesignWarning)
-    if len(models := walk.outcome.models) > 1:
-        shares = ", ".join(f"{count:,} from {name!r}" for name, count in models.most_common())
+    if walk.otherwise:
+        warn(walk.otherwise, NearestDesignWarning)
+    if len(walk.models) > 1:
+        shares = ", ".join(f"{count:,} from {name!r}" for name, count in walk.models.most_common())
         words = f"replies of {asked.id!r} come from several models, according to its server: {shares}"
         warn(words, ModelChangedWarning)
     return trials
@@ -208,7 +208,7 @@ def _warn_repeated(probe: Design, dataset: Dataset) -> None:
 def _ask_nearest(walk: Walk, probe: Design, name: str, changes: tuple[str, ...] = ()) -> pd.DataFrame | TrialsFile:
     """Ask a design or, if the judge refuses it, the nearest design that it can answer."""
     if changes:
-        walk.outcome.otherwise = f"{name} {' and '.join(changes)}"
+        walk.otherwise = f"{name} {' and '.join(changes)}"
     try:
         return walk.trials(probe)
     except (UnsupportedRequestError, UnreachableError) as error:
@@ -276,38 +276,6 @@ _APART = 10_000  # maximum number of replicates
 
 
 @dataclass
-class Outcome:
-    """What a run learns; ends as ``attrs`` of its trials.
-
-    Attributes
-    ----------
-    asked, stored : int
-        Numbers of new replies, and of replies from the store.
-    tokens : int
-        Tokens of the new replies.
-    dollars : float
-        Their cost at the budget's prices.
-    otherwise : str
-        What was asked differently than planned; empty if nothing.
-    models : Counter of str
-        Number of replies by the model name reported by the server.
-    """
-
-    asked: int = 0
-    stored: int = 0
-    tokens: int = 0
-    dollars: float = 0.0
-    otherwise: str = ""
-    models: Counter[str] = field(default_factory=Counter)
-
-    def attrs(self, store: Store | None) -> dict[str, Any]:
-        """Return the attributes of the trials, with the path of the store."""
-        counts = {name: getattr(self, name) for name in ("asked", "stored", "tokens", "dollars")}
-        where = {} if store is None else {"store": str(store.path.resolve())}
-        return counts | where | ({"otherwise": self.otherwise} if self.otherwise else {})
-
-
-@dataclass
 class Walk:
     """One run of a study: judge, data set, spending, and destination of the trials.
 
@@ -327,6 +295,13 @@ class Walk:
         Announce the plan before the first request.
     out : path, optional
         File for the trials, which are then not kept in memory.
+
+    Attributes
+    ----------
+    otherwise : str
+        What was asked differently than planned; empty if nothing.
+    models : Counter of str
+        Number of replies by the model name reported by the server.
     """
 
     judge: BaseJudge
@@ -339,7 +314,7 @@ class Walk:
     out: str | PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        self.outcome = Outcome()
+        self.otherwise, self.models = "", Counter[str]()
         self.source = self.judge if self.store is None else self.store.wrap(self.judge)
         if isinstance(self.source, StoredJudge):
             self.source.groups = self.budget is None
@@ -405,11 +380,12 @@ class Walk:
         )
 
     def _attrs(self) -> dict[str, Any]:
-        """Count the replies, and return the attributes of the trials."""
-        outcome, asked = self.outcome, self.ledger.requests
-        outcome.asked, outcome.stored = asked, max(self._requests - asked, 0)
-        outcome.tokens, outcome.dollars = self.ledger.usage.tokens, self.ledger.dollars
-        return outcome.attrs(self.store)
+        """Return the attributes of the trials: new and stored replies, their cost, the store, and what was changed."""
+        asked, ledger = self.ledger.requests, self.ledger
+        attrs: dict[str, Any] = {"asked": asked, "stored": max(self._requests - asked, 0)}
+        attrs |= {"tokens": ledger.usage.tokens, "dollars": ledger.dollars}
+        where = {} if self.store is None else {"store": str(self.store.path.resolve())}
+        return attrs | where | ({"otherwise": self.otherwise} if self.otherwise else {})
 
     def _survey(self, probe: Design, plan: TrialSource, begins: bool) -> Survey:
         """Walk through a design and check and announce it, without asking."""
@@ -471,7 +447,7 @@ class Walk:
             for pack in packs:
                 replies.update(pack)
                 arrived = [reply for _, reply in pack]
-                self.outcome.models.update([reply.model for reply in arrived if reply.model is not None])
+                self.models.update([reply.model for reply in arrived if reply.model is not None])
                 self.ledger.count(arrived)
                 if self.ledger.budget.prices is not None:
                     self.postfix.spent(self.ledger.dollars)

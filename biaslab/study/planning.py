@@ -130,21 +130,22 @@ class Plan:
     def _lines(self) -> list[str]:
         each, few, stored = self.requests / self.contexts, self.contexts > self.available, f"{self.stored:,} stored"
         about = "" if each.is_integer() else "about "
-        return [
+        lines = [
             f"{self._question()}: {self.contexts:,} contexts",
-            *self._alone(),
-            *self._cleared(),
+            self._alone(),
+            self._cleared(),
             f"{self.probe} on {self.dataset}, judged by {self.judge}",
             f"{self.contexts:,} contexts × {about}{each:,.5g} requests = {self.requests:,}, {stored}",
-            *([self.rounds] if self.rounds else []),
+            self.rounds,
             f"{self.read:,} input tokens ({self.counted})",
             f"{self.distinct:,} input tokens if every shared prompt prefix counts once",
             f"at most {self.written:,} output tokens",
             self._time(),
-            *([] if self.dollars is None else [self._price()]),
-            *([f"the data set has only {self.available:,} contexts: {self._all()}"] if few else []),
+            self._price(),
+            f"the data set has only {self.available:,} contexts: {self._all()}" if few else "",
             self.spread.origin,
         ]
+        return list(filter(None, lines))
 
     def _question(self) -> str:
         if math.isnan(self.effect):
@@ -155,17 +156,17 @@ class Plan:
         over = f", {self.tests:,} tests" if self.tests > 1 else ""
         return f"To detect {shift} with {100 * self.power:g} % power (two-sided, α = {self.alpha:g}{over})"
 
-    def _alone(self) -> list[str]:
+    def _alone(self) -> str:
         """Return a line on the effect that a single test detects."""
         if self.tests == 1 or self.spread.aim == "exclude" or math.isnan(self.effect_alone):
-            return []
-        return [f"can detect ≥ {self.effect_alone:.3g} alone, ≥ {self.effect:.3g} on a card of {self.tests:,} tests"]
+            return ""
+        return f"can detect ≥ {self.effect_alone:.3g} alone, ≥ {self.effect:.3g} on a card of {self.tests:,} tests"
 
-    def _cleared(self) -> list[str]:
+    def _cleared(self) -> str:
         """Return a line on the shifts that the study excludes for an unbiased judge."""
         if self.spread.aim == "exclude" or math.isnan(self.excluded):
-            return []
-        return [f"if there is no bias, can exclude shifts ≥ {self.excluded:.3g} ({100 * self.power:g} % power)"]
+            return ""
+        return f"if there is no bias, can exclude shifts ≥ {self.excluded:.3g} ({100 * self.power:g} % power)"
 
     def _time(self) -> str:
         if self.minutes is None:
@@ -173,6 +174,8 @@ class Plan:
         return f"{_duration(self.minutes)} at {self.seconds_per_request:.3g} s per request"
 
     def _price(self) -> str:
+        if self.dollars is None:
+            return ""
         cached = "" if self.dollars_cached is None else f", ${self.dollars_cached:,.2f} if shared prefixes are cached"
         return f"at most ${self.dollars:,.2f}{cached}"
 

@@ -176,12 +176,8 @@ def _distinct(sequences: Sequence[NDArray[Any]]) -> float:
 def _text(request: Request) -> str:
     if isinstance(request, Likelihood):
         return request.given + request.text
-    if isinstance(request, Score):
-        return request.source + request.text + request.reference
-    if isinstance(request, Rank):
+    if isinstance(request, Score | Compare | Rank):
         return request.source + "".join(request.texts) + request.reference
-    if isinstance(request, Compare):
-        return request.source + request.first + request.second + request.reference
     return "".join(message.content for message in request.messages)
 
 

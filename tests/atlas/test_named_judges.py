@@ -64,7 +64,7 @@ def test_columns_choose_rows():
         ("atlas:palm2@llmbar", "did you mean palm-2"),
         ("atlas:gpt-4@lmbar", "did you mean llmbar"),
         ("atlas:gpt-4@self_recognition", "only estimates"),
-        (NAMES["mt_bench"], "the atlas contains no texts"),
+        (NAMES["mt_bench"], "the atlas has none"),
     ],
 )
 def test_invalid_judge_names_are_refused(name, said):

@@ -104,7 +104,7 @@ def test_sentence_on_the_trend_states_a_prediction_interval(slope, verb):
 def test_trend_excludes_undated_judges_and_needs_six():
     rows = made(n=12)
     assert bl.atlas.trend(pd.concat([rows, rows.head(1).assign(judge="mine")]))["n"].iloc[0] == 12
-    with pytest.raises(InputError, match=r"at least [67] are needed"):
+    with pytest.raises(InputError, match=r"of at least [67]"):
         bl.atlas.trend(rows.head(3))
     with pytest.raises(InputError, match="several metrics"):
         bl.atlas.trend(pd.concat([rows, rows.assign(metric="other")]))

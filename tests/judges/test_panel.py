@@ -299,6 +299,11 @@ def test_list_probabilities_are_averaged_or_ranked_with_texts():
     assert mixed.text == "[4] > [3] > [2] > [1]"
 
 
+def test_member_of_weight_0_has_no_vote_on_a_list():
+    replies = [members_reply(text) for text in ("[3] > [1] > [2] > [4]", "[4] > [3] > [2] > [1]")]
+    assert told(LIST, *replies, weights=[0, 1]).text == "[4] > [3] > [2] > [1]"
+
+
 @given(orders=st.lists(st.permutations(range(4)), min_size=2, max_size=4), shown=st.permutations(range(4)))
 def test_panel_ranking_is_independent_of_the_order_shown(orders, shown):
     """Ties too: each member ranks texts, whatever their places."""

@@ -63,11 +63,11 @@ def test_a_block_is_answered_in_full():
     replica = Replica("simulated", bl.load_dataset("graded", limit=1), ".")
     told = replica.describe()
     requests = [trial.request for trial in bl.probes.Position().design(bl.load_dataset("graded", limit=1))]
-    replies, error = answered(replica, "run", told.id, requests)
+    replies, error = answered(replica, "run", told["id"], requests)
     assert error is None
     judge = bl.load_judge("simulated", bl.load_dataset("graded", limit=1))
     assert {requests[place]: reply for place, reply in replies} == dict(judge.ask(requests))
-    assert (told.id, told.kinds, told.encodes) == (judge.id, judge.kinds, False)
+    assert (told["id"], told["kinds"], told["encodes"]) == (judge.id, judge.kinds, False)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import biaslab as bl
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.text_models import Draws, OwnTexts
 from biaslab.probes.base import feature_probe
+from biaslab.stats.estimate import because, notes_of, undefined
 
 LOGIT, SHIFT, EXCESS = "self_preference_logit", "self_preference_shift", "own_win_excess"
 OWN = bl.probes.SelfPreference(own="own", resampling=bl.Resampling(n=200))
@@ -77,6 +78,18 @@ def test_a_slope_that_needs_reliable_humans_is_inconclusive():
     assert verdict(estimate(bl.probes.Verbosity(reliability=1.0), trials, "verbosity_slope"))["finding"] == "above"
 
 
+def test_excess_allows_for_errors_of_the_judge():
+    """Noise pulls the judge's correlation to 0: in .29 of studies a fair judge seemed to prefer shorter texts."""
+    trials = generate(GENERATORS["noisy_humans"], "verbosity", 80, False, None, (1,))
+    rows = bl.probes.Verbosity().estimate(trials).set_index(["metric", "scorer"])
+    judge, excess = rows.loc[("verbosity_correlation", "judge")], rows.loc["verbosity_excess"].iloc[0]
+    note = notes_of(excess)["over_reliabilities"]
+    assert judge["estimate"] > 0
+    assert note["low"] == excess["ci_low"]
+    most = min(judge["estimate"] / math.sqrt(0.3), 1.0)
+    assert note["high"] - excess["ci_high"] == pytest.approx(most - judge["estimate"])
+
+
 def test_interval_allows_for_better_texts_near_the_top_of_the_scale():
     row, free = (estimate(OWN, own_texts(better=1.0, ceiling=each, seed=1), SHIFT) for each in (0.8, -0.5))
     assert row["ci_low"] <= 0 <= row["ci_high"]
@@ -86,21 +99,19 @@ def test_interval_allows_for_better_texts_near_the_top_of_the_scale():
     assert "bends" not in free["method"]
 
 
-def test_better_texts_at_the_top_of_the_scale_are_not_tested():
-    row = estimate(OWN, own_texts(better=1.0, ceiling=4.0), SHIFT)
-    assert math.isfinite(row["estimate"])
-    assert np.isnan([row["p_value"], row["ci_low"], row["mde"]]).all()
-    assert "of scores lie at the top of the scale" in row["note"]
-    found = verdict(row)
-    assert found["finding"] == "untested"
-    assert "at the top of the scale" in found["words"]
-
-
-def test_ceiling_is_harmless_if_own_texts_are_as_good():
-    row = estimate(OWN, own_texts(ceiling=4.0), SHIFT)
-    assert row["p_value"] > 0
-    assert "own is not associated with human scores" in row["note"]
+def test_better_texts_at_the_top_of_the_scale_are_no_bias():
+    row = estimate(OWN, own_texts(better=1.0, ceiling=2.0), SHIFT)
+    assert row["ci_low"] <= 0 <= row["ci_high"]
+    assert verdict(row)["finding"] not in ("above", "below")
     assert "top" not in str(estimate(OWN, own_texts(better=1.0, ceiling=-0.5), SHIFT)["note"])
+
+
+@pytest.mark.parametrize("crowding", [0.8, 2.0, 3.0])
+def test_bias_is_found_beside_a_crowded_end(crowding):
+    """With bends in noisy human scores instead of in quality, no such study had a test."""
+    row = estimate(OWN, own_texts(150, bias=1.5, ceiling=crowding, seed=2), SHIFT)
+    assert row["ci_low"] > 0
+    assert "of scores lie at the top of the scale" in row["note"]
 
 
 def some_lost(trials, asked, share=0.1, seed=3):
@@ -184,7 +195,8 @@ def test_the_scheduled_cells_of_own_texts_keep_their_bands(generator, metric, mo
 
 
 def test_cell_with_an_untested_metric_is_refused(monkeypatch):
-    monkeypatch.setattr(feature_probe, "_TOO_CROWDED", 0.1)
+    nowhere = because("nowhere", "defined nowhere")
+    monkeypatch.setattr(feature_probe, "bent_slope_at_equal", lambda *_: lambda _: undefined(nowhere))
     options = {"studies": 2, "population": 60, "contexts": [12], "generators": ["own_better_ceiling"]}
     found = bl.validate([bl.probes.SelfPreference], [SHIFT], **options)
     assert set(found["quantity"]) == {"refused"}

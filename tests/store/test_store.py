@@ -12,7 +12,7 @@ from biaslab.core import Choice, Completion, Judge, Likelihood, Reply, Request, 
 from biaslab.core.errors import InputError, JudgeError
 from biaslab.store import Store, stored_judge
 from biaslab.store.codec import reply_from_json
-from biaslab.store.stored_judge import PROCESS, Tally
+from biaslab.store.stored_judge import PROCESS
 
 INF = float("inf")
 
@@ -125,7 +125,7 @@ def test_the_tally_counts_replies_and_tokens_of_both(path: Path) -> None:
     tokens = [reply.usage.prompt_tokens + reply.usage.completion_tokens for _, reply in answers]
     new, old = dict(answers)[requests[3]].usage, sum(tokens)
     paid = new.prompt_tokens + new.completion_tokens
-    assert stored.tally == Tally(1, 4, paid, old - paid)
+    assert stored.tally.counts == {"asked": 1, "stored": 4, "asked_tokens": paid, "stored_tokens": old - paid}
     assert (PROCESS.asked - before.asked, PROCESS.stored - before.stored) == (4, 4)
 
 

@@ -162,16 +162,6 @@ class ApiJudge(BaseJudge):
 
     kinds: frozenset[type] = frozenset({Choice, Completion, Likelihood})
     thinks = True
-    wire: Wire
-    refusals: Refusals
-    patience: Patience
-    timeout: float
-    redirects: Literal["refuse", "same_host"]
-    attempts: int
-    faults: Counter[str]
-    _endpoints: Endpoints
-    _sender: Sender
-    _models: list[str]
 
     def __init__(
         self,
@@ -228,7 +218,7 @@ class ApiJudge(BaseJudge):
             f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact, omitted, default_temperature)}"
         )
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
-        self.redirects, self.attempts, self.faults = redirects, 0, Counter()
+        self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})
         may_name = exact and dialect == "chat"  # whether tokens can be named whose probabilities are wanted
         endpoints = []
@@ -236,7 +226,7 @@ class ApiJudge(BaseJudge):
             exact_labels = ExactLabels(self.wire, address.url, None if may_name and address.url != OPENAI else False)
             endpoints.append(Endpoint(address, ApiKey(api_key, address), exact_labels, max_concurrency))
         self._endpoints = Endpoints(endpoints)
-        self.refusals, self._models = Refusals(model, omitted, default_temperature), []
+        self.refusals, self._models = Refusals(model, omitted, default_temperature), list[str]()
         self._sender = Sender(self.wire, self._endpoints, fingerprint, self.refusals)
         self._tell: Callable[[str], object] = str
         self._started: tuple[int, Loop, openai.AsyncOpenAI] | None = None

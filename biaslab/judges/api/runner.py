@@ -337,7 +337,17 @@ class Connection:
         JudgeError
             If the server refuses.
         """
-        return await self._ask(path, json.dumps(body, ensure_ascii=False).encode())
+        key, content = self._endpoint.key, json.dumps(body, ensure_ascii=False).encode()
+        status, headers, answer = await self._send_with_key(path, content)
+        if status >= 300 or status in faults.PASSING:
+            raise faults.of_status(status, key.hide(answer.decode("utf-8", "replace")), headers, self.request)
+        document = _parse(answer)
+        self.usage += usage_in(document)
+        name = document.get("id") if isinstance(document, dict) else None
+        if self._endpoint.is_repeated(name, content):
+            _connections().distrust()
+            raise Fault(_OTHER)
+        return document
 
     async def models(self) -> Any:
         """Return the server's list of models, None if it has none.
@@ -352,19 +362,6 @@ class Connection:
             raise faults.of_status(status, self.body, headers, self.request)
         with contextlib.suppress(faults.NoAnswer):
             return _parse(body) if status < 400 else None
-
-    async def _ask(self, path: str, content: bytes) -> Any:
-        key = self._endpoint.key
-        status, headers, body = await self._send_with_key(path, content)
-        if status >= 300 or status in faults.PASSING:
-            raise faults.of_status(status, key.hide(body.decode("utf-8", "replace")), headers, self.request)
-        document = _parse(body)
-        self.usage += usage_in(document)
-        name = document.get("id") if isinstance(document, dict) else None
-        if self._endpoint.is_repeated(name, content):
-            _connections().distrust()
-            raise Fault(_OTHER)
-        return document
 
     async def _send_with_key(self, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         """Send, and once more with a fresh key if the server no longer accepts the old one."""

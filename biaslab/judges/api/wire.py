@@ -193,7 +193,7 @@ class Wire:
         why = next(filter(None, map(impossible, shown)), "" if measures else UNMEASURED)
         if why:
             return unusable(request, why, **common)
-        places = [_place(entry) for entry in logprobs["content"]]
+        places = [_place(entry["token"], each) for entry, each in zip(logprobs["content"], shown, strict=True)]
         mass = read_labels(request.labels, places)
         common |= _without_labels(mass, places, text)
         return Reply(logprobs=mass.logprobs, unseen=mass.unseen, bounded=mass.bounded, **common)
@@ -330,16 +330,14 @@ def check(wire: Wire, request: Request) -> None:
         raise JudgeError(words, request) from None
 
 
-def _place(entry: dict[str, Any]) -> TokenPosition:
-    token = entry["token"]
-    shown: dict[str, float] = {}
-    for other in entry.get("top_logprobs") or ():
-        level = math.exp(level_of(other["logprob"])) + math.exp(shown.get(other["token"], -math.inf))
-        shown[other["token"]] = math.log(level) if level > 0 else -math.inf
-    shown.setdefault(token, level_of(entry["logprob"]))
+def _place(token: object, shown: Sequence[tuple[Any, float]]) -> TokenPosition:
     if not isinstance(token, str):
         raise TypeError
-    return TokenPosition(token, shown)
+    levels: dict[str, float] = {}
+    for other, level in shown:
+        mass = math.exp(level) + math.exp(levels.get(other, -math.inf))
+        levels[other] = math.log(mass) if mass > 0 else -math.inf
+    return TokenPosition(token, levels)
 
 
 def _shown(entry: dict[str, Any]) -> list[tuple[object, float]]:

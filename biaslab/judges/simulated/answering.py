@@ -80,12 +80,35 @@ def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, ask
     """Answer a request whose question has been extracted."""
     if isinstance(request, Likelihood):
         return _likelihood(judge, request.text)
+    assert asked is not None  # noqa: S101 - only a likelihood has no question
+    if judge.refusal and _refuses(judge, asked):
+        if isinstance(request, Choice):
+            return Reply(logprobs=(-math.inf,) * len(request.labels), usage=Usage(1))
+        return _text(REFUSAL)
+    if isinstance(request, Completion) and uniforms(judge.seed, asked.digest, _sample(request))[1] < judge.garbage:
+        return _text(GARBAGE)
     if isinstance(asked, PairQuestion):
         return _compare(judge, request, asked)
+    return _list(judge, request, asked) if isinstance(asked, ListQuestion) else _score(judge, request, asked)
+
+
+def _refuses(judge: SimulatedJudge, asked: SimulatedQuestion) -> bool:
+    """Return whether a request is refused; selective refusals are those that would be bad news for the first text."""
+    would = uniforms(judge.seed, asked.digest)[1] < judge.refusal
+    if not would or not judge.selective:
+        return would
+    score = judge.known.score
+    if isinstance(asked, PairQuestion):
+        return score(asked.first, asked.attribute) < score(asked.second, asked.attribute)
     if isinstance(asked, ListQuestion):
-        return _list(judge, request, asked)
-    assert isinstance(asked, ScoreQuestion)  # noqa: S101 - a request that was read is one of the three
-    return _score(judge, request, asked)
+        first, *others = (score(shown, asked.attribute) for shown in asked.shown)
+        return first < sum(others) / len(others)
+    return score(asked.shown, asked.attributes[0]) < sum(judge.known.scale) / 2
+
+
+def _sample(request: Completion) -> tuple[float, int, int]:
+    """Return what distinguishes samples of the same question."""
+    return request.temperature, request.replicate, request.seed
 
 
 def answer_after_thought(
@@ -113,7 +136,6 @@ def _likelihood(judge: SimulatedJudge, text: str) -> Reply:
 
 def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQuestion) -> Reply:
     """Answer which of two texts is better: as a distribution, greedily or by a draw."""
-    z, u, _, _ = uniforms(judge.seed, asked.digest)
     first, second = (utility(judge, shown, asked.attribute, asked.source) for shown in (asked.first, asked.second))
     log_odds = first - second + judge.position + judge.context_shift(asked.first.context_id)
     log_odds += judge.template_shift(asked.template)
@@ -121,38 +143,29 @@ def _compare(judge: SimulatedJudge, request: Choice | Completion, asked: PairQue
         low, high = judge.known.scale
         log_odds += judge.reason_first * (high - low)
     if judge.noise:
-        log_odds += judge.noise * normal(z)
-    known = judge.known
-    worse = known.score(asked.first, asked.attribute) < known.score(asked.second, asked.attribute)
-    refuses = u < judge.refusal and (worse or not judge.selective)
+        log_odds += judge.noise * normal(uniforms(judge.seed, asked.digest)[0])
     tie = abs(log_odds) < judge.ties
     if isinstance(request, Choice):
         logprobs = [-math.inf] * len(request.labels)
         tie_label = asked.labels[2] if len(asked.labels) > 2 else "Tie"
-        if tie and not refuses and tie_label in request.labels:
+        if tie and tie_label in request.labels:
             logprobs[request.labels.index(tie_label)] = 0.0
-        elif not refuses:
+        else:
             first = -math.log1p(math.exp(-log_odds)) if log_odds > -700 else log_odds
             logprobs[:2] = first, first - log_odds
         return Reply(logprobs=tuple(logprobs), usage=Usage(1))
-    if refuses:
-        return _text(REFUSAL)
-    u, v, _, _ = uniforms(judge.seed, asked.digest, (request.temperature, request.replicate, request.seed))
-    if v < judge.garbage:
-        return _text(GARBAGE)
     if tie and len(asked.labels) > 2:
         return _text(asked.labels[2])
     # a standard logistic variate below the log odds is a draw with that probability
-    threshold = request.temperature * (math.log(u) - math.log1p(-u)) if request.temperature > 0 else 0.0
+    threshold = 0.0
+    if request.temperature > 0:
+        u = uniforms(judge.seed, asked.digest, _sample(request))[0]
+        threshold = request.temperature * (math.log(u) - math.log1p(-u))
     return _text(asked.labels[0 if threshold < log_odds else 1])
 
 
 def _list(judge: SimulatedJudge, request: Choice | Completion, asked: ListQuestion) -> Reply:
     """Choose or rank by utility; the first-presented candidate has the same advantage as in a pair."""
-    if _refuses_list(judge, asked):
-        if isinstance(request, Choice):
-            return Reply(logprobs=(-math.inf,) * len(request.labels), usage=Usage(1))
-        return _text(REFUSAL)
     worth = np.array([utility(judge, shown, asked.attribute, asked.source) for shown in asked.shown])
     worth[0] += judge.position + judge.context_shift(asked.shown[0].context_id) + judge.template_shift(asked.template)
     places = range(len(worth))
@@ -161,43 +174,27 @@ def _list(judge: SimulatedJudge, request: Choice | Completion, asked: ListQuesti
         worth += judge.noise / math.sqrt(2) * np.array(drawn)
     if isinstance(request, Choice):
         return Reply(logprobs=tuple(np.minimum(log_softmax(worth), 0.0).tolist()), usage=Usage(1))
-    detail = (request.temperature, request.replicate, request.seed)
-    if uniforms(judge.seed, asked.digest, detail)[1] < judge.garbage:
-        return _text(GARBAGE)
     if request.temperature > 0:  # Gumbel trick: the largest sum draws the best, the order a ranking
-        own = [uniforms(judge.seed, asked.digest, (place, *detail))[0] for place in places]
+        own = [uniforms(judge.seed, asked.digest, (place, *_sample(request)))[0] for place in places]
         worth -= request.temperature * np.log(-np.log(own))
     ranks = (-worth).argsort(kind="stable").argsort(kind="stable") + 1
     value = ranks if asked.protocol.places.ranks else ranks == 1
     return _text(asked.protocol.write_list(value.astype(float).tolist()))
 
 
-def _refuses_list(judge: SimulatedJudge, asked: ListQuestion) -> bool:
-    first, *others = (judge.known.score(shown, asked.attribute) for shown in asked.shown)
-    worse = first < sum(others) / len(others)
-    return uniforms(judge.seed, asked.digest)[1] < judge.refusal and (worse or not judge.selective)
-
-
 def _score(judge: SimulatedJudge, request: Choice | Completion, asked: ScoreQuestion) -> Reply:
     """Answer with a distribution over labels, or with one score per attribute, each anchored on the one before."""
-    if _refuses_to_score(judge, asked):
-        if isinstance(request, Choice):
-            return Reply(logprobs=(-math.inf,) * len(request.labels), usage=Usage(1))
-        return _text(REFUSAL)
     if isinstance(request, Choice):
         logits = label_logits(judge, asked, _mean(judge, asked, asked.attributes[0], asked.previous))
         logits -= logits.max()
         logits -= math.log(np.exp(logits).sum())
         return Reply(logprobs=tuple(np.minimum(logits, 0.0).tolist()), usage=Usage(1))
-    detail = (request.temperature, request.replicate, request.seed)
-    if uniforms(judge.seed, asked.digest, detail)[1] < judge.garbage:
-        return _text(GARBAGE)
     chosen, previous = [], asked.previous
     for place, attribute in enumerate(asked.attributes):
         logits = label_logits(judge, asked, _mean(judge, asked, attribute, previous))
         if request.temperature > 0:
             weights = np.exp((logits - logits.max()) / request.temperature).cumsum()
-            drawn = uniforms(judge.seed, asked.digest, (place, *detail))[0] * weights[-1]
+            drawn = uniforms(judge.seed, asked.digest, (place, *_sample(request)))[0] * weights[-1]
             index = min(int(weights.searchsorted(drawn, side="right")), len(weights) - 1)
         else:
             index = int(logits.argmax())
@@ -216,12 +213,6 @@ def _mean(judge: SimulatedJudge, asked: ScoreQuestion, attribute: str, previous:
     if noise:
         mean += noise / (high - low) * normal(uniforms(judge.seed, asked.digest, attribute)[0])
     return mean
-
-
-def _refuses_to_score(judge: SimulatedJudge, asked: ScoreQuestion) -> bool:
-    known = judge.known
-    low = known.score(asked.shown, asked.attributes[0]) < sum(known.scale) / 2
-    return uniforms(judge.seed, asked.digest)[1] < judge.refusal and (low or not judge.selective)
 
 
 def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:

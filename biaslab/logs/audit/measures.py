@@ -19,7 +19,13 @@ from scipy import stats
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
-from biaslab.probes.base.feature_probe import allowing_for_crowding, bounded_scale, kept_columns, slope_given_quality
+from biaslab.probes.base.feature_probe import (
+    allowing_for_crowding,
+    bounded_scale,
+    holding_for,
+    kept_columns,
+    slope_given_quality,
+)
 from biaslab.probes.base.probe import Accepted, Cell, Part, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable, whole_blocks
 from biaslab.stats.correlation import jackknife_t
@@ -254,19 +260,11 @@ def _of_annotators(rows: pd.DataFrame, attributes: list[str], items: pd.Index[An
 
 def _over_reliabilities(every: list[Estimate], unknown: list[str]) -> Estimate:
     """Return the first estimate with the interval and test that hold for all reliabilities of the unknown scores."""
-    first = every[0]
-    if not unknown or np.isnan(first.ci_low):
-        return first
-    low = min(each.estimate if np.isnan(each.ci_low) else each.ci_low for each in every)  # NaN without variation
-    high = max(each.estimate if np.isnan(each.ci_high) else each.ci_high for each in every)
-    return replace(
-        first,
-        ci_low=low,
-        ci_high=high,
-        p_value=float(np.nanmax([each.p_value for each in every])),
-        mde=max(each.mde for each in every),
-        method=f"{first.method}; holds for reliabilities of single {' and '.join(unknown)} scores from .3 to 1",
-    ).noted(Note("over_reliabilities", {"low": low, "high": high}))
+    known = [each for each in every if not np.isnan(each.ci_low)]  # NaN without variation
+    if not unknown or np.isnan(every[0].ci_low):
+        return every[0]
+    wide = holding_for(known, f"holds for reliabilities of single {' and '.join(unknown)} scores from .3 to 1")
+    return wide.noted(Note("over_reliabilities", {"low": wide.ci_low, "high": wide.ci_high}))
 
 
 _LIST = ["context_id", "replicate", "list_order"]
@@ -490,9 +488,7 @@ def _slope(items: pd.DataFrame, name: str, contrast: str, measure: Covariates) -
     def slope(bent: bool = False) -> Estimate:
         return slope_given_quality(given, "covariate", measure.resampling, False, (), measure.reliability, bent)
 
-    return allowing_for_crowding(
-        slope(), lambda: slope(bent=True), items, "covariate", measure.resampling, within_contexts=False
-    )
+    return allowing_for_crowding(slope(), lambda: slope(bent=True), items, measure.resampling)
 
 
 def _contrasts(column: pd.Series) -> dict[str, pd.Series] | Note:

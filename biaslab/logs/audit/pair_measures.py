@@ -113,7 +113,7 @@ class OneOrder(CellMeasure):
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell."""
         readable = usable(trials)
-        won = pd.Series(pairs.decisions(readable), readable.index)
+        won = _won(readable)
         decided = readable[won.notna()].assign(won=won[won.notna()])
         metrics = {"first_position_log_odds": first_position_log_odds(decided, self)}
         yield Part(metrics, (len(decided), len(trials) - len(readable)))
@@ -449,7 +449,7 @@ class Subsets(CellMeasure):
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one subset."""
         readable = usable(trials)
-        won = pd.Series(pairs.decisions(readable), readable.index)
+        won = _won(readable)
         ratios = {
             "comparative_accuracy": pairs.comparative_accuracy(readable["context_id"], won, readable["human_gap"]),
             "accuracy_both_orders": both_orders(readable, won),

@@ -331,7 +331,9 @@ def _verdict(name: str) -> re.Pattern[str]:
 
 
 _SIDE, _TIE = _verdict("side"), _verdict("tie")
-_DEGREES = {degree: side for side, degrees in aliases()["verdicts"]["degrees"].items() for degree in degrees}
+_DEGREES: dict[str, str] = {
+    degree: side for side, degrees in aliases()["verdicts"]["degrees"].items() for degree in degrees
+}
 _MARKS = re.compile(r"[\[\]*\"'().:_\-!]")
 
 

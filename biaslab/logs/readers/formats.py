@@ -57,7 +57,16 @@ from biaslab.datasets._files import text_key
 from biaslab.logs.readers import study_formats, tool_formats
 from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
-from biaslab.logs.readers.readings import bracketed, each, first_group, number_of, of_pairs, score_trials, text_of
+from biaslab.logs.readers.readings import (
+    bracketed,
+    each,
+    first_group,
+    number_of,
+    of_pairs,
+    score_trials,
+    text_of,
+    with_refusals,
+)
 from biaslab.logs.readers.rows import (
     MALFORMED,
     WRONG,
@@ -69,7 +78,6 @@ from biaslab.logs.readers.rows import (
     judged_records,
     value_at,
 )
-from biaslab.prompts.parsing.replies import is_refusal
 
 Row = Mapping[str, Any]
 RowValue = Callable[[Row], Any]
@@ -222,8 +230,7 @@ class FormatSpec:
         trials = read_mapped(inner, replace(source, score_pattern=pattern, verdicts=self._verdicts), mapping)
         trials = trials[inner.good[trials.index.to_numpy()]]
         if self._refusals:
-            declined = trials["status"].eq("unparsable") & trials["reply"].map(is_refusal, na_action="ignore").eq(True)
-            trials = trials.assign(status=trials["status"].mask(declined, "refused"))
+            trials = trials.assign(status=with_refusals(trials["status"], trials["reply"]))
         whole_tokens: pd.DataFrame = trials.astype({"tokens": "int64"})
         return whole_tokens.set_axis(np.array(places)[trials.index.to_numpy()])
 

@@ -94,9 +94,7 @@ class PairRoles(RoleDraft):
     def _probabilities(self) -> Any:
         """Return the expression of the probability that the candidate shown first wins, or None."""
         for column in self.free("probability", first=False):
-            if column.has("people") or not set(column.words) <= _PROBABILITY | {
-                w for pair in named.sides() for w in pair
-            }:
+            if column.has("people") or not set(column.words) <= _PROBABILITY.union(*named.sides()):
                 continue
             if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
                 places = {
@@ -218,9 +216,7 @@ class PairRoles(RoleDraft):
         verdicts = self._without_repeats(verdicts)
         if (flags := self._winning_flags()) is not None:
             self.settle("winner", f"{flags.first} > {flags.second}")
-            ties = (
-                c for c in self.columns.values() if "tie" in c.words and c.has("verdict") and c.name not in self.used
-            )
+            ties = [column for column in self.unused if "tie" in column.words and column.has("verdict")]
             self.aside |= {column.name: "neither of the two won" for column in ties}
             return
         compared, replies, likely = self._side_scores(), self._replies(), self._probabilities()

@@ -432,9 +432,8 @@ def _names_person(column: LogColumn) -> bool:
 
 def shares(column: LogColumn) -> list[dict[str, Any]]:
     """Return the possible meanings of a column of shares between two candidates: which end is the first."""
-    numbers = [
-        float(v.strip().removesuffix("%")) for v in column.known if NUMERAL.fullmatch(v.strip().removesuffix("%"))
-    ]
+    values = (value.strip().removesuffix("%") for value in column.known)
+    numbers = [float(value) for value in values if NUMERAL.fullmatch(value)]
     if len(numbers) < 0.9 * len(column.known) or not any(number % 1 for number in numbers):
         return []
     ends = next(

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import count_words
@@ -293,16 +294,17 @@ def read_score(columns: Mapping[str, pd.Series], outcome: str, source: LogSource
 
     reading = each_on_scale(values, columns["scale"].fillna(""), attribute, reader)
     if outcome == "score" and "reply" in columns:
-        refused = (reading["status"] == "unparsable") & columns["reply"].map(is_refusal, na_action="ignore").eq(
-            other=True
-        )
-        reading["status"] = reading["status"].mask(refused, "refused")
+        reading["status"] = with_refusals(reading["status"], columns["reply"])
     return reading
 
 
-def sides(
-    named: pd.Series, first: pd.Series, second: pd.Series, swapped: pd.Series | None = None
-) -> np.ndarray[Any, Any]:
+def with_refusals(status: pd.Series, replies: pd.Series) -> pd.Series:
+    """Return the statuses, with those of unreadable replies that refuse to judge as "refused"."""
+    declined = replies.map(is_refusal, na_action="ignore").eq(True)  # missing ones are no refusals
+    return status.mask(declined & (status == "unparsable"), "refused")
+
+
+def sides(named: pd.Series, first: pd.Series, second: pd.Series, swapped: pd.Series | None = None) -> Floats:
     """Return 1 if the first candidate is named, 0 for the second, ½ for a tie, NaN if unknown.
 
     A candidate is named by its identifier, by its position as shown ("first" or "second"), or by its column

@@ -141,7 +141,7 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     shape = (len(kept) // (orders * k), orders, k)
     first = kept.iloc[:: orders * k]
     who = kept.groupby("context_id", sort=False)["candidate_id"].transform(
-        lambda names: pd.factorize(names, sort=True)[0]
+        lambda each: pd.factorize(each, sort=True)[0]
     )
     n_dropped = len(trials) - len(kept)
     warn_missing(what, n_dropped, len(trials), "they, or another order of the same list, are missing")

@@ -42,7 +42,6 @@ from biaslab.stats.regression import (
 from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, known_reliability, rating_error
 from biaslab.stats.resample import Resampling
 
-_ALIKE = 0.05  # p-value below which human scores are associated with the feature
 _SEVERAL = 0.1  # share of contexts with several items up to which items are compared across contexts
 
 
@@ -185,20 +184,15 @@ class FeatureProbe(ScoreProbe):
         scaled = rated.assign(score=rated["score"] / spread)
 
         def of(scores: pd.DataFrame, bent: bool = False) -> Estimate:
-            return self._slope_given_quality(scores, self.resampling, within_contexts, covariates, bent=bent)
+            return slope_given_quality(
+                scores, self.feature, self.resampling, within_contexts, covariates, self.reliability, bent
+            )
 
         slope = of(scaled)
         if planned is not None and len(planned) > len(items):
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
             slope = missing.bound(slope, of, spread)
-        return allowing_for_crowding(
-            slope,
-            lambda: of(scaled, bent=True),
-            rated,
-            self.feature,
-            self.resampling,
-            within_contexts,
-        )
+        return allowing_for_crowding(slope, lambda: of(scaled, bent=True), rated, self.resampling)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -213,22 +207,6 @@ class FeatureProbe(ScoreProbe):
         scale = bounded_scale(names[0]) if len(names) == 1 else None
         bounds = (scale.low / spread, scale.high / spread) if scale else (-math.inf, math.inf)
         return MissingScores(whole.assign(score=score), self.feature, covariates, within, bounds)
-
-    def _slope_given_quality(
-        self,
-        items: pd.DataFrame,
-        resampling: Resampling,
-        within_contexts: bool = True,
-        covariates: Sequence[str] = (),
-        feature: str = "",
-        bent: bool = False,
-    ) -> Estimate:
-        """Regress the score on the feature, controlling for human score and covariates; return the slope.
-
-        Parameters as in `_slope`; ``resampling`` sets level and clusters, and ``feature`` overrides the probe's own.
-        """
-        feature = feature or self.feature
-        return slope_given_quality(items, feature, resampling, within_contexts, covariates, self.reliability, bent)
 
     def _excess(self, items: pd.DataFrame, level: Level) -> Estimate:
         """Return the judge's correlation with the feature minus the humans', tested against 0.
@@ -250,10 +228,12 @@ class FeatureProbe(ScoreProbe):
             only for intervals other than the studentised one.
         """
         columns = ("score", "human", self.feature)
-        excess = self._allowing_for_errors(
+        excess = allowing_for_errors(
             items,
             lambda: correlation_difference(items, *columns, self.resampling, level, inference="t"),
             lambda rated: disattenuated_difference(rated, "score", self.feature, self.resampling, level),
+            self.resampling,
+            self.reliability,
         )
         if self.resampling.values_only or math.isnan(excess.ci_low):
             return excess
@@ -266,12 +246,6 @@ class FeatureProbe(ScoreProbe):
         """Return the correlation of the feature with the scores of the judge or of humans, tested against 0."""
         column = "score" if scorer == "judge" else scorer
         return estimate_correlation(items, column, self.feature, self.resampling, level, null=0.0)
-
-    def _allowing_for_errors(
-        self, items: pd.DataFrame, uncorrected: Callable[[], Estimate], correct: Callable[[pd.DataFrame], Corrected]
-    ) -> Estimate:
-        """Correct an estimate for error in human scores; see `allowing_for_errors`."""
-        return allowing_for_errors(items, uncorrected, correct, self.resampling, self.reliability)
 
 
 def slope_given_quality(
@@ -316,15 +290,9 @@ def slope_given_quality(
         options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
         return linear_model(items, f"score ~ {formula}", **options)[feature]  # type: ignore[arg-type]
 
-    reliability = known_reliability(items, reliability)
-    known = reliability is not None or has_several_ratings(items)
-    slope = allowing_for_errors(items, uncorrected, at_equal, resampling, reliability)
-    if known or resampling.values_only or math.isnan(slope.estimate):
-        return slope
     graded_across = not within_contexts and items["human"].nunique() > 2
     least = _LEAST_ACROSS if graded_across else LEAST_RELIABILITY
-    partly = within_contexts and bool(_side(slope))  # its note has the reliability that it needs
-    return over_reliabilities(slope, at_equal(without_ratings(items)), least, partly)
+    return allowing_for_errors(items, uncorrected, at_equal, resampling, reliability, least, within_contexts)
 
 
 def log_odds_given_quality(
@@ -354,7 +322,7 @@ def log_odds_given_quality(
     effective : bool
         As in `biaslab.stats.regression.logistic_model`.
     """
-    feature, reliability = terms[-1], known_reliability(sides, reliability)
+    feature = terms[-1]
 
     def at_equal(rated: pd.DataFrame) -> Corrected:
         return log_odds_at_equal(verdicts, "won", terms, rated, resampling, least, effective)
@@ -363,11 +331,7 @@ def log_odds_given_quality(
         ordered = [*terms[:-1], "human", feature]  # the feature comes last, so it is dropped if collinear
         return logistic_model(verdicts, "won", ordered, resampling, effective)[feature]
 
-    logit = allowing_for_errors(sides, uncorrected, at_equal, resampling, reliability)
-    known = reliability is not None or has_several_ratings(sides)
-    if known or resampling.values_only or math.isnan(logit.estimate):
-        return logit
-    return over_reliabilities(logit, at_equal(without_ratings(sides)), least)
+    return allowing_for_errors(sides, uncorrected, at_equal, resampling, reliability, least)
 
 
 def allowing_for_errors(
@@ -376,6 +340,8 @@ def allowing_for_errors(
     correct: Callable[[pd.DataFrame], Corrected],
     resampling: Resampling,
     reliability: float | None = None,
+    least: float | None = None,
+    partly: bool = False,
 ) -> Estimate:
     """Correct an estimate for error in human scores, as far as known; note what could explain a finding.
 
@@ -392,6 +358,10 @@ def allowing_for_errors(
         Whether only values are wanted.
     reliability : float, optional
         Assumed reliability of the mean human score.
+    least : float, optional
+        If the error is unknown, least reliability for which interval and test hold; default: they take scores as exact.
+    partly : bool
+        As in `over_reliabilities`, for an estimate whose interval does not contain 0.
     """
     unrated, reliability = without_ratings(items), known_reliability(items, reliability)
     if reliability is not None:
@@ -401,17 +371,17 @@ def allowing_for_errors(
     several = has_several_ratings(items)
     corrected = correct(items) if several else None
     estimate = corrected(0.0) if corrected else uncorrected()
-    side = _side(estimate)
-    if resampling.values_only or not side:
+    side, at = _side(estimate), corrected or correct(unrated)
+    if resampling.values_only or math.isnan(estimate.estimate):
         return estimate
-    at = corrected or correct(unrated)
-    share = bisect_left(range(100), True, key=lambda percent: _side(at(percent / 100)) != side)
-    if several:
-        hedge = Note("depends_on_shared_error", {"percent": share})
-    else:
-        least = round(max(1 - share / 100, LEAST_RELIABILITY), 2)
-        hedge = Note("depends_on_reliability", {"reliability": least})
-    return estimate.noted(hedge)
+    if side:
+        share = bisect_left(range(100), True, key=lambda percent: _side(at(percent / 100)) != side)
+        needed = round(max(1 - share / 100, LEAST_RELIABILITY), 2)
+        shared = Note("depends_on_shared_error", {"percent": share})
+        estimate = estimate.noted(shared if several else Note("depends_on_reliability", {"reliability": needed}))
+    if several or least is None:
+        return estimate
+    return over_reliabilities(estimate, at, least, partly and bool(side))
 
 
 def level_of(items: pd.DataFrame, level: Level | None) -> Level:
@@ -480,11 +450,11 @@ def over_reliabilities(
     if len(known) < len(each) and not (partly and known):
         why_not = "no test: the reliability of human scores is unknown, and no conclusion holds for all reliabilities"
         return without_test(estimate).noted(why_not)
-    wide = _holding_for(known, f"valid for reliabilities of human scores from {assumed[len(known) - 1]:.2g} to 1")
+    wide = holding_for(known, f"valid for reliabilities of human scores from {assumed[len(known) - 1]:.2g} to 1")
     return wide.noted(Note("single_ratings", {"se": float(f"{max(one.se for one in known):.6g}")}))
 
 
-def _holding_for(each: Sequence[Estimate], what: str) -> Estimate:
+def holding_for(each: Sequence[Estimate], what: str) -> Estimate:
     """Return the first estimate with the interval, bounds and test that hold for all of them, named in its method."""
     first, lows, highs = each[0], [one.ci_low for one in each], [one.ci_high for one in each]
     return replace(
@@ -501,31 +471,19 @@ def _holding_for(each: Sequence[Estimate], what: str) -> Estimate:
 
 def without_test(estimate: Estimate) -> Estimate:
     """Return an estimate without interval, bounds and test."""
-    return replace(
-        estimate,
-        ci_low=math.nan,
-        ci_high=math.nan,
-        p_value=math.nan,
-        mde=math.nan,
-        bound_low=math.nan,
-        bound_high=math.nan,
-    )
+    missing = ("ci_low", "ci_high", "p_value", "mde", "bound_low", "bound_high")
+    return replace(estimate, **dict.fromkeys(missing, math.nan))  # type: ignore[arg-type]
 
 
 def allowing_for_crowding(
-    slope: Estimate,
-    bent: Callable[[], Estimate],
-    rated: pd.DataFrame,
-    feature: str,
-    resampling: Resampling,
-    within_contexts: bool = True,
+    slope: Estimate, bent: Callable[[], Estimate], rated: pd.DataFrame, resampling: Resampling
 ) -> Estimate:
     """Return a slope with interval and test that hold where scores crowd an end of the scale.
 
     Scores are then not linear in quality, so that a linear model confounds quality with a feature unless human scores
     and feature are jointly normal (Brillinger 1983). If more than a fifth of the scores lie at an end, interval and
-    test hold for a straight effect of quality and for one that bends at its quintiles. If more than three quarters do,
-    there are none where human scores depend on the feature. Neither applies if scores or human scores have two values.
+    test hold for a straight effect of quality and for one that bends at its quintiles, unless scores or human scores
+    have two values.
 
     Parameters
     ----------
@@ -535,27 +493,22 @@ def allowing_for_crowding(
         Returns the slope if the effect of quality may bend.
     rated : pandas.DataFrame
         The items, with ``score`` in points and, if known, ``scale``.
-    feature, resampling, within_contexts
-        As in `slope_given_quality`.
+    resampling : Resampling
+        Whether only values are wanted.
     """
     two_values = min(rated["score"].nunique(), rated["human"].nunique()) <= 2
     share, end = (0.0, "") if two_values or math.isnan(slope.ci_low) else crowded_end(rated)
     if share <= _CROWDED or resampling.values_only:
         return slope
-    crowded = f"{100 * share:.0f} % of scores lie at the {end} of the scale"
-    if share <= _TOO_CROWDED:
-        other = bent()
-        if not math.isnan(other.ci_low):
-            return _holding_for([slope, other], "with and without bends in the effect of quality").noted(crowded)
-    options = {"within": within_contexts, "level": resampling.level, "clusters": resampling.clusters}
-    alike = linear_model(rated, f"{feature} ~ human", **options)["human"]  # type: ignore[arg-type]
-    if not alike.p_value < _ALIKE:
-        return slope.noted(f"{crowded}; {feature} is not associated with human scores")
-    why_not = f"no test: {crowded}, where scores hardly reflect quality, and human scores depend on the feature"
-    return without_test(slope).noted(why_not)
+    crowded, other = f"{100 * share:.0f} % of scores lie at the {end} of the scale", bent()
+    if math.isnan(other.estimate):
+        return without_test(slope).noted(f"no test: {crowded}, and how they depend on quality cannot be estimated")
+    if math.isnan(other.ci_low):  # quality explains the scores without error
+        other = replace(other, ci_low=other.estimate, ci_high=other.estimate, p_value=1.0, mde=0.0)
+    return holding_for([slope, other], "with and without bends in the effect of quality").noted(crowded)
 
 
-_CROWDED, _TOO_CROWDED = 0.2, 0.75  # shares of scores at an end above which quality acts not linearly, or too little
+_CROWDED = 0.2  # share of scores at an end above which their dependence on quality is not linear
 
 
 def crowded_end(items: pd.DataFrame) -> tuple[float, str]:
@@ -841,8 +794,8 @@ class PairFeatureProbe(FeatureProbe):
         if is_exact(judged):
             sides = by_side(judged, terms)
             clusters = dict(enumerate(resampling.cluster_of([*judged["context_id"]])))
-            within = replace(resampling, clusters=clusters)
-            return self._slope_given_quality(sides, within, covariates=["first", *terms[:-1]], feature=terms[-1])
+            within, covariates = replace(resampling, clusters=clusters), ["first", *terms[:-1]]
+            return slope_given_quality(sides, terms[-1], within, True, covariates, self.reliability)
         return self._verdict_log_odds(judged, terms, resampling)
 
     def _verdict_log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:

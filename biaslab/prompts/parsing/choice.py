@@ -314,9 +314,7 @@ def _on_the_whole(sentences: Sequence[str]) -> set[int]:
         return set(places)
     if places[-1] != TIE or any(phrases.FLAT.fullmatch(sentence) for sentence, _ in verdicts):
         return set(places) - {TIE}
-    in_one_respect = len(sentences) > _BRIEF or any(
-        _matching_labels(sentence, phrases.COMPARED) for sentence in sentences
-    )
+    in_one_respect = len(sentences) > _BRIEF or any(_matching_labels(each, phrases.COMPARED) for each in sentences)
     return set() if in_one_respect and not _concludes(verdicts[-1][0], sentences) else set(places)
 
 

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 TIE = -1
 """Code for a tie among places of labels."""
@@ -235,9 +235,7 @@ _OTHER = MENTION[1:-1]
 _SIGNS = rf"[^\w{_OTHER}]"
 
 
-_WORDS: dict[str, str] = tomllib.loads(
-    files("biaslab.prompts.parsing").joinpath("words.toml").read_text(encoding="utf-8")
-)
+_WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 
 def _any(words: Iterable[str]) -> str:

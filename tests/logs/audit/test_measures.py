@@ -61,6 +61,14 @@ def test_single_texts_have_an_intercept_alone():
     assert log_odds(table)["estimate"] == pytest.approx(np.log(share / (1 - share)), abs=1e-9)
 
 
+def test_a_few_preferences_leave_log_odds_unadjusted():
+    table = log(200, 0.7, seed=2, best_first=0.5, texts=True)
+    few, many = (table.assign(human_gap=np.where(table.index < n, 1 - 2 * (table.index % 2), np.nan)) for n in (2, 40))
+    assert log_odds(few)["estimate"] == pytest.approx(log_odds(table)["estimate"], abs=1e-9)
+    assert "people's preferences known of 2 of 200 pairs, too few to adjust for" in log_odds(few)["method"]
+    assert "conditional on people's preferences" in log_odds(many)["method"]
+
+
 def test_ties_are_excluded_but_not_counted_as_missing():
     table = log(200, 0.7, seed=2, best_first=0.5, texts=True)
     ties = table.index % 4 == 0
@@ -642,6 +650,14 @@ def test_halo_of_single_scores_holds_over_reliabilities():
     assert found["p_value"] > 0.05
     [verdict] = classify(pd.DataFrame([found.rename("halo_excess").to_dict() | {"metric": "halo_excess"}]))
     assert (verdict.kind, verdict.doubt) == ("open", "reliability")
+
+
+def test_halo_refuses_a_declared_reliability_below_the_correlation():
+    trials = scores_of_two_attributes(0.3, 0.3, 1, 1)
+    found = Halo(Resampling(), reliability=0.3).estimate(trials).set_index("metric").loc["halo_excess"]
+    assert set(notes_of(found)) == {"impossible_reliability"}
+    possible = Halo(Resampling(), reliability=0.9).estimate(trials).set_index("metric").loc["halo_human"]
+    assert possible["estimate"] == pytest.approx(0.6, abs=0.1)
 
 
 def test_judge_whose_replicates_disagree_has_no_halo():

@@ -125,6 +125,17 @@ def test_both_places_are_shared_out_evenly():
     assert np.abs(balance).max() <= 3
 
 
+def test_with_many_candidates_neighbours_are_compared_and_each_once_in_a_batch():
+    """Above 400 candidates, there is no covariance, and only pairs with near-even odds are considered."""
+    n, scores = 402, np.linspace(-30, 30, 402)
+    asked = select(n, "random", 20 * n, seed=1)
+    known = Comparisons.of(list(map(str, range(n))), *asked.T, answers(scores, 0.0)(asked))
+    pairs = most_informative(known, n // 4, np.random.default_rng(0))
+    assert len(np.unique(pairs)) == pairs.size == 2 * (n // 4)
+    assert not {*map(tuple, pairs.tolist())} & {*map(tuple, asked.tolist())}
+    assert np.abs(np.diff(pairs)).mean() < 20  # at random, a third of n
+
+
 @pytest.mark.slow
 def test_ten_thousand_candidates_are_selected_in_seconds():
     n, scores = 10_000, np.random.default_rng(0).normal(size=10_000)

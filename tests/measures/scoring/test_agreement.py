@@ -177,7 +177,7 @@ def test_wrong_options_are_named():
     two = pd.concat([scored(GIVEN), scored(OTHER, "two")])
     with pytest.raises(TrialsError, match="2 scorers"):
         agreement_difference(two, scored(GIVEN), dataset())
-    with pytest.raises(InputError, match="the first also scored"):
+    with pytest.raises(InputError, match="an attribute of the first"):
         agreement_difference(scored(GIVEN), scored(OTHER).assign(attribute="charm"), dataset())
 
 
