@@ -365,7 +365,7 @@ def matrix(
     table = table.loc[table.mean(axis=1).sort_values(ascending=False).index]
     words = {(row, column): number(value, 2) for column, cells in table.items() for row, value in cells.items()}
     [ax] = panels(1, _AROUND - 1.5 + _ROW * len(table), width=8.0 if len(table.columns) <= _FEW else 17.0)
-    _draw_matrix(ax, table, words, cmap="Blues", vmax=_LIGHT * float(table.to_numpy().max()))
+    _draw_matrix(ax, table, words, cmap="Blues", vmax=_LIGHT * float(np.nanmax(table)))
     note(ax, _facts(rows, title))
     if headline is None:
         label = short_label(find_metric(metric, rows["probe"].iloc[0] if "probe" in rows else None))
