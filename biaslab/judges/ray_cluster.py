@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import psutil
-
 from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
 
 #: What to do if replicas or their cluster are lost.
@@ -116,6 +114,7 @@ def as_raised() -> Iterator[None]:
 
 def _start() -> None:
     """Start a local cluster without a dashboard."""
+    import psutil
     import ray
 
     busy = "a busy machine may exceed Ray's time limit; run again"

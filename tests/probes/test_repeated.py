@@ -43,7 +43,8 @@ def test_duplicated_contexts_count_once(study):
         now, then = (frame[name].to_numpy(float)[steady] for frame in (twice, once))
         near = np.isclose(now, then, rtol=1e-6, atol=1e-9, equal_nan=True)
         rough = np.isclose(now, then, rtol=0.05, atol=0.02, equal_nan=True)
-        assert (near | (loose & rough)).all(), name
+        unsettled = (now > 0.5) & (then > 0.5) if name == "p_value" else np.zeros(len(now), bool)  # on either side
+        assert (near | (loose & (rough | unsettled))).all(), name
 
 
 @pytest.mark.slow
