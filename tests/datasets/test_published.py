@@ -475,6 +475,7 @@ def test_accuracy_by_kind_of_a_simulated_judge(published):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::biaslab.core.errors.RepeatedTextsWarning")
 def test_accuracy_of_the_embedded_judge(published):
     """It decides for what stands first; what both orders have in common falls for the longer, bad response."""

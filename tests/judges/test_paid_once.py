@@ -41,7 +41,11 @@ def paid(server):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize(  # an interrupt takes the way of a termination
+    "number",
+    [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM, signal.SIGKILL],
+    ids=lambda number: number.name,
+)
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.thorough if "replicas" in kind else ()) for kind in TIMES]
 )
