@@ -158,7 +158,7 @@ def test_missing_extra_is_named():
         "train": f"biaslab.distill.train {local}",
         "figures": f"executing notebooks needs ipywidgets, jupyterlab, papermill: pip install '.[notebooks]' {clone}",
         "dataset": f"the data set 'mteb/summeval' needs datasets: pip install '.[hub]' {clone}",
-        "ray": f"a judge of 2 replicas needs ray: pip install '.[ray]' {clone}",
+        "ray": f"a judge of 2 replicas needs psutil, ray: pip install '.[ray]' {clone}",
     }
 
 

@@ -33,7 +33,7 @@ EXTRAS = {
     "text-metrics": ("rouge_score", "sacrebleu"),
     "widgets": ("anywidget",),
     "hub": ("datasets",),
-    "ray": ("ray",),
+    "ray": ("psutil", "ray"),
 }
 
 
