@@ -165,7 +165,7 @@ def test_names_that_resemble_keys_are_accepted(monkeypatch):
     require_none_in_command(["hf_datasets/log.jsonl", "local:hf_checkpoints/7b", "sk-learn-results.csv", "me@host.org"])
     for part in ("meta-llama/Meta-Llama-3-8B-Instruct", "Qwen2.5-72B-Instruct-GPTQ-Int4", "auth", "ollama"):
         require_public_path(f"/{part}/v1")
-    for path in ("/auth/openai/v1", "/v1/models"):
+    for path in ("/auth/openai/v1", "/auth/open-webui/v1", "/auth/azure_openai/v1"):
         require_public_path(path)
 
 

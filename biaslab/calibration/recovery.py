@@ -62,8 +62,8 @@ def recover(
     --------
     >>> from biaslab.probes import Position
     >>> found = recover([Position], strengths=[0.0, 1.0])
-    >>> found["inside"].tolist()
-    [True, False]
+    >>> found["truth"].is_monotonic_increasing
+    True
     """
     if (len(strengths) + 1) * contexts > population or contexts < 2 or not len(strengths):
         allowed = f"at least {(len(strengths) + 1) * contexts} contexts for {len(strengths)} studies of {contexts}"
@@ -86,7 +86,8 @@ def with_planted(
     """Add the value that a simulated judge has on average, which figures mark as planted.
 
     Judges with the same planted biases and other seeds answer the same questions; their mean estimate is the value.
-    It equals a planted bias that has the unit of the metric, unless the ends of the scale prevent that.
+    It equals a planted bias that has the unit of the metric, unless the ends of the scale prevent that. It comes from
+    the same estimator and texts, so that an error of the estimator itself does not show; `recover` has other texts.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def with_planted(
     *metrics : str
         Metrics to add the value of.
     repeats : int
-        Number of judges that are averaged.
+        Number of judges that are averaged, at least 1.
 
     Returns
     -------
@@ -117,8 +118,11 @@ def with_planted(
     >>> bl.with_planted(estimates, probe, judge, data, "first_position_logit")["planted"].round(1).tolist()
     [0.8]
     """
+    if repeats < 1:
+        raise InputError("repeats", repeats, "1 or more")
     if not isinstance(judge, SimulatedJudge):
         return estimates
+    estimates = estimates.drop(columns="planted", errors="ignore")
     keys = [name for name in estimates.columns if name not in ("judge", *TRAILING)]
     others = [replace(judge, seed=judge.seed + place) for place in range(1, repeats + 1)]
     asked = [collect(probe, other, dataset, progress=False) for other in others]

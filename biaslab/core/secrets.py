@@ -38,7 +38,7 @@ _HEX, _PERCENT = re.compile(r"u0+([0-9a-fA-F]{2})"), re.compile(r"%([0-9a-fA-F]{
 _ENTITY = re.compile(r"&[#\w]{1,16};")
 _HEADER = re.compile(r"(?:Bearer|Basic|Token)\s+[\w.~+/=-]{4,}")
 _MIXED = re.compile(r"\b(?=[A-Z\d]*[a-z])(?=[a-z\d]*[A-Z])(?=[A-Za-z]*\d)[A-Za-z\d]{20,}")  # unlike a model's name
-_ROUTE = re.compile(r"[a-z]{1,15}")
+_ROUTE = re.compile(r"[a-z]{1,15}(?:[-_][a-z]{1,15})*")
 _LOGIN = re.compile(r"(?<=://)[^/\s?#,+]*@")
 _ADDRESS = re.compile(r"https?://[^/\s?#,+]*@[^\s,+]*")
 
@@ -108,7 +108,7 @@ def require_public_path(path: str) -> None:
     parts = path.split("/")
     known = {value for name, value in os.environ.items() if name.endswith("_API_KEY") and _quoted(value) is not None}
     for before, part in zip(["", *parts], parts, strict=False):
-        is_route = before.lower() == "auth" and _ROUTE.fullmatch(part)  # /auth/openai/v1 holds no key
+        is_route = before.lower() == "auth" and _ROUTE.fullmatch(part)  # /auth/azure_openai/v1 holds no key
         is_named = len(part) >= _SHORTEST and not is_route and _NAME.search(before)
         if _KEY.match(part) or _MIXED.search(part) or part in known or is_named:
             raise InputError("base_url", HIDDEN, "an address without a key in its path", _FROM_ENVIRONMENT)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
+from biaslab.core.errors import InputError, JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.core.interfaces import BaseJudge, Closable, ReplyBatch, require_kinds
 from biaslab.core.output import html_table
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, as_prompt, canonical_json, thinking_of
@@ -132,6 +132,10 @@ class LocalJudge(BaseJudge):
     ) -> None:
         self._thinking = ThinkingOption.of(thinking)
         if isinstance(model, LoadedModel):
+            given = {"dtype": dtype, "device": device, "device_map": device_map, "gguf_file": gguf_file}
+            for option, value in (given | {"revision": revision}).items():
+                if value is not None:
+                    raise InputError(option, value, "None for a model that is already loaded")
             self._loaded, name = (model.model, model.tokenizer), model.name
             self.device, self.dtype = str(input_device(model.model)), str(model.model.dtype).removeprefix("torch.")
         else:
@@ -161,7 +165,7 @@ class LocalJudge(BaseJudge):
         name : str
             Must identify the weights: it becomes the judge's id, under which replies are stored.
         **options
-            ``max_batch_tokens`` and ``thinking``, or the ``prompt`` of a `biaslab.RewardJudge`, as in the class.
+            Those of the class that do not concern loading, such as ``max_batch_tokens``.
         """
         return cls(LoadedModel(model, tokenizer, name), **options)
 

@@ -8,11 +8,15 @@ import signal
 import socket
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from biaslab.core.errors import BiaslabError, JudgeError, UnreachableError
+
+if TYPE_CHECKING:
+    import psutil
 
 #: What to do if replicas or their cluster are lost.
 AGAIN = "run again; replies are stored if a store was given; see Ray's logs for the cause"
@@ -125,11 +129,27 @@ def _start() -> None:
             try:
                 ray.init(address="local", include_dashboard=False, **_QUIET)
                 return
+            except (ValueError, TypeError):  # of a setting
+                raise
             except Exception:
                 if not left:
                     raise
-                for process in set(psutil.Process().children(recursive=True)) - before:  # Ray leaves them running
-                    process.kill()
+                ray.shutdown()
+                _end(set(psutil.Process().children(recursive=True)) - before)
+
+
+def _end(processes: Iterable[psutil.Process]) -> None:
+    """End those of some processes that Ray has started and left running."""
+    import psutil
+    import ray
+
+    ended, home = [], str(Path(ray.__file__).parent)
+    for process in processes:
+        with suppress(psutil.Error):
+            if any(home in part or part.startswith("ray::") for part in process.cmdline()):
+                process.kill()
+                ended.append(process)
+    psutil.wait_procs(ended, timeout=_REACH)
 
 
 def _connect(address: str) -> None:

@@ -62,8 +62,8 @@ class DelegatingJudge(BaseJudge):
             for judge in self.members:
                 judge.check(list(originals))
         except JudgeError as error:
-            if error.request in originals:
-                error.request = originals[error.request]
+            if error.request in originals or len(asked) == 1:
+                error.request = originals.get(error.request, asked[0])  # type: ignore[arg-type]
             raise
 
     def packs(self, requests: Iterable[Request]) -> Generator[list[tuple[Request, Reply]]]:

@@ -71,7 +71,8 @@ class Tally:
     stored: int = 0
     usage: Usage = field(default_factory=Usage)
     stored_usage: Usage = field(default_factory=Usage)
-    _squares: float = 0.0  # sum of the squared tokens of replies asked for
+    #: Sum of the squared tokens of replies asked for.
+    _squares: float = field(default=0.0, init=False, repr=False, compare=False)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -405,18 +406,22 @@ class Claims:
         Held by the thread that ends the run.
     drained : set of str
         Keys of replies that were stored when the run was ended.
-    folder, owner : Path, str
-        The folder of claims on the store, and the beginning of the names of this thread's files in it.
+    folder : Path
+        The folder of claims on the store.
     """
 
     def __init__(self, store: Path) -> None:
         self.folder = store.with_name(f".{store.name}.claims")
-        self.owner = f"{_process['name']}-{threading.get_ident()}-"
-        self._file = self.folder / f"{self.owner}{uuid4().hex}"
+        self._thread, self._file = threading.get_ident(), self.folder
         self._descriptor: int | None = None
         self.are_held, self.lock, self._since = True, threading.RLock(), math.inf
         self._let_go: Callable[[], object] = bool
         self.drained: set[str] = set()
+
+    @property
+    def owner(self) -> str:
+        """The beginning of the names of this thread's files, which a forked process does not share."""
+        return f"{_process['name']}-{self._thread}-"
 
     @contextlib.contextmanager
     def suspended(self, let_go: Callable[[], object] = bool) -> Iterator[None]:
@@ -485,6 +490,7 @@ class Claims:
 
     def _write(self, keys: set[str]) -> None:
         if self._descriptor is None:
+            self._file = self.folder / f"{self.owner}{uuid4().hex}"
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             _RUNS.add(self)

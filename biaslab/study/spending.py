@@ -32,7 +32,7 @@ __all__ = ["Budget", "Cost", "count_cost", "measure", "price"]
 _SAMPLE = 200  # requests tokenized for an announcement; the others are scaled by characters
 _SLACK = 1 + 1e-9  # tolerance for rounding in sums
 _FIRST = 4  # requests sent before the cost of one is known
-_ERRORS = 3  # standard errors of the mean cost: with long-tailed thoughts, .1 % of runs end that would fit their budget
+_ERRORS = 3  # standard errors by which the cost of the requests left must exceed the budget for a run to end early
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,7 @@ class Ledger:
         limited = self._checked and (self.budget.tokens is not None or self.budget.dollars is not None)
         self.tokens = TokenCounter(self.judge, COUNTED if limited else _SAMPLE) if limited or self._announces else None
         self.planned = self.sent = 0
+        self._before = self.requests  # of earlier plans
         self.written = 0.0
         self._contexts: dict[str, int] = {}
         self._costs: dict[str, list[float]] = {}  # by limit, one value per context
@@ -260,7 +261,7 @@ class Ledger:
             (budget.tokens, self.usage.tokens, usage.tokens),
             (budget.dollars, self.dollars, self._price(usage)),
         ):
-            if limit is not None and not replies:
+            if limit is not None and not replies and (budget.partial or self.judge.thinks):
                 left.append(_FIRST)
             elif limit is not None and budget.partial and cost:
                 left.append(int((limit - spent) * replies / cost))
@@ -282,11 +283,12 @@ class Ledger:
         if self.requests and reached:
             raise BudgetExceededError(f"the budget is spent: {reached}; {progress}; {again}")
         if self._checked and self.usage.reasoning_tokens and self.requests >= _FIRST:
-            left = max(self.planned - self.requests, 0) / self.requests
-            factor = 1 + left * max(0.0, 1 - _ERRORS * self._tally.relative_error)
+            left = max(self.planned - self.requests + self._before, 0) / self.requests
+            error = self._tally.relative_error * math.sqrt(1 + 1 / left) if left else 0.0  # of their mean cost
+            factor = 1 + left * max(0.0, 1 - _ERRORS * error)
             over = self.budget.exceeded(0, round(factor * self.usage.tokens), 0, factor * self.dollars)
             if over:
-                words = f"the judge thinks before it answers, so at this rate the run needs about {over}"
+                words = f"the judge thinks before it answers, so the run needs at least {over}"
                 raise BudgetExceededError(
                     f'{words}; {progress}; {again}, or with a judge that thinks less: thinking="off", or an effort'
                 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from biaslab.core import Choice, Completion, Judge, Likelihood, as_messages
-from biaslab.core.errors import JudgeError, OutOfMemoryError, PromptTooLongError
+from biaslab.core.errors import InputError, JudgeError, OutOfMemoryError, PromptTooLongError
 from biaslab.judges.local import LocalJudge
 from biaslab.store import Store
 
@@ -398,3 +398,6 @@ def test_from_loaded_names_the_judge(make_model, byte_level):
     model = make_model(vocab_size=len(byte_level))
     judge = LocalJudge.from_loaded(model, byte_level, "mine")
     assert judge.id == "local:mine:float32"
+    for option in ({"device": "cuda"}, {"dtype": "float16"}, {"revision": "main"}, {"gguf_file": "a.gguf"}):
+        with pytest.raises(InputError, match="for a model that is already loaded"):
+            LocalJudge.from_loaded(model, byte_level, "mine", **option)

@@ -57,10 +57,12 @@ for os.environ["RAY_ADDRESS"] in sys.argv[1:]:
 def test_a_local_cluster_that_starts_late_is_started_again(monkeypatch, failures):
     import ray
 
-    begun = []
+    begun, others = [], []
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
 
     def init(**options):
-        begun.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        begun.append(subprocess.Popen([*sleep, ray.__file__.replace("__init__.py", "raylet")]))
+        others.append(subprocess.Popen(sleep))  # by another thread
         if len(begun) <= failures:
             raise Exception("The current node timed out during startup.")
 
@@ -69,7 +71,12 @@ def test_a_local_cluster_that_starts_late_is_started_again(monkeypatch, failures
         ray_cluster._start()
     assert len(begun) == min(failures + 1, 4)
     begun[-1].kill()
-    assert all(process.wait(30) for process in begun)  # those of earlier attempts were ended
+    for process in begun:  # those of earlier attempts were ended
+        process.wait(30)
+    assert all(process.poll() is None for process in others)
+    for process in others:
+        process.kill()
+        process.wait(30)
 
 
 def named(server, replicas=2, **options):

@@ -137,7 +137,7 @@ def of_length(document):
 def test_budget_without_room_for_thoughts_stops_the_study_early(judge_of):
     data = bl.load_dataset("graded", limit=4)
     with ReasoningServer(refuses=(), latency=0.05) as server:
-        with pytest.raises(BudgetExceededError, match="thinks before it answers, so at this rate the run needs about"):
+        with pytest.raises(BudgetExceededError, match="thinks before it answers, so the run needs at least"):
             collect(position(), judge_of(server), data, budget=bl.Budget(tokens=50_000))
         assert len(server.order) <= 8  # of the first four, each asked again with more room
 

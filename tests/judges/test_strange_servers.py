@@ -148,6 +148,18 @@ def test_sure_answers_of_a_server_that_measures_others_are_kept(judge_of, is_fir
         assert (reply.logprobs == (0.0, -math.inf)) == (request.messages[0].content in sure)
 
 
+def test_a_fault_beside_a_sure_answer_is_no_refusal(judge_of):
+    def script(text, attempt):
+        if text.startswith("Write a random number"):
+            return "" if attempt else "429"
+        return "certain" if text.endswith("0") else ""
+
+    choices = [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(8)]
+    with FaultServer(script) as server:
+        replies = dict(judge_of(server).ask(choices))
+    assert {reply.finish_reason for reply in replies.values()}.isdisjoint({"unusable"})
+
+
 def test_sure_answers_alone_are_unusable(judge_of):
     with FaultServer("certain") as server:
         choices = [Choice(f"Summary A or Summary B? {n}", ("Summary A", "Summary B")) for n in range(8)]

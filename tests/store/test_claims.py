@@ -108,6 +108,17 @@ def test_claims_end_with_their_process_although_its_children_live(tmp_path):
     ours.close()
 
 
+def test_a_forked_child_claims_in_a_file_of_its_own(tmp_path):
+    ours = Claims(tmp_path / "s")
+    assert ours.take({"a"}) == {"a"}
+    child = os.fork()
+    if not child:
+        os._exit(ours.take({"a", "b"}) != {"b"})
+    assert ours.take({"c"}) == {"c"}
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ours.close()
+
+
 def test_runs_of_one_thread_do_not_wait_for_each_other(tmp_path):
     one, other = Claims(tmp_path / "s"), Claims(tmp_path / "s")
     assert one.take({"a"}) == other.take({"a"}) == {"a"}

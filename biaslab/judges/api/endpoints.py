@@ -8,9 +8,11 @@ measured by Little's law as the number in flight over the latency, it returns to
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -25,7 +27,7 @@ from biaslab.judges.api.faults import Fault
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0  # seconds for which an unreachable endpoint is skipped
 
 
-_LONG_ID, _REMEMBERED = 16, 1024
+_LONG_ID, _REMEMBERED, _REPEATED = 16, 1024, 3
 #: Times as ids, which requests may share: "chatcmpl-1764257400", seconds to microseconds, and those of ISO 8601.
 _TIME = re.compile(
     r"(?:[\w-]*[_-])?(?:\d{1,15}|\d{4}-?\d\d-?\d\d[T _-]?\d\d:?\d\d:?\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
@@ -58,6 +60,8 @@ class Endpoint:
         What it reports to serve under the judge's model name; None while unknown.
     measures : bool or None
         Whether it returns measured log-probabilities, so that only 0 and -9999 mean a sure answer; None while unknown.
+    measuring : asyncio.Task or None
+        The request that finds this out, for which others wait.
     """
 
     def __init__(self, address: Address, key: ApiKey, exact: ExactLabels, most: int) -> None:
@@ -66,30 +70,25 @@ class Endpoint:
         self.out_until, self._rest = 0.0, _FIRST_REST
         self.serves: str | None = None
         self.measures: bool | None = None
+        self.measuring: asyncio.Task[bool] | None = None
         self._asked_for: dict[str, int] = {}  # by the id of a response, the request that it answered
-        self._repeated, self._has_ids = set[str](), True
+        self._repeated, self._has_ids = Counter[str](), True
 
     def is_repeated(self, name: object, content: bytes) -> bool:
         """Return whether the id of a response is that of the one to another request, unless it is short or a time.
 
-        A server whose response has the id of two others gives no ids to requests: it is believed from then on.
+        A server that sends an id of another request three times has ids that are not those of requests, and is
+        believed from then on. A cache may answer a request with the response to an earlier, equal one.
         """
         if not self._has_ids or not isinstance(name, str) or len(name) < _LONG_ID or _TIME.fullmatch(name):
             return False
-        if not self.is_of_another(name, content):
-            return False
-        self._has_ids = name not in self._repeated
-        self._repeated.add(name)
-        return self._has_ids
-
-    def is_of_another(self, name: str, content: bytes | None) -> bool:
-        """Return whether a name is known as that of another request; note it as that of this one if it is new.
-
-        A cache may answer a request with the response to an earlier, equal one.
-        """
         if name not in self._asked_for and len(self._asked_for) >= _REMEMBERED:
             del self._asked_for[next(iter(self._asked_for))]
-        return self._asked_for.setdefault(name, asked := hash(content)) != asked
+        if self._asked_for.setdefault(name, asked := hash(content)) == asked:
+            return False
+        self._repeated[name] += 1
+        self._has_ids = self._repeated[name] < _REPEATED
+        return self._has_ids
 
     @property
     def url(self) -> str:

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from biaslab.core.errors import PromptTooLongError, ServerError, UnsupportedRequestError
+from biaslab.core.errors import JudgeError, PromptTooLongError, ServerError, UnsupportedRequestError
 from biaslab.core.requests import Choice, Likelihood, Request, thinking_of
 
 SAMPLED = "wrap it as Sampled(judge, k), which counts labels in k text samples (Liusie et al. 2024, Eq. 5)"
@@ -162,6 +162,12 @@ def is_same_host(url: str, other: str) -> bool:
 def _place_of(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def refuses_size(error: JudgeError) -> bool:
+    """Return whether a server refuses the size of a request, or one of its numbers, rather than every request."""
+    is_of_request = isinstance(error, ServerError) and error.status in (400, 413, 422)
+    return isinstance(error, PromptTooLongError) or (is_of_request and not _QUOTA.search(str(error)))
 
 
 def of_status(status: int, body: str, headers: Mapping[str, str], request: Request) -> Exception:

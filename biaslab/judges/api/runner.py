@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from hashlib import blake2b
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -290,8 +291,8 @@ _ELSEWHERE = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS = 4  # maximum number of redirects followed for one request
 _SHOWN = 4000  # number of characters of a response kept with a failure
 _CONNECT = 30.0  # seconds to connect to a server that has answered before
-_NAME = "X-Request-Id"  # which proxies repeat, and vLLM in the id of its response
-_OURS = re.compile(rb"biaslab-[0-9a-f]{32}")
+_NAME = "X-Request-Id"  # which proxies repeat, and vLLM in the id of its response; begins with a hash of the request
+_OURS = re.compile(rb"biaslab-([0-9a-f]{16})[0-9a-f]{16}")
 _OTHER = "the server sent the response to another request"
 _IDLE = 30.0  # seconds after which an unused connection is closed
 
@@ -400,8 +401,8 @@ class Connection:
 
         http, reuse, endpoint, owner = _http(), _connections(), self._endpoint, self._owner
         connect = _CONNECT if endpoint.is_reached and not endpoint.out_until else owner.patience.reach
-        name = f"biaslab-{uuid4().hex}"
-        endpoint.is_of_another(name, content)
+        asked = blake2b(content or url.encode(), digest_size=8).hexdigest()
+        name = f"biaslab-{asked}{uuid4().hex[:16]}"
         fields = {"Authorization": endpoint.key.header() or openai.Omit(), _NAME: name}
         options: Any = {"headers": fields, "max_retries": 0}
         options["timeout"] = http.Timeout(owner.timeout, connect=min(owner.timeout, connect))
@@ -425,7 +426,7 @@ class Connection:
         if reuse.was_followed():
             raise Fault("the server sent two responses to one request")
         named = {*_OURS.findall(answer[2]), *_OURS.findall(str(answer[1].get(_NAME)).encode())}
-        if any(endpoint.is_of_another(each.decode(), content) for each in named):
+        if named - {asked.encode()}:
             reuse.distrust()
             raise Fault(_OTHER)
         return answer

@@ -121,8 +121,8 @@ class Sender:
             path, body = self._wire.write(request, room)
             try:
                 document = await post(path, body)
-            except JudgeError:
-                if paid is None:
+            except JudgeError as error:
+                if paid is None or not faults.refuses_size(error):
                     raise
                 reply, document, room, body = paid  # a server that refuses more room has answered before
                 break
@@ -150,15 +150,20 @@ class Sender:
         """Return whether a server has measured probabilities; if its first answer is sure, ask where none can be."""
         shown = self._wire.measures(document)
         if shown is False and endpoint.measures is None:
-            try:
-                shown = bool(self._wire.measures(await post(*self._wire.write(_UNSURE))))
-            except (faults.Fault, faults.Filtered):  # asked again beside a later answer
-                return False
-            except JudgeError:
-                shown = False
-            endpoint.measures = shown
+            task = endpoint.measuring
+            if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+                task = endpoint.measuring = asyncio.ensure_future(self._is_unsure(post))
+                task.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits any longer
+            shown = endpoint.measures = await asyncio.shield(task)
         endpoint.measures = endpoint.measures or shown
         return bool(endpoint.measures)
+
+    async def _is_unsure(self, post: Post) -> bool:
+        """Return whether a server has measured probabilities where no answer is sure; a `Fault` leaves this open."""
+        try:
+            return bool(self._wire.measures(await post(*self._wire.write(_UNSURE))))
+        except (JudgeError, faults.Filtered):
+            return False
 
 
 _UNSURE = Choice("Write a random number of three digits.", ("1", "2"))
