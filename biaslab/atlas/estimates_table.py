@@ -316,10 +316,10 @@ def reference() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Rows of `biaslab.atlas.estimates`, with the name of the source as ``dataset``.
+        Rows of `biaslab.atlas.estimates`.
     """
     rows = estimates()
-    return rows[of_models(rows)].assign(dataset=rows["source"])
+    return rows[of_models(rows)]
 
 
 def of_models(rows: pd.DataFrame) -> pd.Series:

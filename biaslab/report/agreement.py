@@ -119,7 +119,7 @@ def table(named: Sequence[tuple[str, _Block]]) -> Iterator[str]:
     lines = [["", *heads, "n"]]
     for name, block in named:
         shown = [block.first(_TABLE[head]) for head in heads]
-        lines.append([name, *(_bounded(row) for row in shown), f"{block.n_rows:,}"])
+        lines.append([name, *(_bounded(row) for row in shown), f"{block.n_judgements:,}"])
     yield from _aligned(lines)
 
 
@@ -145,9 +145,9 @@ class _Block:
         return tuple(map(str, self.rows[_CELL].iloc[0]))
 
     @property
-    def n_rows(self) -> int:
-        """Number of judgements beside labels."""
-        return int(next(row["n_trials"] for row in self.of.values()))
+    def n_judgements(self) -> int:
+        """Number of judgements with labels."""
+        return int(next(row["n_trials"] for (_, rater), row in self.of.items() if rater == "judge"))
 
     def name(self, varying: Sequence[str]) -> str:
         """Return the values of the columns that differ between cells."""
@@ -174,7 +174,7 @@ class _Block:
         """Yield all lines of the block."""
         agreed = self.of.get(("exact_agreement", "judge"))
         contexts = max(int(row["n_contexts"]) for row in self.of.values())
-        yield f"agreement with people ({self.n_rows:,} judgements beside labels, {count(contexts, 'context')}):"
+        yield f"agreement with people ({count(self.n_judgements, 'labelled judgement')}, {count(contexts, 'context')}):"
         parts = {"agrees in": "exact_agreement", "within one point": "agreement_within_1",
                  "where both decide": "agreement_without_ties", "Cohen's κ": "cohen_kappa",
                  "Gwet's AC1": "gwet_ac1"}  # fmt: skip

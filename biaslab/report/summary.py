@@ -28,6 +28,7 @@ _DECIDES = {
     **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
     "missing": "judge the missing items again",
     "reliability": "have a second person rate the texts, or declare how reliable the ratings are",
+    "noise": "ask about more contexts, and average several scores of each text",
     "peak": "ask about texts of more different quality",
 }
 _NOTHING = {"none": "nothing", "slight": "nothing"}

@@ -287,8 +287,11 @@ def _standing(row: Mapping[Any, Any], kind: Kind, others: pd.DataFrame) -> Stand
 Kind = Literal["above", "below", "none", "open", "untested"]
 #: Why a finding is inconclusive: the test is significant but the interval contains the null, or the reverse; there is
 #: no interval; the interval contains shifts that matter; no context has an effect, but there are too few contexts; too
-#: few contexts for the number of tests; the result depends on missing judgements, or on human scores' reliability.
-Doubt = Literal["", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability", "peak"]
+#: few contexts for the number of tests; the result depends on missing judgements, on human scores' reliability, on the
+#: judge's, or on a narrow peak of scores.
+Doubt = Literal[
+    "", "contains", "leaves out", "unknown", "wide", "few", "powerless", "missing", "reliability", "noise", "peak"
+]
 #: Share of contexts that may have an unseen effect, for a metric without bounds that does not vary.
 RARE = 0.1
 
@@ -461,6 +464,8 @@ class Finding:
             notes = notes_of(self.row)
             note = notes.get("depends_on_reliability") or notes["over_reliabilities"]
             return f"{note}, which a single rating cannot show"
+        if self.doubt == "noise":
+            return f"{notes_of(self.row)['judge_noise']}, which one score of a text cannot show"
         if self.doubt == "peak":
             return str(notes_of(self.row)["narrow_peak"])
         if self.doubt == "powerless":
@@ -548,7 +553,13 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
     return ("none", "") if doubt is None else ("open", _DOUBTS[doubt])
 
 
-_DOUBTS: Mapping[str, Doubt] = {"": "contains", "missing": "missing", "reliability": "reliability", "peak": "peak"}
+_DOUBTS: Mapping[str, Doubt] = {
+    "": "contains",
+    "missing": "missing",
+    "reliability": "reliability",
+    "noise": "noise",
+    "peak": "peak",
+}
 
 
 def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None) -> tuple[Kind, Doubt]:

@@ -325,7 +325,8 @@ _FEWEST_MULTIPLES = 3
 _NEARLY = 0.023  # the farthest that the index of a smooth distribution may lie from the null at an end of the scale
 _PREFERRED = 5  # its multiples may be preferred, so the smooth distribution is interpolated there
 _ORDER, _ROUGHNESS = 3, np.logspace(1, 7, 7)  # of the differences; weights of their squares, from many peaks to one
-_STEPS, _CLOSE, _FARTHEST = 30, 1e-4, 3.0  # at most; change of counts at convergence, of log counts in a step
+_STEPS, _CLOSE, _FARTHEST = 30, 1e-6, 3.0  # at most; change of shares at convergence, of log counts in a step
+_RIDGE = 1e-11  # keeps a distribution finite where few levels are used
 _FEW_MULTIPLES = because(
     "few_multiples", "fewer than three multiples of {multiple} fit into the scale with their windows"
 )
@@ -509,17 +510,17 @@ def _smooth(counts: Floats, levels: Floats) -> Floats:
         return np.zeros_like(counts)
     fits, logs = [], np.log((counts * used + total / len(levels)) / 2)
     for roughness in _ROUGHNESS:
-        penalty = roughness * differences.T @ differences + 1e-9 * np.eye(len(levels))
+        penalty = roughness * (differences.T @ differences + _RIDGE * np.eye(len(levels)))
         for _ in range(_STEPS):
             weight = used * np.exp(logs)
             step = solve(np.diag(weight) + penalty, used * counts - weight - penalty @ logs, assume_a="pos")
             logs = logs + np.clip(step, -_FARTHEST, _FARTHEST)
-            if np.abs(used * np.exp(logs) - weight).max() < _CLOSE:
+            if np.abs(used * np.exp(logs) - weight).max() < _CLOSE * total:
                 break
         weight = used * np.exp(logs)
         parameters = float(np.trace(solve(np.diag(weight) + penalty, np.diag(weight), assume_a="pos")))
         likelihood = float((xlogy(counts, np.exp(logs)) * used).sum() - weight.sum())
-        fits.append((parameters * np.log(total) - 2 * likelihood, np.exp(logs)))
+        fits.append((parameters * np.log(max(total, 1.0)) - 2 * likelihood, np.exp(logs)))
     return np.asarray(min(fits, key=lambda fit: fit[0])[1], float)
 
 

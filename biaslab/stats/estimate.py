@@ -42,6 +42,7 @@ NOTE_WORDS: Mapping[str, str] = {
     ),
     "few_contexts": "fewer than {fewest} contexts: no test can reach p < .05",
     "few_differ": "few contexts differ: a test needs {needed} that do, to one side",
+    "judge_noise": "{low:.2g} to {high:.2g}, depending on the reliability of the judge's scores",
     "narrow_peak": "a smooth distribution like that of the other scores has an index of {index:.3g}",
     "no_variation": "no variation between contexts",
     "over_reliabilities": "{low:.2g} to {high:.2g}, depending on the reliability of single scores",

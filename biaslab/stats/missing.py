@@ -100,8 +100,8 @@ def plausible_intervals(record: Mapping[Any, Any]) -> dict[str, tuple[float, flo
     dict of str to tuple of float
         ``""``: the confidence interval. ``"missing"``: the missing-data bounds, unlimited if nothing bounds what is
         missing. ``"reliability"``: from the lowest to the highest end over the reliabilities that human scores may
-        have, unlimited if the estimate only notes that it depends on them. ``"peak"``: of an index of heaping, less
-        what a smooth peak of the scores explains.
+        have, unlimited if the estimate only notes that it depends on them. ``"noise"``: the same of the judge's scores.
+        ``"peak"``: of an index of heaping, less what a smooth peak of the scores explains.
 
     Examples
     --------
@@ -119,6 +119,8 @@ def plausible_intervals(record: Mapping[Any, Any]) -> dict[str, tuple[float, flo
         intervals["reliability"] = everything
     elif over := notes.get("over_reliabilities"):
         intervals["reliability"] = float(over["low"]), float(over["high"])
+    if noise := notes.get("judge_noise"):
+        intervals["noise"] = float(noise["low"]), float(noise["high"])
     if peak := notes.get("narrow_peak"):
         intervals["peak"] = float(peak["low"]), float(peak["high"])
     return intervals

@@ -36,6 +36,7 @@ _TOO_UNCERTAIN = because(
     "human scores are too unreliable for so few contexts (reliability {reliability:.2f} given {given}, standard error "
     "{error:.2f})",
 )
+NO_RESIDUALS = "no interval: residuals do not vary"
 _FEW_INFORM = Note(
     "few_contexts_inform", words="few of {contexts} contexts inform the estimate (effective number {effective:.1f})"
 )
@@ -202,11 +203,7 @@ def coefficient_by_t(
     """
     value, error = float(value), float(error)
     if not error > 0:
-        reason = (
-            "no interval: the term depends on one context"
-            if math.isnan(error)
-            else "no interval: residuals do not vary"
-        )
+        reason = "no interval: the term depends on one context" if math.isnan(error) else NO_RESIDUALS
         return replace(without_interval(value, contexts, reason), method=method)
     counted = contexts if effective is None else effective
     low, high = student(value, error, counted, level)
@@ -452,8 +449,10 @@ def bent_slope_at_equal(
     """Regress an outcome on a feature and on quality, whose effect may bend at its quintiles.
 
     Quality is what human scores and covariates predict of it, without their error (regression calibration; Carroll,
-    Ruppert, Stefanski & Crainiceanu 2006, ch. 4): given it, the outcome depends on human scores no more, whatever its
-    shape. Standard errors take the prediction as known. Parameters and result as in `slope_at_equal`.
+    Ruppert, Stefanski & Crainiceanu 2006, ch. 4). That is exact if quality, feature and error are jointly normal;
+    standard errors take the prediction as known. With a feature that hardly differs from quality, or a skewed one, and
+    two ratings, it rejects too often by itself, so that it is used beside `slope_at_equal`, not instead. Parameters and
+    result as there.
     """
     names = [*beside, feature, "human"]
     known = frame[frame[[outcome, *names, "context_id"]].notna().all(axis=1)]
@@ -463,10 +462,13 @@ def bent_slope_at_equal(
     def at(shared: float) -> Estimate:
         if why_not := too_unreliable(error, shared):
             return undefined(why_not, len(error.spread) - 1)
-        gram = centred.T @ centred
-        true = gram[-1] - np.r_[np.zeros(len(names) - 1), small_sample_error(error, shared)[0]]
-        quality = x[:, -1] + centred @ (np.linalg.lstsq(gram, true, rcond=None)[0] - np.eye(len(names))[-1])
-        knots = [at for at in np.unique(np.quantile(quality, _KNOTS)) if quality.min() < at < quality.max()]
+        noise = small_sample_error(error, shared)[0]
+        quality = x[:, -1]
+        if noise > 0:
+            gram = centred.T @ centred
+            true = gram[-1] - np.r_[np.zeros(len(names) - 1), noise]
+            quality = quality + centred @ (np.linalg.lstsq(gram, true, rcond=None)[0] - np.eye(len(names))[-1])
+        knots = knots_of(quality)
         bends = {f"bend_{place}": np.maximum(quality - at, 0.0) for place, at in enumerate(knots)}
         formula = " + ".join([*beside, *bends, "human", feature])
         of = known.assign(human=quality, **bends)
@@ -474,6 +476,22 @@ def bent_slope_at_equal(
         return linear_model(of, f"{outcome} ~ {formula}", **options)[feature]
 
     return at
+
+
+def knots_of(quality: Floats) -> list[float]:
+    """Return the quintiles of a variable that lie clear of its ends and of each other.
+
+    Examples
+    --------
+    >>> knots_of(np.arange(11.0)), knots_of(np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0]))
+    ([2.0, 4.0, 6.0, 8.0], [2.0])
+    """
+    low, high = float(quality.min()), float(quality.max())
+    knots = [low]
+    for at in np.quantile(quality, _KNOTS):
+        if not (is_rounding(float(at) - knots[-1], high - low) or is_rounding(high - float(at), high - low)):
+            knots.append(float(at))
+    return knots[1:]
 
 
 @dataclass(frozen=True)
@@ -794,21 +812,11 @@ class Attenuated:
         if (self.reliability > LEAST_BESIDE).all() and reliability >= _STRONG * math.sqrt(spread):
             ratio = self.product / self.reliability
             error = self._rounded(math.sqrt(self._covariance(ratio, ratio)), reach, size)
-            found = coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
-            return self._with_effect(found, spread)
+            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
         quantile = float(stats.t.ppf((1 + level) / 2, (effective or contexts) - 1))
         if reliability <= quantile * math.sqrt(spread):
             return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
-        return self._with_effect(
-            self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller"), spread
-        )
-
-    def _with_effect(self, found: Estimate, spread: float) -> Estimate:
-        """Return an estimate with the effect that it detects, whose error grows with it, by that of the reliability."""
-        if not found.se > 0:
-            return found
-        left = 1 - spread * (found.mde / found.se / float(self.reliability[0])) ** 2
-        return replace(found, mde=found.mde / math.sqrt(left) if left > 0 else math.nan)
+        return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
 
     def _fieller(self, value: float, quantile: float, level: float, method: str) -> Estimate:
         contexts, (product, reliability) = len(self.product) - 1, (self.product, self.reliability)
@@ -825,7 +833,10 @@ class Attenuated:
         half = math.sqrt(max(b * b - a * c, 0.0))
         p_value = 2 * float(stats.t.sf(abs(product[0]) / math.sqrt(of_product), contexts - 1))
         error = math.sqrt(max(of_product - 2 * value * shared + value**2 * spread, 0.0)) / reliability[0]
-        effect, notes = effect_and_notes(math.sqrt(of_product) / float(reliability[0]), contexts)
+        effect, notes = effect_and_notes(error, contexts)
+        if error:  # of a larger effect, the product has a larger error: that of the reliability times the effect
+            left = 1 - spread * (effect / error / reliability[0]) ** 2
+            effect = effect / math.sqrt(left) if left > 0 else math.inf
         low, high = float((b - half) / a), float((b + half) / a)
         return Estimate(value, float(error), low, high, p_value, effect, contexts, method, notes)
 

@@ -83,7 +83,7 @@ def test_excess_allows_for_errors_of_the_judge():
     trials = generate(GENERATORS["noisy_humans"], "verbosity", 80, False, None, (1,))
     rows = bl.probes.Verbosity().estimate(trials).set_index(["metric", "scorer"])
     judge, excess = rows.loc[("verbosity_correlation", "judge")], rows.loc["verbosity_excess"].iloc[0]
-    note = notes_of(excess)["over_reliabilities"]
+    note = notes_of(excess)["judge_noise"]
     assert judge["estimate"] > 0
     assert note["low"] == excess["ci_low"]
     most = min(judge["estimate"] / math.sqrt(0.3), 1.0)

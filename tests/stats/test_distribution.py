@@ -195,6 +195,27 @@ def test_heaping_is_no_narrow_peak():
     assert not any(isinstance(note, Note) for note in found.notes)
 
 
+@pytest.mark.parametrize("odd", [(42,), (42, 88), (42, 88, 73), (89, 91), (88,) * 3, (1,), (1, 99)])
+def test_round_numbers_are_found_beside_few_other_scores(odd):
+    """A smooth distribution of one or two scores was singular, and a log with them had no answer at all."""
+    scores = [*range(50, 100, 10)] * 24 + list(odd)
+    table = score_weights(scores, LEVELS)
+    name = "round_number_excess_10"
+    names = [f"c{place % 40}" for place in range(len(scores))]
+    found = describe_distribution(names, table, LEVELS, [name], Resampling(n=100), null=1.0, margin=0.03)[name]
+    assert found.ci_low > 9
+    notes = [dict(note.values) for note in found.notes if isinstance(note, Note) and note.code == "narrow_peak"]
+    assert all(note["low"] > 1 for note in notes)
+
+
+@pytest.mark.parametrize("scores", [(72,), (72, 73), (72, 72, 73), (1,), (50, 51), (99, 99, 1)])
+def test_index_of_a_score_or_two_is_finite(scores):
+    name = "round_number_excess_10"
+    table = score_weights(scores, LEVELS)
+    found = describe_distribution(range(len(scores)), table, LEVELS, [name], Resampling(n=100), null=1.0)[name]
+    assert found.estimate == 10 * np.isin(scores, [50]).mean() or np.isnan(found.estimate)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_label_probabilities_have_no_empty_peak(seed):
     """Sums of probabilities differ by their order; an empty part of the scores would have no mean (a warning)."""

@@ -62,9 +62,10 @@ class HumanAgreement(AuditMeasure):
 
     Notes
     -----
-    Estimates, one per judge × data set × attribute × template × configuration × scale. A row is a judgement beside one
-    person's label; the rows of an item count as one, so a share is that of a person drawn at random. A verdict on a
-    pair is first, second or tie, by which candidate was shown first.
+    Estimates, one per judge × data set × attribute × template × configuration × scale. Each judgement is compared with
+    each person's label; those of an item count as one, so a share is that of a person drawn at random. ``n_trials``
+    counts judgements, with ``rater`` = "people" or a ``label`` labels. A verdict on a pair is first, second or tie, by
+    which candidate was shown first.
 
     ``exact_agreement`` (0–1)
         Share of items with the same verdict, or the same score if all are whole or half points.
@@ -88,8 +89,7 @@ class HumanAgreement(AuditMeasure):
         Of mean scores with mean human scores: over all items (dataset), within contexts of at least three candidates
         (context), and of systems' means.
     ``verdict_share`` (0–1; columns ``verdict``, ``label``)
-        Share of items with this verdict of the judge and this label of people; of scores, the shares of each. Its
-        ``n_trials`` counts rows.
+        Share of items with this verdict of the judge and this label of people; of scores, the shares of each.
     ``true_positive_rate_gap``, ``true_negative_rate_gap``, ``exact_agreement_gap`` (primary; null 0; columns ``group``,
     ``member``)
         The rate among the items of one group minus that among all others, from 10 items each; one for two groups. Of
@@ -214,6 +214,11 @@ class _Cell:
         return self.read[_ITEM].fillna("").reset_index(drop=True)
 
     @property
+    def labels(self) -> pd.DataFrame:
+        """Every label once, of scores and of pass and fail."""
+        return self.frame.drop_duplicates(["item", "person"])
+
+    @property
     def has_ties(self) -> bool:
         """Whether a pair is tied, by the judge or by people."""
         return bool((self.frame[["judged", "labelled"]] == 0).any(axis=None))
@@ -252,7 +257,8 @@ class _Cell:
         self, found: Mapping[str, Estimate], frame: pd.DataFrame, dropped: int, **where: str
     ) -> list[dict[str, Any]]:
         """Return rows of estimates from some rows of this cell."""
-        return estimate_rows(found, {**self.where, "rater": _RATER, **where}, self.resampling, len(frame), dropped)
+        n = len(frame) if where.get("rater") == _PEOPLE or "label" in where else frame["trial"].nunique()
+        return estimate_rows(found, {**self.where, "rater": _RATER, **where}, self.resampling, n, dropped)
 
     def against(self, other: _Cell) -> Iterator[dict[str, Any]]:
         """Yield the differences between two judges who were asked the same, on the items of both."""
@@ -282,7 +288,8 @@ class _Cell:
         rows, name = Labelled.of(self.frame), "pass_rate" if self.kind else "mean_score"
         for rater, values in ((_RATER, rows.judged), (_PEOPLE, rows.labelled)):
             level = rows.rate(values == 1) if self.kind else rows.mean(values)
-            yield from self.row({name: level.estimate(self.resampling)}, self.frame, 0, rater=rater)
+            counted = self.frame if rater == _RATER else self.labels
+            yield from self.row({name: level.estimate(self.resampling)}, counted, 0, rater=rater)
 
     def tables(self) -> Iterator[dict[str, Any]]:
         """Yield the shares of verdicts and labels."""
@@ -299,13 +306,14 @@ class _Cell:
             for column, name in (("judged", "verdict"), ("labelled", "label")):
                 hit = self.frame[column].to_numpy(float) == level
                 share = compared.rows.rate(hit).estimate(self.resampling)
-                yield from self.row({"verdict_share": share}, self.frame[hit], 0, **{name: f"{level:g}"})
+                shown = self.frame[hit] if name == "verdict" else self.labels[self.labels["labelled"] == level]
+                yield from self.row({"verdict_share": share}, shown, 0, **{name: f"{level:g}"})
 
     def people(self) -> Iterator[dict[str, Any]]:
         """Yield people's agreement with each other, and each person left out beside the judge, on the same labels."""
         if "person" not in self.frame or self.frame.groupby("item")["person"].nunique().max() < 2:
             return
-        labels = self.frame.drop_duplicates(["item", "person"])
+        labels = self.labels
         each = rater_pairs(labels)
         several = self.frame[self.frame["item"].isin(each["item"])]
         yield from self.beside(each, several, "each")

@@ -31,6 +31,7 @@ from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import (
+    NO_RESIDUALS,
     bent_slope_at_equal,
     demeaned,
     extreme_outcomes,
@@ -216,8 +217,9 @@ class FeatureProbe(ScoreProbe):
         a coverage of about .92 with 24. Interval and test are therefore Student's t over contexts, also if the humans'
         correlation is corrected for attenuation.
 
-        That of the judge, whose scores have errors of their own, is not corrected: a note has the interval for
-        reliabilities of its scores from .3 to 1, which verdicts respect too.
+        That of the judge, whose scores have errors of their own, is not corrected: a note has an interval for
+        reliabilities of its scores from .3 to 1, which verdicts respect too. It adds what noise may hide at either end
+        of the interval of the judge's correlation, so that it is conservative.
 
         Parameters
         ----------
@@ -237,10 +239,11 @@ class FeatureProbe(ScoreProbe):
         )
         if self.resampling.values_only or math.isnan(excess.ci_low):
             return excess
-        judge = self._correlation(items, "judge", level).estimate
-        without_noise = math.copysign(min(abs(judge) / math.sqrt(LEAST_RELIABILITY), 1.0), judge) - judge
-        ends = {"low": excess.ci_low + min(without_noise, 0.0), "high": excess.ci_high + max(without_noise, 0.0)}
-        return excess.noted(Note("over_reliabilities", ends))
+        judge = self._correlation(items, "judge", level)
+        ends = np.array([judge.ci_low, judge.ci_high] if judge.ci_low <= judge.ci_high else [judge.estimate] * 2)
+        hidden = np.clip(ends / math.sqrt(LEAST_RELIABILITY), -1, 1) - ends
+        low, high = excess.ci_low + min(hidden[0], 0.0), excess.ci_high + max(hidden[1], 0.0)
+        return excess.noted(Note("judge_noise", {"low": float(low), "high": float(high)}))
 
     def _correlation(self, items: pd.DataFrame, scorer: str, level: Level) -> Estimate:
         """Return the correlation of the feature with the scores of the judge or of humans, tested against 0."""
@@ -503,8 +506,10 @@ def allowing_for_crowding(
     crowded, other = f"{100 * share:.0f} % of scores lie at the {end} of the scale", bent()
     if math.isnan(other.estimate):
         return without_test(slope).noted(f"no test: {crowded}, and how they depend on quality cannot be estimated")
-    if math.isnan(other.ci_low):  # quality explains the scores without error
+    if NO_RESIDUALS in other.notes:  # quality explains the scores without error
         other = replace(other, ci_low=other.estimate, ci_high=other.estimate, p_value=1.0, mde=0.0)
+    elif math.isnan(other.ci_low):
+        return without_test(slope).noted(f"no test: {crowded}, and an effect of quality that bends leaves no interval")
     return holding_for([slope, other], "with and without bends in the effect of quality").noted(crowded)
 
 
