@@ -460,14 +460,9 @@ class Finding:
             return f"no effect in any of {self._contexts}, but up to {unseen} of all contexts could have one"
         if self.doubt == "missing":
             return self._why_missing()
-        if self.doubt == "reliability":
-            notes = notes_of(self.row)
-            note = notes.get("depends_on_reliability") or notes["over_reliabilities"]
-            return f"{note}, which a single rating cannot show"
-        if self.doubt == "noise":
-            return f"{notes_of(self.row)['judge_noise']}, which one score of a text cannot show"
-        if self.doubt == "peak":
-            return str(notes_of(self.row)["narrow_peak"])
+        if self.doubt in _NOTED:
+            notes, (unknown, *codes) = notes_of(self.row), _NOTED[self.doubt]
+            return f"{next(notes[code] for code in codes if code in notes)}{unknown}"
         if self.doubt == "powerless":
             return f"{self._contexts} cannot show an effect of any size among {self.over}"
         if self.doubt == "unknown" or null is None or size is None:
@@ -553,6 +548,12 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
     return ("none", "") if doubt is None else ("open", _DOUBTS[doubt])
 
 
+#: What a doubt's note leaves unsaid, and the codes of notes that may give its reason.
+_NOTED: Mapping[str, tuple[str, ...]] = {
+    "reliability": (", which a single rating cannot show", "depends_on_reliability", "over_reliabilities"),
+    "noise": (", which one score of a text cannot show", "judge_noise"),
+    "peak": ("", "narrow_peak"),
+}
 _DOUBTS: Mapping[str, Doubt] = {
     "": "contains",
     "missing": "missing",

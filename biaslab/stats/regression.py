@@ -435,7 +435,7 @@ def slope_at_equal(
     return at
 
 
-_KNOTS = (0.2, 0.4, 0.6, 0.8)  # quantiles of quality at which its effect may bend
+_MOST_BENDS, _PER_BEND = 4, 10  # in the effect of quality; residual degrees of freedom for each
 
 
 def bent_slope_at_equal(
@@ -446,7 +446,7 @@ def bent_slope_at_equal(
     within: bool = True,
     beside: Sequence[str] = (),
 ) -> Corrected:
-    """Regress an outcome on a feature and on quality, whose effect may bend at its quintiles.
+    """Regress an outcome on a feature and on quality, whose effect may bend at up to four of its quantiles.
 
     Quality is what human scores and covariates predict of it, without their error (regression calibration; Carroll,
     Ruppert, Stefanski & Crainiceanu 2006, ch. 4). That is exact if quality, feature and error are jointly normal;
@@ -468,7 +468,7 @@ def bent_slope_at_equal(
             gram = centred.T @ centred
             true = gram[-1] - np.r_[np.zeros(len(names) - 1), noise]
             quality = quality + centred @ (np.linalg.lstsq(gram, true, rcond=None)[0] - np.eye(len(names))[-1])
-        knots = knots_of(quality)
+        knots = knots_of(quality, min(_MOST_BENDS, (len(quality) - (codes.max() if within else 0)) // _PER_BEND))
         bends = {f"bend_{place}": np.maximum(quality - at, 0.0) for place, at in enumerate(knots)}
         formula = " + ".join([*beside, *bends, "human", feature])
         of = known.assign(human=quality, **bends)
@@ -478,8 +478,8 @@ def bent_slope_at_equal(
     return at
 
 
-def knots_of(quality: Floats) -> list[float]:
-    """Return the quintiles of a variable that lie clear of its ends and of each other.
+def knots_of(quality: Floats, most: int = _MOST_BENDS) -> list[float]:
+    """Return equidistant quantiles of a variable that lie clear of its ends and of each other.
 
     Examples
     --------
@@ -488,7 +488,7 @@ def knots_of(quality: Floats) -> list[float]:
     """
     low, high = float(quality.min()), float(quality.max())
     knots = [low]
-    for at in np.quantile(quality, _KNOTS):
+    for at in np.quantile(quality, np.arange(1, most + 1) / (most + 1)):
         if not (is_rounding(float(at) - knots[-1], high - low) or is_rounding(high - float(at), high - low)):
             knots.append(float(at))
     return knots[1:]

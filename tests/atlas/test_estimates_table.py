@@ -20,8 +20,6 @@ from tools.atlas import estimating
 #: What estimators say beside an estimate.
 NOTES = {
     "contexts differ in size and count as # of equal size",
-    "# % of scores lie at the bottom of the scale",
-    "# % of scores lie at the top of the scale",
     *(f"{range_}, depending on the reliability of single scores" for range_ in ("# to #", "-# to #", "-# to -#")),
     "# of #,# judgements are cut off at the token limit",
     "compare with human judgements of the same texts",

@@ -20,7 +20,7 @@ from biaslab.core.arrays import Codes, Floats
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.probes.base.feature_probe import (
-    allowing_for_crowding,
+    allowing_for_bends,
     bounded_scale,
     holding_for,
     kept_columns,
@@ -488,7 +488,7 @@ def _slope(items: pd.DataFrame, name: str, contrast: str, measure: Covariates) -
     def slope(bent: bool = False) -> Estimate:
         return slope_given_quality(given, "covariate", measure.resampling, False, (), measure.reliability, bent)
 
-    return allowing_for_crowding(slope(), lambda: slope(bent=True), items, measure.resampling)
+    return allowing_for_bends(slope(), lambda: slope(bent=True), items, measure.resampling)
 
 
 def _contrasts(column: pd.Series) -> dict[str, pd.Series] | Note:

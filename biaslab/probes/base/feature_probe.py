@@ -177,7 +177,7 @@ class FeatureProbe(ScoreProbe):
         Returns
         -------
         Estimate
-            Where more than a fifth of the scores lie at one end of the scale, as in `allowing_for_crowding`.
+            Interval and test as in `allowing_for_bends`.
         """
         rated = items[items["human"].notna()]
         spread = (float(rated["score"].std()) if len(rated) > 1 else 0.0) or 1.0
@@ -193,7 +193,7 @@ class FeatureProbe(ScoreProbe):
         if planned is not None and len(planned) > len(items):
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
             slope = missing.bound(slope, of, spread)
-        return allowing_for_crowding(slope, lambda: of(scaled, bent=True), rated, self.resampling)
+        return allowing_for_bends(slope, lambda: of(scaled, bent=True), rated, self.resampling)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -478,15 +478,14 @@ def without_test(estimate: Estimate) -> Estimate:
     return replace(estimate, **dict.fromkeys(missing, math.nan))  # type: ignore[arg-type]
 
 
-def allowing_for_crowding(
+def allowing_for_bends(
     slope: Estimate, bent: Callable[[], Estimate], rated: pd.DataFrame, resampling: Resampling
 ) -> Estimate:
-    """Return a slope with interval and test that hold where scores crowd an end of the scale.
+    """Return a slope with interval and test that hold for a straight effect of quality and for one that bends.
 
-    Scores are then not linear in quality, so that a linear model confounds quality with a feature unless human scores
-    and feature are jointly normal (Brillinger 1983). If more than a fifth of the scores lie at an end, interval and
-    test hold for a straight effect of quality and for one that bends at its quintiles, unless scores or human scores
-    have two values.
+    Scores are rarely linear in people's, at the ends of the scale least of all, so that a linear model alone confounds
+    quality with a feature unless both are jointly normal (Brillinger 1983). With scores or human scores of two values
+    no bend can be seen.
 
     Parameters
     ----------
@@ -495,41 +494,21 @@ def allowing_for_crowding(
     bent : callable
         Returns the slope if the effect of quality may bend.
     rated : pandas.DataFrame
-        The items, with ``score`` in points and, if known, ``scale``.
+        The items, with ``score`` and ``human``.
     resampling : Resampling
         Whether only values are wanted.
     """
     two_values = min(rated["score"].nunique(), rated["human"].nunique()) <= 2
-    share, end = (0.0, "") if two_values or math.isnan(slope.ci_low) else crowded_end(rated)
-    if share <= _CROWDED or resampling.values_only:
+    if two_values or math.isnan(slope.ci_low) or resampling.values_only:
         return slope
-    crowded, other = f"{100 * share:.0f} % of scores lie at the {end} of the scale", bent()
-    if math.isnan(other.estimate):
-        return without_test(slope).noted(f"no test: {crowded}, and how they depend on quality cannot be estimated")
+    other = bent()
     if NO_RESIDUALS in other.notes:  # quality explains the scores without error
         other = replace(other, ci_low=other.estimate, ci_high=other.estimate, p_value=1.0, mde=0.0)
     elif math.isnan(other.ci_low):
-        return without_test(slope).noted(f"no test: {crowded}, and an effect of quality that bends leaves no interval")
-    return holding_for([slope, other], "with and without bends in the effect of quality").noted(crowded)
-
-
-_CROWDED = 0.2  # share of scores at an end above which their dependence on quality is not linear
-
-
-def crowded_end(items: pd.DataFrame) -> tuple[float, str]:
-    """Return the share of the scores that lie at one end of their scale, and the end with more of them.
-
-    Examples
-    --------
-    >>> crowded_end(pd.DataFrame({"scale": "1-5", "score": [5.0, 4.6, 3.0, 2.0, 4.4]}))
-    (0.4, 'top')
-    """
-    names = items["scale"].unique().tolist() if "scale" in items else []
-    scale = bounded_scale(names[0]) if len(names) == 1 else None
-    if scale is None:
-        return 0.0, ""
-    worth, score = np.array(scale.values), items["score"].to_numpy(float)
-    return max((float(np.mean(score > worth[-2:].mean())), "top"), (float(np.mean(score < worth[:2].mean())), "bottom"))
+        return without_test(slope).noted(
+            "no test: scores may depend on quality in a way that bends, which is not known"
+        )
+    return holding_for([slope, other], "with and without bends in the effect of quality")
 
 
 def bounded_scale(name: object) -> Scale | None:

@@ -209,10 +209,8 @@ def test_length_pays_with_gpt4_at_equal_expert_score(judge_scores, summeval):
     plain = row_of(bl.probes.Verbosity().estimate(as_means, ["verbosity_slope"]), "verbosity_slope")
     assert plain["estimate"] == pytest.approx(slope)
     assert plain["estimate"] == pytest.approx(0.367, abs=5e-4)
-    assert "69 % of scores lie at the top of the scale" in plain["note"]
     found = row_of(audit(mine, summeval, ["verbosity"]), "verbosity_slope")
     assert found["estimate"] == pytest.approx(0.412, abs=2e-3)
-    assert "69 % of scores lie at the top of the scale" in found["note"]
     assert found["ci_low"] <= found["estimate"] <= found["ci_high"]
     assert found["n_contexts"] == 100
 
