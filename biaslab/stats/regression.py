@@ -812,11 +812,19 @@ class Attenuated:
         if (self.reliability > LEAST_BESIDE).all() and reliability >= _STRONG * math.sqrt(spread):
             ratio = self.product / self.reliability
             error = self._rounded(math.sqrt(self._covariance(ratio, ratio)), reach, size)
-            return coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+            found = coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
+            return replace(found, mde=self._detectable(found.mde, error, spread))
         quantile = float(stats.t.ppf((1 + level) / 2, (effective or contexts) - 1))
         if reliability <= quantile * math.sqrt(spread):
             return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
+
+    def _detectable(self, effect: float, error: float, spread: float) -> float:
+        """Return an effect that is detected although its product has a larger error: the reliability's times it."""
+        if not error > 0:
+            return effect
+        left = 1 - spread * (effect / error / float(self.reliability[0])) ** 2
+        return effect / math.sqrt(left) if left > 0 else math.inf
 
     def _fieller(self, value: float, quantile: float, level: float, method: str) -> Estimate:
         contexts, (product, reliability) = len(self.product) - 1, (self.product, self.reliability)
@@ -834,9 +842,7 @@ class Attenuated:
         p_value = 2 * float(stats.t.sf(abs(product[0]) / math.sqrt(of_product), contexts - 1))
         error = math.sqrt(max(of_product - 2 * value * shared + value**2 * spread, 0.0)) / reliability[0]
         effect, notes = effect_and_notes(error, contexts)
-        if error:  # of a larger effect, the product has a larger error: that of the reliability times the effect
-            left = 1 - spread * (effect / error / reliability[0]) ** 2
-            effect = effect / math.sqrt(left) if left > 0 else math.inf
+        effect = self._detectable(effect, error, spread)
         low, high = float((b - half) / a), float((b + half) / a)
         return Estimate(value, float(error), low, high, p_value, effect, contexts, method, notes)
 

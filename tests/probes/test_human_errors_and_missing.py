@@ -86,8 +86,8 @@ def test_excess_allows_for_errors_of_the_judge():
     note = notes_of(excess)["judge_noise"]
     assert judge["estimate"] > 0
     assert note["low"] == excess["ci_low"]
-    most = min(judge["estimate"] / math.sqrt(0.3), 1.0)
-    assert note["high"] - excess["ci_high"] == pytest.approx(most - judge["estimate"])
+    most = min(judge["ci_high"] / math.sqrt(0.3), 1.0)
+    assert note["high"] - excess["ci_high"] == pytest.approx(most - judge["ci_high"])
 
 
 def test_interval_allows_for_better_texts_near_the_top_of_the_scale():
@@ -207,4 +207,4 @@ def test_cell_with_an_untested_metric_is_refused(monkeypatch):
     options = {"studies": 2, "population": 60, "contexts": [12], "generators": ["own_better_ceiling"]}
     found = bl.validate([bl.probes.SelfPreference], [SHIFT], **options)
     assert set(found["quantity"]) == {"refused"}
-    assert found["note"].str.contains("top of the scale").all()
+    assert found["note"].str.contains("no test: an effect of quality that may bend leaves no interval").all()

@@ -419,7 +419,7 @@ def test_single_ratings_take_the_error_of_repeated_ones():
 
 @pytest.mark.parametrize("within", [True, False])
 def test_bent_slope_without_bends_is_that_of_errors_in_variables(within, monkeypatch):
-    monkeypatch.setattr(regression, "_KNOTS", ())
+    monkeypatch.setattr(regression, "_MOST_BENDS", 0)
     frame = study(np.random.default_rng(3), 40, bias=0.2)
     bent = regression.bent_slope_at_equal(frame, "y", "x", Resampling(), within)(0.0)
     assert bent.estimate == pytest.approx(slope(frame, within).estimate, abs=1e-9)

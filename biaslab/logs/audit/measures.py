@@ -190,7 +190,7 @@ _NO_VARIATION = because("attributes_do_not_vary", "in no context do both attribu
 _UNRELIABLE = because("unreliable_scores", "scores by the same {who} agree too little (reliability {reliability:.2f})")
 _IMPOSSIBLE = because(
     "impossible_reliability",
-    "a reliability of {declared:g} is declared of human scores, which correlate by {least:.2f}; none correlate by more",
+    "a reliability of {declared:g} is declared of human scores, but they correlate by {least:.2f} or more",
 )
 
 
@@ -200,6 +200,10 @@ def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], measure
     resampling, declared = measure.resampling, known_reliability(rows, measure.reliability)
     groups = pd.factorize(resampling.cluster_of(names))[0] if resampling.clusters else None
     correlations: dict[str, list[Floats]] = {}
+
+    def estimate(values: Floats, null: float | None, bound: float) -> Estimate:
+        return jackknife_t(values, len(values) - 1, resampling.level, _METHOD, null, (-bound, bound))
+
     for who, kind, single_scores in (("judge", "value", _of_replicates), ("human", "human", _of_annotators)):
         source = single_scores(rows, attributes, four.index)
         several = np.bincount(source["item"], minlength=len(codes)) > 1
@@ -218,15 +222,12 @@ def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], measure
             return dict.fromkeys(_HALO, undefined(why_not, len(names)))
         one, other, both = without_clusters(moments, groups).T
         raw = both / np.sqrt(np.where((one > 0) & (other > 0), one * other, np.nan))
-        least = max(abs(float(raw[0])), LEAST_RELIABILITY)
-        if stated is not None and stated < least:
-            return dict.fromkeys(_HALO, undefined(_IMPOSSIBLE.with_values(declared=stated, least=least), len(names)))
+        if stated is not None and (impossible := _impossible(stated, estimate(raw, None, 1.0))):
+            return dict.fromkeys(_HALO, undefined(impossible, len(names)))
+        least = min(max(abs(float(raw[0])), LEAST_RELIABILITY), stated or 1.0)
         each = [*_ASSUMED, least] if stated is None else [stated]
         assumed = [1.0] if known else [share for share in each if share >= least]
         correlations[who] = [raw / share for share in assumed]
-
-    def estimate(values: Floats, null: float | None, bound: float) -> Estimate:
-        return jackknife_t(values, len(values) - 1, resampling.level, _METHOD, null, (-bound, bound))
 
     judge, human = correlations.values()
     unknown = [who for who, each in correlations.items() if len(each) > 1]
@@ -236,6 +237,12 @@ def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], measure
         "halo_human": estimate(human[0], None, 1.0),
         "halo_excess": _over_reliabilities(every, unknown),
     }
+
+
+def _impossible(declared: float, raw: Estimate) -> Note | None:
+    """Return why human scores that correlate like this cannot have the declared reliability, if they cannot."""
+    least = max(raw.ci_low, -raw.ci_high)
+    return _IMPOSSIBLE.with_values(declared=declared, least=least) if declared < least else None
 
 
 _HALO = ("halo_judge", "halo_human", "halo_excess")

@@ -26,7 +26,9 @@ from biaslab.stats.resample import Resampling
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _MOSTLY = 0.8  # of the pairs, in which a baseline is; and of its judgements, by which it is more often on one side
 _OFTEN_KNOWN = 0.5  # of the pairs, from which on lengths enter the model; pairs without them are left out
-_FEWEST_LABELS = 20  # pairs that people compared, from which on their preferences enter; fewer are often separated
+#: Pairs that people compared, from which on their preferences enter (fewer are often separated), with their share; and
+#: the number that is enough for any share.
+_FEWEST_LABELS, _LABELLED, _MANY_LABELS = 20, 0.2, 100
 _ALIKE = 1e-9  # relative difference that may be due to rounding
 _FIXED = because(
     "always_same_side", "{system} is always shown {side}, so position cannot be told apart from the baseline"
@@ -61,8 +63,9 @@ class OneOrder(CellMeasure):
 
     **Estimand.** The log odds are conditional on what enters the model, and ``method`` names it: log odds given more
     covariates are further from 0, also if these are balanced over both positions (Gail, Wieand & Piantadosi 1984). Word
-    counts (log ratio) enter if at least half of the pairs have them, and people's preferences if 20 pairs, or all, have
-    one, without a test of their balance; pairs without them are left out and counted. If fewer are known, log odds
+    counts (log ratio) enter if at least half of the pairs have them, and people's preferences if a fifth of the pairs
+    and at least 20 have one, or 100, or all, without a test of their balance; pairs without them are left out and
+    counted. If fewer are known, log odds
     average over differences in quality, and assume that these do not depend on the order, given systems and lengths.
 
     **Label error.** Human scores with several ratings per text are corrected for error
@@ -147,7 +150,8 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
     frame = frame.assign(length=np.log(texts["words"] / texts["opponent_words"]))
     for name, what in (("length", "lengths"), ("human", "people's preferences")):
         values = frame[name]
-        least = _OFTEN_KNOWN * len(values) if name == "length" else min(_FEWEST_LABELS, len(values))
+        labels = min(max(_FEWEST_LABELS, _LABELLED * len(values)), _MANY_LABELS, len(values))
+        least = _OFTEN_KNOWN * len(values) if name == "length" else labels
         if values.notna().sum() < least or not values.any():
             few = f"{what} known of {values.notna().sum():,} of {len(values):,} pairs, too few to adjust for"
             left_out += [few] if values.any() else []

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -189,11 +190,14 @@ class FeatureProbe(ScoreProbe):
                 scores, self.feature, self.resampling, within_contexts, covariates, self.reliability, bent
             )
 
-        slope = of(scaled)
-        if planned is not None and len(planned) > len(items):
+        def bounded(bent: bool = False) -> Estimate:
+            slope = of(scaled, bent)
+            if planned is None or len(planned) <= len(items):
+                return slope
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
-            slope = missing.bound(slope, of, spread)
-        return allowing_for_bends(slope, lambda: of(scaled, bent=True), rated, self.resampling)
+            return missing.bound(slope, partial(of, bent=bent), spread)
+
+        return allowing_for_bends(bounded(), lambda: bounded(bent=True), rated, self.resampling)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -464,10 +468,10 @@ def holding_for(each: Sequence[Estimate], what: str) -> Estimate:
         first,
         ci_low=min(lows),
         ci_high=max(highs),
-        bound_low=min(first.bound_low, *lows),  # NaN without bounds
-        bound_high=max(first.bound_high, *highs),
+        bound_low=float(np.min([*lows, *(one.bound_low for one in each)])),  # NaN if one has none
+        bound_high=float(np.max([*highs, *(one.bound_high for one in each)])),
         p_value=max(one.p_value for one in each) if len({one.estimate > 0 for one in each}) == 1 else 1.0,
-        mde=max(one.mde for one in each),
+        mde=float(np.max([one.mde for one in each])),
         method=f"{first.method}; {what}",
     )
 
@@ -503,11 +507,10 @@ def allowing_for_bends(
         return slope
     other = bent()
     if NO_RESIDUALS in other.notes:  # quality explains the scores without error
-        other = replace(other, ci_low=other.estimate, ci_high=other.estimate, p_value=1.0, mde=0.0)
+        known = {"ci_low": other.estimate, "ci_high": other.estimate, "p_value": 1.0, "mde": 0.0}
+        other = replace(other, **known, bound_low=slope.bound_low, bound_high=slope.bound_high)
     elif math.isnan(other.ci_low):
-        return without_test(slope).noted(
-            "no test: scores may depend on quality in a way that bends, which is not known"
-        )
+        return without_test(slope).noted("no test: an effect of quality that may bend leaves no interval")
     return holding_for([slope, other], "with and without bends in the effect of quality")
 
 

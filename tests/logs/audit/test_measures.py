@@ -69,6 +69,15 @@ def test_a_few_preferences_leave_log_odds_unadjusted():
     assert "conditional on people's preferences" in log_odds(many)["method"]
 
 
+@pytest.mark.parametrize(("labelled", "adjusted"), [(30, False), (100, True)])
+def test_few_labels_of_many_pairs_do_not_discard_the_others(labelled, adjusted):
+    table = log(1000, 0.7, seed=2, best_first=0.5, texts=True)
+    gap = np.where(table.index < labelled, 1 - 2 * (table.index % 2), np.nan)
+    found = log_odds(table.assign(human_gap=gap))
+    assert ("people's preferences" in found["method"].partition("averages")[0]) == adjusted
+    assert found["n_contexts"] == (labelled if adjusted else 1000)
+
+
 def test_ties_are_excluded_but_not_counted_as_missing():
     table = log(200, 0.7, seed=2, best_first=0.5, texts=True)
     ties = table.index % 4 == 0
@@ -728,6 +737,6 @@ def test_declared_reliability_replaces_those_that_labels_may_have():
     )
     assert not unknown["ci_low"] > 0
     assert declared["ci_low"] > 0
-    assert declared["method"].endswith("reliability 0.9 of human scores declared")
+    assert "reliability 0.9 of human scores declared" in declared["method"]
     with pytest.raises(InputError, match="reliability"):
         bl.audit(trials, reliability=0.1)
