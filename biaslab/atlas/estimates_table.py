@@ -316,10 +316,10 @@ def reference() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Rows of `biaslab.atlas.estimates`.
+        Rows of `biaslab.atlas.estimates`, with the name of the source as ``dataset``.
     """
     rows = estimates()
-    return rows[of_models(rows)]
+    return rows[of_models(rows)].assign(dataset=rows["source"])
 
 
 def of_models(rows: pd.DataFrame) -> pd.Series:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from biaslab.atlas.estimates_table import PEOPLE, estimates, reference
+from biaslab.atlas.estimates_table import PEOPLE, estimates, of_models
 from biaslab.atlas.judgements import trials
 from biaslab.atlas.release_trend import has_fallen, one_each, trend, with_dates
 from biaslab.core.errors import TrialsError
@@ -101,10 +101,16 @@ def _several(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
+def _of_models() -> pd.DataFrame:
+    """Return what judges are compared with, `biaslab.atlas.reference`, by data set and not by source."""
+    rows = estimates()
+    return rows[of_models(rows)]
+
+
 def first_position() -> AtlasFigure:
     """Show P(A) of every recorded judge under its plainest prompt, in increasing order."""
     where = {"probe": "position", "metric": "first_position_rate", "human_gap": None}
-    rows = largest(_of_what(choose(reference(), **where)))
+    rows = largest(_of_what(choose(_of_models(), **where)))
     rows = labelled(rows, "judge", "of_what").sort_values("estimate", kind="stable")
     first, second, fair, unclear = (len(found(rows, kind)) for kind in ("above", "below", "none", "open"))
     slight = int(found(rows)["slight"].sum())
@@ -121,8 +127,8 @@ def first_position() -> AtlasFigure:
 
 def today() -> AtlasFigure:
     """Show how far recent judges prefer the answer shown first, and the longer one."""
-    order = choose(reference(), probe="position", metric="first_position_rate", human_gap=None)
-    length = choose(reference(), probe="pair_length", metric="longer_wins_at_equal_gold")
+    order = choose(_of_models(), probe="position", metric="first_position_rate", human_gap=None)
+    length = choose(_of_models(), probe="pair_length", metric="longer_wins_at_equal_gold")
     rows = with_dates(largest(pd.concat([order, length], ignore_index=True)))
     rows = rows[(rows["released"] >= _SINCE) & (rows["family"] != _BY_CONSTRUCTION)]
     rows = rows.sort_values(["metric", "estimate"], ascending=[True, False], kind="stable").reset_index(drop=True)
@@ -151,7 +157,7 @@ def over_time() -> AtlasFigure:
 
 def order_and_noise() -> AtlasFigure:
     """Show how often the winner stays the same in the other order, and when the request is repeated."""
-    rows = choose(reference(), probe="position", metric=list(_ORDER), human_gap=None, source=["mt_bench", "devbench"])
+    rows = choose(_of_models(), probe="position", metric=list(_ORDER), human_gap=None, source=["mt_bench", "devbench"])
     rows = _of_repetitions(rows)
     both = rows.pivot_table(index=["judge", "data"], columns="metric", values=["estimate", "ci_low", "ci_high"])
     apart = both["ci_high", _ORDER[0]] < both["ci_low", _ORDER[1]]
@@ -265,7 +271,7 @@ def constant_answer() -> AtlasFigure:
     rows = choose(rows.assign(subset=None), metric="win_rate", system="null_model")
     anywhere, *by_place = (percent(share, 2) for share in rows["estimate"])
     judge, questions = rows[["judge", "n_contexts"]].iloc[0]
-    real = choose(reference(), metric="win_rate", source="alpaca_eval", system="text_davinci_001", judge=judge)
+    real = choose(_of_models(), metric="win_rate", source="alpaca_eval", system="text_davinci_001", judge=judge)
     return AtlasFigure(
         labelled(pd.concat([rows, real.assign(role="answers of text-davinci-001")], ignore_index=True), "role"),
         f"{judge} prefers one constant answer to real ones in {anywhere} of {questions} questions ({by_place[0]} where "

@@ -257,7 +257,8 @@ class _Cell:
         self, found: Mapping[str, Estimate], frame: pd.DataFrame, dropped: int, **where: str
     ) -> list[dict[str, Any]]:
         """Return rows of estimates from some rows of this cell."""
-        n = len(frame) if where.get("rater") == _PEOPLE or "label" in where else frame["trial"].nunique()
+        is_labels = where.get("rater") == _PEOPLE or "label" in where or "trial" not in frame
+        n = len(frame) if is_labels else frame["trial"].nunique()
         return estimate_rows(found, {**self.where, "rater": _RATER, **where}, self.resampling, n, dropped)
 
     def against(self, other: _Cell) -> Iterator[dict[str, Any]]:
