@@ -17,7 +17,7 @@ from biaslab.calibration.population import Population, construct_population, est
 from biaslab.calibration.table import render
 from biaslab.cli import main
 from biaslab.core import Calibration, Metric
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, TrialsError
 from biaslab.probes import available
 from biaslab.probes.position import Position
 from biaslab.probes.verbosity import Verbosity
@@ -305,6 +305,12 @@ def test_planted_value_is_the_mean_over_seeds():
     overall = estimates[estimates["human_gap"].isna()].set_index("metric")["planted"]
     assert overall["first_position_logit"] == pytest.approx(0.8, abs=0.1)
     assert math.isnan(overall["first_position_rate"])
+    both = pd.concat([probe.estimate(trials), probe.estimate(trials.assign(judge="recorded"))], ignore_index=True)
+    marked = bl.with_planted(both, probe, judge, data, "first_position_logit", repeats=1)["planted"]
+    assert marked[both["judge"] == "recorded"].isna().all()
+    assert marked.notna().sum() == estimates["planted"].notna().sum()
+    with pytest.raises(TrialsError, match="metric"):
+        bl.with_planted(both.drop(columns="metric"), probe, judge, data, "first_position_logit")
     named = bl.FunctionJudge(lambda context, first, second: 0.5, name="half")
     assert bl.with_planted(estimates, probe, named, data, "first_position_rate") is estimates
 

@@ -16,7 +16,8 @@ from biaslab.core.metrics import Calibration
 from biaslab.core.schema import Dataset
 from biaslab.judges.simulated import Planted, SimulatedJudge
 from biaslab.probes import available
-from biaslab.stats.frame import TRAILING
+from biaslab.report.verdicts import ADDED
+from biaslab.stats.frame import TRAILING, require_columns
 from biaslab.stats.joint_jackknife import with_fast_intervals
 from biaslab.study.collect import collect
 
@@ -107,7 +108,7 @@ def with_planted(
     Returns
     -------
     pandas.DataFrame
-        The estimates, of a simulated judge with the column ``planted``.
+        The estimates, with the column ``planted`` if the judge is simulated: NaN in rows of other judges.
 
     Examples
     --------
@@ -120,16 +121,19 @@ def with_planted(
     """
     if repeats < 1:
         raise InputError("repeats", repeats, "1 or more")
+    require_columns(estimates, ("probe", "judge", "metric", "estimate"), "estimates")
     if not isinstance(judge, SimulatedJudge):
         return estimates
     estimates = estimates.drop(columns="planted", errors="ignore")
-    keys = [name for name in estimates.columns if name not in ("judge", *TRAILING)]
+    given = ("judge", *TRAILING, *ADDED)
+    keys = [name for name in estimates.columns if name not in given]
     others = [replace(judge, seed=judge.seed + place) for place in range(1, repeats + 1)]
     asked = [collect(probe, other, dataset, progress=False) for other in others]
     means = pd.concat([with_fast_intervals(probe).estimate(trials, list(metrics), True) for trials in asked])
     means = means.groupby(keys, dropna=False, as_index=False)["estimate"].mean().rename(columns={"estimate": "planted"})
     means = means.astype(estimates[keys].dtypes)  # a column without values has another type
-    return estimates.merge(means, on=keys, how="left", validate="many_to_one")
+    marked = estimates.merge(means, on=keys, how="left", validate="many_to_one").set_axis(estimates.index)
+    return marked.assign(planted=marked["planted"].where(marked["judge"] == judge.id))
 
 
 def _of_metric(

@@ -17,10 +17,10 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import replacing, require_file
+from biaslab.core.output import count, replacing, require_file
 from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
-from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, tidy
+from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
@@ -290,6 +290,7 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
     frames = [estimates] if isinstance(estimates, pd.DataFrame) else list(estimates)
     for frame in frames:
         require_columns(frame, ("probe", "judge", "metric", "estimate"), "estimates")
+    frames = [frame.assign(judge=frame["judge"].astype(object).fillna("the judge")) for frame in frames]
     people = [frame["judge"].astype(str).map(family_of).eq("people") for frame in frames]
     frames = [frame[~own] if not own.all() else frame for frame, own in zip(frames, people, strict=True)]
     if not any(is_bias(*pair) for each in frames for pair in zip(each["metric"], each["probe"], strict=True)):
@@ -298,14 +299,15 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
     made = card(frames, matters=matters, reference=None)
     rows = made.biases.to_dict("records")
     labels = {(row["probe"], row["metric"]): short_label(find_metric(row["metric"], row["probe"])) for row in rows}
+    tested = Counter((row["probe"], row["metric"]) for row in rows if row["status"] != "untested")
     if len(made.judges) > 1:
-        told = [row for row in rows if row["status"] != "untested"]
-        most = Counter((row["probe"], row["metric"]) for row in told).most_common(_MOST)
-        told = [row for key, _ in most for row in told if key == (row["probe"], row["metric"])]
-        counts = [
-            _of_judges(labels[key], [row for row in told if key == (row["probe"], row["metric"])]) for key, _ in most
-        ]
-        sentences = [f"Among {len(made.judges)} judges, {'; '.join(counts) or 'no bias was tested'}."]
+        found = Counter((row["probe"], row["metric"]) for row in rows if row["sides"])
+        most = sorted(tested, key=lambda key: (-found[key], -tested[key]))[:_MOST]
+        parts = [[r for r in rows if (r["probe"], r["metric"]) == key and r["status"] != "untested"] for key in most]
+        told = [row for part in parts for row in part]
+        counts = [_of_judges(labels[key], part) for key, part in zip(most, parts, strict=True)]
+        others = f"; {len(tested) - _MOST} more metrics" if len(tested) > _MOST else ""
+        sentences = [f"Among {len(made.judges)} judges, {'; '.join(counts) or 'no bias was tested'}{others}."]
     else:
         told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
         sentences = _of_one(shortened(judge_words(made.judges[0])), told, labels)
@@ -314,7 +316,8 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
         if ANY_JUDGEMENT in fit.unfit:
             return " ".join([*sentences, "What to do: use another judge."])
     to_do = list(dict.fromkeys(row["to_do"] for row in told if row["to_do"] not in ("", "nothing")))
-    return " ".join([*sentences, f"What to do: {'; '.join(to_do[:_MOST]) or 'nothing about these biases'}."])
+    nothing = "nothing about these biases" if tested else "see why no bias was tested, in each estimate's note"
+    return " ".join([*sentences, f"What to do: {'; '.join(to_do[:_MOST]) or nothing}."])
 
 
 def _of_one(judge: str, rows: Sequence[Mapping[Any, Any]], labels: Mapping[tuple[str, str], str]) -> list[str]:
@@ -333,15 +336,15 @@ def _of_one(judge: str, rows: Sequence[Mapping[Any, Any]], labels: Mapping[tuple
 
 
 def _of_judges(label: str, rows: Sequence[Mapping[Any, Any]]) -> str:
-    """Write how many judges have a bias, have none that matters, and are undecided."""
-    counts = Counter(row["status"] for row in rows)
-    slight = f" ({counts['slight']} of them slight)" if counts["slight"] else ""
-    words = {
-        f"found in {counts['bias'] + counts['slight']} of {len(rows)}{slight}": counts["bias"] + counts["slight"],
-        f"none that matters in {counts['none']}": counts["none"],
-        f"inconclusive in {counts['unclear']}": counts["unclear"],
-    }
-    return f"{label}: {', '.join(text for text, n in words.items() if n)}"
+    """Write how many judges have a bias to which side, have none that matters, and are undecided."""
+    metric, counts = find_metric(rows[0]["metric"], rows[0]["probe"]), Counter(row["status"] for row in rows)
+    sides = Counter(row["sides"][0] for row in rows if row["sides"]).most_common()
+    words = {f"{side_words(metric, side)} in {n}": n for side, n in sides}
+    if counts["slight"]:
+        words[f"{counts['slight']} of these too small to matter"] = counts["slight"]
+    words |= {f"none that matters in {counts['none']}": counts["none"]}
+    words |= {f"inconclusive in {counts['unclear']}": counts["unclear"]}
+    return f"{label} ({count(len(rows), 'judge')}): {', '.join(text for text, n in words.items() if n)}"
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:

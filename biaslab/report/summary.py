@@ -64,8 +64,8 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
     metric = strongest.metric
     estimate, bounds = evidence(strongest.row, metric.null)
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
-    ways = list(dict.fromkeys(each.kind for each in shown)) if status == "bias" else []
-    advised = "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways))))
+    ways = list(dict.fromkeys(each.kind for each in (strongest, *shown) if shown))
+    advised = "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways if status == "bias"))))
     to_do = _DECIDES.get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
     clauses = _clauses(cells, shown, status, strongest)
     hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or cells)))

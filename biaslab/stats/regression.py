@@ -36,7 +36,7 @@ _TOO_UNCERTAIN = because(
     "human scores are too unreliable for so few contexts (reliability {reliability:.2f} given {given}, standard error "
     "{error:.2f})",
 )
-NO_RESIDUALS = "no interval: residuals do not vary"
+NO_RESIDUALS = Note("no_residuals", words="no interval: residuals do not vary")
 _FEW_INFORM = Note(
     "few_contexts_inform", words="few of {contexts} contexts inform the estimate (effective number {effective:.1f})"
 )

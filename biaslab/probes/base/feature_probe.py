@@ -506,7 +506,7 @@ def allowing_for_bends(
     if two_values or math.isnan(slope.ci_low) or resampling.values_only:
         return slope
     other = bent()
-    if NO_RESIDUALS in other.notes:  # quality explains the scores without error
+    if any(note is NO_RESIDUALS for note in other.notes):  # quality explains the scores without error
         known = {"ci_low": other.estimate, "ci_high": other.estimate, "p_value": 1.0, "mde": 0.0}
         other = replace(other, **known, bound_low=slope.bound_low, bound_high=slope.bound_high)
     elif math.isnan(other.ci_low):
