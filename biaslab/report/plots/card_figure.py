@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
+from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import number
 from biaslab.probes import available
@@ -256,7 +257,7 @@ def bias_matrix(
     require_columns(estimates, ["probe", "judge", "metric", "estimate"], "estimates")
     whole = without_breakdowns(with_numpy_types(estimates))
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
-    cells = map(strongest_of, by_metric(classify(tested, matters)).values())
+    cells = map(strongest_of, by_metric(classify(tested, matters)).values()) if len(tested) else ()
     rows = pd.DataFrame(
         [
             {**each.row, "status": status, "finding": each.kind, "slight": each.slight, "matters": each.matters}
@@ -348,7 +349,7 @@ def matrix(
     Raises
     ------
     TrialsError
-        If a column is missing.
+        If a column is missing, or two values have several estimates.
 
     Examples
     --------
@@ -361,11 +362,16 @@ def matrix(
     rows = estimates[(estimates["metric"] == metric) & estimates[["estimate", across, by]].notna().all(axis=1)]
     if rows.empty:
         return DrawnFigures(missing=(f"Not drawn: no {metric.replace('_', ' ')} by {across}",))
+    if len(several := rows[rows.duplicated([by, across])]):
+        cell = " and ".join(f"{name} {several[name].iloc[0]}" for name in (by, across))
+        raise TrialsError.plain(f"estimates have several rows of {metric} with {cell}; keep one")
     table = rows.pivot_table("estimate", by, across, sort=False)
     table = table.loc[table.mean(axis=1).sort_values(ascending=False).index]
     words = {(row, column): number(value, 2) for column, cells in table.items() for row, value in cells.items()}
     [ax] = panels(1, _AROUND - 1.5 + _ROW * len(table), width=8.0 if len(table.columns) <= _FEW else 17.0)
-    _draw_matrix(ax, table, words, cmap="Blues", vmax=_LIGHT * float(np.nanmax(table)))
+    most = _LIGHT * float(np.nanmax(np.abs(table))) or 1.0
+    signed = float(np.nanmin(table)) < 0
+    _draw_matrix(ax, table, words, cmap=_COLOURS if signed else "Blues", vmin=-most if signed else 0.0, vmax=most)
     note(ax, _facts(rows, title))
     if headline is None:
         label = short_label(find_metric(metric, rows["probe"].iloc[0] if "probe" in rows else None))

@@ -541,6 +541,9 @@ def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[s
     >>> recovery(biaslab.calibration.recover(), name="calibration__recovery")  # doctest: +SKIP
     """
     require_columns(found, ["probe", "metric", "truth", "estimate", "ci_low", "ci_high", "inside"], "found")
+    found = found[found[["truth", "estimate"]].notna().all(axis=1)]
+    if found.empty:
+        return DrawnFigures(missing=("Not drawn: no estimate with a true value",))
     metrics = [find_metric(*named) for named in zip(found["metric"], found["probe"], strict=True)]
     null, size = (np.array([getattr(each, field) for each in metrics], float) for field in ("null", "matters"))
     columns = found[["truth", "estimate", "ci_low", "ci_high"]].to_numpy(float)
@@ -602,6 +605,9 @@ def identity(
     1
     """
     require_columns(estimates, [x, hue, "estimate", "ci_low", "ci_high"], "estimates")
+    estimates = estimates[np.isfinite(estimates[["estimate", x]].astype(float)).all(axis=1)]
+    if estimates.empty:
+        return DrawnFigures(missing=(f"Not drawn: no estimate with a value of {x}",))
     [ax] = style.panels(1, 8.0)
     ax.axline((0, 0), slope=1, label="both are equal", **style.NULL)
     for index, (label, part) in enumerate(estimates.groupby(hue, sort=False)):

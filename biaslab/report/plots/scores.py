@@ -144,13 +144,24 @@ def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[st
         ax.set(xlabel="mean reference score", ylabel="score of the judge")
         note(ax, "\n".join([f"{attribute} · {way}", " · ".join(filter(None, [marked(judge), dataset]))]))
         fit_text(ax)
-    first = scored[scored["configuration"] == ways[0]]
-    of_one = first.groupby(["attribute", "context_id", "candidate_id"])["value"].transform("mean")
-    centres = first.groupby("attribute")["value"].transform("mean")
-    chance = ((first["value"] - of_one) ** 2).sum() / ((first["value"] - centres) ** 2).sum()
+    share = _share_within(scored[scored["configuration"] == ways[0]])
     within = f"is between samples of one text, on {ways[0]}"
-    headline = f"{percent(chance, 2)} of the variance of scores by {_subject(judge)} {within}"
+    headline = f"Scores of each text by {_subject(judge)}, on {ways[0]}"
+    if share is not None:
+        headline = f"{percent(share, 2)} of the variance of scores by {_subject(judge)} {within}"
     return close(axes[: len(shown)], shares, name, out, headline)
+
+
+def _share_within(scores: pd.DataFrame) -> float | None:
+    """Return the component of variance between samples of one text, as a share of both; None if it is not known."""
+    texts = scores.groupby(["attribute", *ITEM])["value"].agg(["mean", "size", "var"])
+    free = texts["size"] - 1
+    if not free.sum():
+        return None
+    within = float((texts["var"].fillna(0.0) * free).sum() / free.sum())
+    between = float(texts.groupby("attribute")["mean"].var().mean()) - within * float((1 / texts["size"]).mean())
+    total = within + max(between, 0.0)
+    return within / total if total > 0 else None
 
 
 _CELL = ["judge", "dataset", "attribute", "template", "configuration", "scale"]

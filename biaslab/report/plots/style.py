@@ -150,13 +150,15 @@ def share_legend(axes: Sequence[Axes]) -> None:
     letters = 9 * width if len(axes) > 1 else 62 * width / 8
     columns = max(1, min(len(labels), int(letters / (widest + 6))))
     if handles:
-        axes[0].figure.legend(
+        legend = axes[0].figure.legend(
             [handles[label] for label in labels],
             [shortened(label) for label in labels],
             loc="outside lower center",
             frameon=False,
             ncols=columns,
         )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     for ax in axes[1:]:
         place = ax.get_subplotspec()
         if (place is None or not place.is_first_col()) and ax.get_ylabel() == axes[0].get_ylabel():
@@ -192,7 +194,7 @@ FILLS: dict[str, dict[str, Any]] = {
     "found": {},
     "slight": {"fillstyle": "left", "markerfacecoloralt": "white"},
     "none": {"markerfacecolor": "white"},
-    "undetected": {"markerfacecolor": "white"},
+    "undetected": {"markerfacecolor": "0.8"},
     "open": {"markerfacecolor": "white"},
     "untested": {"markersize": 2.4},
 }

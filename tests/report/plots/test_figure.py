@@ -194,14 +194,17 @@ def test_spread_draws_shares_of_sampled_scores_by_human_score(graded, tmp_path):
     assert shares == pytest.approx((counts / counts.sum()).to_dict())
     *files, table = bl.plots.spread(trials, "consistency__samples", tmp_path).paths
     first = trials[trials["configuration"] == "1-5"]
-    variances = first.groupby("attribute")["value"].var(ddof=0) * first.groupby("attribute").size()
-    within = first.groupby(["attribute", "context_id", "candidate_id"])["value"].var(ddof=0) * 5
-    chance = within.sum() / variances.sum()
+    texts = first.groupby(["attribute", "context_id", "candidate_id"])["value"]
+    within = texts.var(ddof=1).mean()
+    of_texts = (texts.mean().groupby("attribute").var(ddof=1) * 5).mean()  # mean square between texts
+    chance = within / (within + (of_texts - within) / 5)
     assert len(files) == 2
     [headline] = pd.read_csv(table)["headline"].unique()
     assert headline.startswith(
         f"{100 * chance:.2g} % of the variance of scores by the simulated judge is between samples"
     )
+    once = bl.plots.spread(trials[trials["replicate"] == trials["replicate"].min()], "consistency__once", tmp_path)
+    assert "nan" not in pd.read_csv(once.paths[-1])["headline"].iloc[0]
     nothing = bl.plots.spread(trials.assign(human=float("nan")))
     assert (nothing.axes, nothing.missing) == ((), ("Not drawn: no score of a text that people scored",))
 

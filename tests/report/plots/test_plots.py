@@ -520,6 +520,10 @@ def test_matrix_has_a_cell_per_pair_of_conditions(make_row, tmp_path):
     [headline] = pd.read_csv(tmp_path / "a__b.csv")["headline"].unique()
     assert headline == "P(A) in the lowest attribute of each judge: 0.20 (a) to 0.70 (b)"
     assert bl.plots.matrix(rows, "tie_rate", across="attribute").missing == ("Not drawn: no tie rate by attribute",)
+    [image] = bl.plots.matrix(rows.assign(estimate=-rows["estimate"]), metric, across="attribute").axes[0].images
+    assert image.norm.vmin < -0.9 < 0.9 < image.norm.vmax
+    with pytest.raises(TrialsError, match="judge a and attribute x"):
+        bl.plots.matrix(pd.concat([rows, rows]), metric, across="attribute")
 
 
 def test_identity_draws_estimates_at_their_targets():
@@ -533,3 +537,11 @@ def test_identity_draws_estimates_at_their_targets():
     assert drawn == [[(0.1, 0.1), (0.9, 0.9)], [(0.4, 0.5)]]
     legend = {text.get_text() for text in ax.figure.legends[0].get_texts()}
     assert legend == {"both are equal", "equal", "different"}
+    assert not bl.plots.identity(rows.assign(truth=np.nan), "truth", "kind", "three", ("printed", "ours")).axes
+
+
+def test_figures_of_nothing_say_so(make_row):
+    nothing = bl.plots.bias_matrix(pd.DataFrame([make_row()]).iloc[:0])
+    assert [bool(nothing.axes), len(nothing.missing)] == [False, 1]
+    empty = pd.DataFrame(columns=["probe", "metric", "truth", "estimate", "ci_low", "ci_high", "inside"])
+    assert bl.plots.recovery(empty).missing == ("Not drawn: no estimate with a true value",)
