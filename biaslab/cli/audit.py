@@ -79,8 +79,8 @@ def audit(
     covariate : NAME
         Test whether this column of the log changes scores at the same human label; may be repeated.
     reliability : R
-        Reliability of people's labels, if you know it: the share of their variance that is not
-        error, 0.3 to 1; 1 if they are exact.
+        Reliability of people's labels, if you know it (of the mean rating, if several rated an
+        item): the share of their variance that is not error, 0.3 to 1; 1 if they are exact.
     all_
         Print every estimate instead of the summary.
     card : STEM

@@ -156,6 +156,8 @@ def page(
             f"{levels(tested)} intervals over contexts. Found: q < .05{over}, and the "
             "interval excludes the fair value. Not found: the interval excludes every shift that matters."
         )
+        if declared := estimates.attrs.get("declared_reliability"):
+            legend += f" People's labels have a reliability of {declared:g}, as declared."
         lines += textwrap.wrap(legend, width, break_on_hyphens=False)
     card = ReadingCard(estimates.attrs["reading"]) if "reading" in estimates.attrs else None
     return AuditPage.of("\n".join(lines).strip("\n") + "\n", card, width)

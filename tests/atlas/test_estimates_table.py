@@ -20,7 +20,11 @@ from tools.atlas import estimating
 #: What estimators say beside an estimate.
 NOTES = {
     "contexts differ in size and count as # of equal size",
-    *(f"{range_}, depending on the reliability of the judge's scores" for range_ in ("# to #", "-# to #", "-# to -#")),
+    *(
+        f"{range_}, depending on the reliability of {scores} scores"
+        for scores in ("single", "the judge's")
+        for range_ in ("# to #", "-# to #", "-# to -#")
+    ),
     "# of #,# judgements are cut off at the token limit",
     "compare with human judgements of the same texts",
     "expected for a fair judge: #",

@@ -102,7 +102,8 @@ def audit(
         ``attrs["not_run"]`` gives the reason, in one line, for each probe that did not run; ``attrs["notes"]`` the
         assumptions and omissions of those that ran; ``attrs["additions"]`` the addition to the log that would allow
         each missing estimate; ``attrs["contexts"]`` the number of contexts of each judge; ``attrs["reading"]`` how a
-        file was read; ``attrs["missing"]`` the number of missing judgements and the reasons, if more than 5 % of an
+        file was read; ``attrs["declared_reliability"]`` that of people's labels, if given; ``attrs["missing"]`` the
+        number of missing judgements and the reasons, if more than 5 % of an
         estimate's judgements are missing. Judges with more than half of their replies unreadable are excluded and
         listed in ``not_run``.
 
@@ -168,6 +169,7 @@ def audit(
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions, "contexts": contexts}
     estimates.attrs |= {} if recorded is trials else {"reading": recorded.attrs["reading"]}
     estimates.attrs |= {"missing": list(missing)} if missing else {}
+    estimates.attrs |= {} if reliability is None else {"declared_reliability": reliability}
     return estimates
 
 

@@ -731,10 +731,12 @@ def test_declared_reliability_replaces_those_that_labels_may_have():
     table = pd.DataFrame({"context_id": np.repeat(np.arange(60), 3), "candidate_id": [f"t{n}" for n in range(180)]})
     table = table.assign(words=np.round(100 * 2.0 ** length.ravel()), score=score.ravel(), human=rating.ravel())
     trials = bl.read_judgements(table, mapping={"judge": "=j", "scale": "=1-10", "human_scale": "=1-10"})
-    unknown, declared = (
-        bl.audit(trials, only=["verbosity"], reliability=each).set_index("metric").loc["verbosity_slope"]
-        for each in (None, 0.9)
-    )
+    pages = [bl.audit(trials, only=["verbosity"], reliability=each) for each in (None, 0.9)]
+    assert ["reliability of 0.9, as declared" in " ".join(bl.report.page(each).split()) for each in pages] == [
+        False,
+        True,
+    ]
+    unknown, declared = (each.set_index("metric").loc["verbosity_slope"] for each in pages)
     assert not unknown["ci_low"] > 0
     assert declared["ci_low"] > 0
     assert "reliability 0.9 of human scores declared" in declared["method"]
