@@ -124,7 +124,7 @@ def cost(runs: Sequence[NotebookRun]) -> str:
 
 FILE = "precision.csv"
 _NEEDED = {"probe", "judge", "metric", "estimate", "ci_low", "ci_high"}
-_COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "informative", "widest", "n_contexts"]
+_COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "widest", "n_contexts"]
 _EDGE = 1e-9  # rounding tolerance for intervals exactly as wide as the threshold
 
 
@@ -152,7 +152,6 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
           shown, for example because it is undefined.
         * ``narrow`` — how many of these have a half width below ``matters``.
         * ``recorded`` — how many are of recorded judges, whose number of replies is given.
-        * ``informative`` — how many are narrow, or of a recorded judge.
         * ``widest`` — largest half width, of judges that were asked if there are any. NaN without an interval.
         * ``n_contexts`` — largest number of contexts, likewise; 0 if unknown.
 
@@ -184,21 +183,21 @@ def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     return table
 
 
-def share_informative(table: pd.DataFrame) -> float:
-    """Return the share of intervals that are narrow or of a recorded judge; NaN without any."""
+def share_narrow(table: pd.DataFrame) -> float:
+    """Return the share of intervals that are narrower than what matters; NaN without any."""
     total = int(table["intervals"].sum())
-    return int(table["informative"].sum()) / total if total else float("nan")
+    return int(table["narrow"].sum()) / total if total else float("nan")
 
 
 def describe_precision(table: pd.DataFrame) -> str:
-    """Summarise in one sentence how many primary intervals are informative; empty if none was drawn."""
+    """Summarise in one sentence how many primary intervals are narrow; empty if none was drawn."""
     if not table["intervals"].sum():
         return ""
-    total, informative, recorded = (int(table[name].sum()) for name in ("intervals", "informative", "recorded"))
-    of_them = f", {recorded:,} of them of recorded judges" if recorded else ""
+    total, narrow, recorded = (int(table[name].sum()) for name in ("intervals", "narrow", "recorded"))
+    of_them = f"; {recorded:,} are of recorded judges" if recorded else ""
     return (
-        f"{informative:,} of {count(total, 'interval')} of primary metrics ({percent(share_informative(table), 2)}) "
-        f"are informative: narrower than what matters on both sides, or of a recorded judge{of_them}"
+        f"{narrow:,} of {count(total, 'interval')} of primary metrics ({percent(share_narrow(table), 2)}) "
+        f"are narrower than what matters on both sides{of_them}"
     )
 
 
@@ -236,7 +235,6 @@ def _of_study(study: str, primary: pd.DataFrame) -> Iterator[tuple[object, ...]]
             len(rows),
             int(narrow.sum()),
             int(recorded.sum()),
-            int((narrow | recorded).sum()),
             round(float(half[asked].max()), 6) if len(rows) else float("nan"),
             int(contexts.max()) if len(contexts) else 0,
         )

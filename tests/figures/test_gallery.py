@@ -15,7 +15,7 @@ from biaslab.figures.gallery import (
     describe_precision,
     find_headline,
     measure_precision,
-    share_informative,
+    share_narrow,
     write_index,
     write_precision,
 )
@@ -118,17 +118,16 @@ def test_half_width_is_compared_with_what_matters(tmp_path):
         "intervals": 3,
         "narrow": 1,
         "recorded": 0,
-        "informative": 1,
         "widest": 0.2,
         "n_contexts": 24,
     }
 
 
-def test_recorded_judges_always_tell_and_do_not_widen_others(tmp_path):
+def test_recorded_judges_do_not_widen_others(tmp_path):
     recorded = [rate(0.3, judge, n_contexts=112) for judge in ("gpt-4-0613", "meta/Llama-2-7b", "recorded/x/01")]
     draw(tmp_path, "position__rate", *recorded, rate(0.05), rate(0.05, "api:b@c"))
     [row] = measure_precision(tmp_path).to_dict("records")
-    assert (row["intervals"], row["narrow"], row["recorded"], row["informative"]) == (5, 2, 3, 5)
+    assert (row["intervals"], row["narrow"], row["recorded"]) == (5, 2, 3)
     assert (row["widest"], row["n_contexts"]) == (0.05, 24)
 
 
@@ -148,11 +147,9 @@ def test_primary_metric_without_figure_has_a_row(tmp_path):
     undefined = rate(math.nan, probe="recipe", metric="recipe_gain", note="scores do not vary")
     pd.DataFrame([undefined]).to_csv(tmp_path / "recipe__estimates.csv", index=False)
     table = write_precision(tmp_path)
-    assert table[["study", "metric", "intervals", "informative"]].to_numpy().tolist() == [
-        ["recipe", "recipe_gain", 0, 0]
-    ]
+    assert table[["study", "metric", "intervals", "narrow"]].to_numpy().tolist() == [["recipe", "recipe_gain", 0, 0]]
     assert describe_precision(table) == ""
-    assert math.isnan(share_informative(table))
+    assert math.isnan(share_narrow(table))
     assert "none: undefined, or in no figure" in write_index(tmp_path).read_text(encoding="utf-8")
 
 
@@ -160,17 +157,17 @@ def test_precision_table_is_written_and_summarised(tmp_path):
     draw(tmp_path, "position__rate", rate(0.05), rate(0.2, "gpt-4"), rate(0.2, attribute="b"))
     table = write_precision(tmp_path)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "precision.csv"), table)
-    said = "2 of 3 intervals of primary metrics (67 %) are informative: narrower than what matters on both sides, "
-    assert describe_precision(table) == f"{said}or of a recorded judge, 1 of them of recorded judges"
+    said = "1 of 3 intervals of primary metrics (33 %) are narrower than what matters on both sides"
+    assert describe_precision(table) == f"{said}; 1 are of recorded judges"
     page = write_index(tmp_path).read_text(encoding="utf-8")
     assert said in page
-    assert "± 0.1</td><td>± 0.2</td><td>2 of 3, 1 of them of recorded judges</td><td>24" in page
+    assert "± 0.1</td><td>± 0.2</td><td>1 of 3, 1 of all of recorded judges</td><td>24" in page
 
 
 def test_a_folder_without_figures_tells_nothing(tmp_path):
     table = write_precision(tmp_path)
     assert table.empty
-    assert math.isnan(share_informative(table))
+    assert math.isnan(share_narrow(table))
     assert describe_precision(table) == ""
     assert "Could the studies tell?" not in write_index(tmp_path).read_text(encoding="utf-8")
 
@@ -183,7 +180,7 @@ def test_the_share_is_that_of_narrow_intervals(tmp_path_factory, halves):
     draw(folder, "position__rate", *(rate(half, attribute=str(place)) for place, half in enumerate(halves)))
     narrow = sum(half < 0.1 - 1e-6 for half in halves), sum(half < 0.1 + 1e-6 for half in halves)
     table = measure_precision(folder)
-    assert narrow[0] / len(halves) <= share_informative(table) <= narrow[1] / len(halves)
+    assert narrow[0] / len(halves) <= share_narrow(table) <= narrow[1] / len(halves)
     assert table["widest"].item() == pytest.approx(max(halves), abs=1e-6)
 
 
@@ -198,10 +195,10 @@ def defaults(notebook):
     return names
 
 
-def test_70_percent_of_primary_intervals_are_informative():
+def test_90_percent_of_primary_intervals_are_narrow():
     table = pd.read_csv(MEASURED)
     assert set(table["study"]) <= {path.stem.lstrip("0_") for path in (ROOT / "notebooks").glob("*.ipynb")}
-    assert share_informative(table) >= 0.7, describe_precision(table)
+    assert share_narrow(table) >= 0.9, describe_precision(table)
 
 
 @pytest.mark.parametrize("study", sorted(set(pd.read_csv(MEASURED)["study"])) if MEASURED.exists() else [])
