@@ -297,6 +297,12 @@ def test_answer_advises_another_judge_below_chance(make_row):
     assert report.answer(pd.DataFrame([make_row(**fair), agreeing])).endswith("What to do: use another judge.")
 
 
+def test_judge_that_always_chooses_the_first_is_not_to_be_averaged(make_row):
+    """Over both orders, all its verdicts are ties."""
+    always = make_row(estimate=1.0, ci_low=0.93, ci_high=1.0, p_value=1e-9)
+    assert "What to do: use another judge or prompt" in report.answer(pd.DataFrame([always]))
+
+
 def test_answer_on_nothing_names_no_finding(make_row):
     nothing = report.answer(pd.DataFrame([make_row()]).iloc[:0])
     assert nothing == report.answer([]) == "Nothing here is a test of a bias."
