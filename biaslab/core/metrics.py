@@ -41,7 +41,7 @@ class Calibration:
         Parameters that differ in answer modes other than the declared one.
     conservative : tuple of str
         Answer modes in which the test may reject less often, and the interval cover more often, than the nominal
-        level: metrics with a margin around the null, or based on few counts.
+        level: metrics with a margin around the null, based on few counts, or whose interval holds for two models.
     candidates : int
         Number of candidates per context.
     attributes : int

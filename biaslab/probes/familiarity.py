@@ -19,7 +19,13 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import PairFeatureProbe, add_perplexities, kept_columns, with_missing_scores
+from biaslab.probes.base.feature_probe import (
+    WITH_BENDS,
+    PairFeatureProbe,
+    add_perplexities,
+    kept_columns,
+    with_missing_scores,
+)
 from biaslab.probes.base.probe import (
     LABEL_MASS,
     Accepted,
@@ -173,7 +179,7 @@ class Familiarity(PairFeatureProbe):
             matters=0.2,
             form="score",
             primary=True,
-            calibration=planted({"familiarity": -1.1}, _CALIBRATED),
+            calibration=planted({"familiarity": -1.1}, _CALIBRATED, conservative=WITH_BENDS),
         ),
         Metric(
             "familiarity_logit",

@@ -22,6 +22,7 @@ from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import (
+    WITH_BENDS,
     PairFeatureProbe,
     add_perplexities,
     kept_columns,
@@ -173,7 +174,10 @@ class SelfPreference(PairFeatureProbe):
             primary=True,
             form="score",
             calibration=planted(
-                {"self_preference": 0.65}, {"own": "own", "asks": ("scores",), "reliability": 1.0}, systems=_SYSTEMS
+                {"self_preference": 0.65},
+                {"own": "own", "asks": ("scores",), "reliability": 1.0},
+                systems=_SYSTEMS,
+                conservative=WITH_BENDS,
             ),
         ),
         Metric(

@@ -16,7 +16,7 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import PairFeatureProbe, kept_columns, level_of, with_missing_scores
+from biaslab.probes.base.feature_probe import WITH_BENDS, PairFeatureProbe, kept_columns, level_of, with_missing_scores
 from biaslab.probes.base.probe import (
     LABEL_MASS,
     Accepted,
@@ -114,7 +114,7 @@ class Verbosity(PairFeatureProbe):
             matters=0.2,
             form="score",
             primary=True,
-            calibration=planted({"verbosity": 0.35}, {"reliability": 1.0}, longest=16),
+            calibration=planted({"verbosity": 0.35}, {"reliability": 1.0}, longest=16, conservative=WITH_BENDS),
             comparison=Comparison("scores of texts that humans scored too", ("level",)),
         ),
         Metric(

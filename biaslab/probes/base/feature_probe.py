@@ -482,6 +482,10 @@ def without_test(estimate: Estimate) -> Estimate:
     return replace(estimate, **dict.fromkeys(missing, math.nan))  # type: ignore[arg-type]
 
 
+#: Answer modes in which the test of a slope may reject less often: it holds for two models, see `allowing_for_bends`.
+WITH_BENDS = ("exact", "text", "sampled:3", "sampled:5")
+
+
 def allowing_for_bends(
     slope: Estimate, bent: Callable[[], Estimate], rated: pd.DataFrame, resampling: Resampling
 ) -> Estimate:
