@@ -305,7 +305,7 @@ def _planned(effect: float, spread: float, contexts: int) -> float:
 
 
 def _band(cell: ValidationCell, quantity: str, promised: float, contexts: int) -> tuple[float, float]:
-    """Return the band of a share; with few flips, few clusters or a margin, a valid test may reject less often."""
+    """Return the band of a share; with few flips, few clusters, a margin or two models, tests may reject less."""
     width = cell.bands[quantity]
     low, high = max(0.0, promised - width), min(1.0, promised + width)
     clusters = contexts if cell.generator in JUDGES else contexts // find_generator(cell.generator).twins
@@ -313,6 +313,8 @@ def _band(cell: ValidationCell, quantity: str, promised: float, contexts: int) -
     few = rare or clusters < _FEWEST_CLUSTERS or _is_guarded(cell)
     if few or cell.mode in cell.calibration.conservative:
         low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)
+    if quantity == "power" and cell.mode in cell.calibration.conservative:
+        low = 0.0
     return (0.0, 1.0) if np.isnan(promised) else (low, high)
 
 
