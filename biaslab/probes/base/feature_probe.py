@@ -511,8 +511,8 @@ def allowing_for_bends(
         return slope
     other = bent()
     if any(note is NO_RESIDUALS for note in other.notes):  # quality explains the scores without error
-        known = {"ci_low": other.estimate, "ci_high": other.estimate, "p_value": 1.0, "mde": 0.0}
-        other = replace(other, **known, bound_low=slope.bound_low, bound_high=slope.bound_high)
+        other = replace(other, ci_low=other.estimate, ci_high=other.estimate, p_value=1.0, mde=0.0)
+        other = replace(other, bound_low=slope.bound_low, bound_high=slope.bound_high)
     elif math.isnan(other.ci_low):
         return without_test(slope).noted("no test: an effect of quality that may bend leaves no interval")
     return holding_for([slope, other], "with and without bends in the effect of quality")

@@ -605,7 +605,7 @@ def identity(
     1
     """
     require_columns(estimates, [x, hue, "estimate", "ci_low", "ci_high"], "estimates")
-    estimates = estimates[np.isfinite(estimates[["estimate", x]].astype(float)).all(axis=1)]
+    estimates = estimates.loc[np.isfinite(estimates[["estimate", x]].to_numpy(float)).all(axis=1)]
     if estimates.empty:
         return DrawnFigures(missing=(f"Not drawn: no estimate with a value of {x}",))
     [ax] = style.panels(1, 8.0)
