@@ -40,7 +40,7 @@ NOTE_WORDS: Mapping[str, str] = {
     "depends_on_shared_error": (
         "holds if error shared by annotators is less than {percent} % of the variance they agree on"
     ),
-    "few_contexts": "fewer than {fewest} contexts: no test can reach p < .05",
+    "few_contexts": "fewer than {fewest} contexts: too few for a reliable test",
     "few_differ": "few contexts differ: a test needs {needed} that do, to one side",
     "judge_noise": "{low:.2g} to {high:.2g}, depending on the reliability of the judge's scores",
     "narrow_peak": "a smooth distribution like that of the other scores has an index of {index:.3g}",

@@ -468,7 +468,8 @@ def bent_slope_at_equal(
             gram = centred.T @ centred
             true = gram[-1] - np.r_[np.zeros(len(names) - 1), noise]
             quality = quality + centred @ (np.linalg.lstsq(gram, true, rcond=None)[0] - np.eye(len(names))[-1])
-        knots = knots_of(quality, min(_MOST_BENDS, (len(quality) - (codes.max() if within else 0)) // _PER_BEND))
+        free = len(quality) - (codes.max() if within else 0)  # items beyond the intercepts
+        knots = knots_of(quality, min(_MOST_BENDS, free // _PER_BEND))
         bends = {f"bend_{place}": np.maximum(quality - at, 0.0) for place, at in enumerate(knots)}
         formula = " + ".join([*beside, *bends, "human", feature])
         of = known.assign(human=quality, **bends)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -108,6 +109,24 @@ def test_bias_is_found_beside_a_crowded_end(crowding):
     """With bends in noisy human scores instead of in quality, no such study had a test."""
     row = estimate(OWN, own_texts(150, bias=1.5, ceiling=crowding, seed=2), SHIFT)
     assert row["ci_low"] > 0
+
+
+def test_scores_that_quality_and_length_explain_show_a_length_bias():
+    """Without residuals, a bias is certain; a fair judge's slope is a rounding error."""
+    rng = np.random.default_rng(2)
+    human = rng.normal(size=200)
+    items = pd.DataFrame({"context_id": np.repeat(np.arange(50), 4), "human": human, "doublings": rng.normal(size=200)})
+    known, quantiles = bl.Resampling(), np.quantile(human, [0.2, 0.4, 0.6, 0.8])
+    bent = human - 0.5 * np.maximum(human - quantiles[1], 0)
+    for bias in (0.0, 0.3):
+        scored = items.assign(score=bent + bias * items["doublings"])
+        slope = [
+            feature_probe.slope_given_quality(scored, "doublings", known, False, (), 1.0, each)
+            for each in (False, True)
+        ]
+        found = feature_probe.allowing_for_bends(slope[0], lambda: slope[1], scored, known)
+        assert (found.p_value < 0.05) == (bias > 0)
+        assert (found.ci_low > 0) == (bias > 0)
 
 
 @pytest.mark.parametrize("scale", ["1-10", "1-100"])

@@ -27,7 +27,7 @@ from biaslab.probes.base.probe import Cell, Part, label_mass, mean_of
 from biaslab.probes.base.questions import ScoreProbe, protocol_column
 from biaslab.stats.blocks import ITEM, each_cell, has_value, usable
 from biaslab.stats.correlation import Level, correlation_difference, disattenuated_difference, estimate_correlation
-from biaslab.stats.estimate import Estimate, Note
+from biaslab.stats.estimate import Estimate, Note, is_rounding
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
@@ -510,8 +510,9 @@ def allowing_for_bends(
     if two_values or math.isnan(slope.ci_low) or resampling.values_only:
         return slope
     other = bent()
-    if any(note is NO_RESIDUALS for note in other.notes):  # quality explains the scores without error
-        other = replace(other, ci_low=other.estimate, ci_high=other.estimate, p_value=1.0, mde=0.0)
+    if any(note is NO_RESIDUALS for note in other.notes):  # quality, and perhaps the feature, explain all of the scores
+        value = 0.0 if is_rounding(other.estimate, max(abs(slope.estimate), slope.se)) else other.estimate
+        other = replace(other, estimate=value, ci_low=value, ci_high=value, p_value=float(value == 0), mde=0.0)
         other = replace(other, bound_low=slope.bound_low, bound_high=slope.bound_high)
     elif math.isnan(other.ci_low):
         return without_test(slope).noted("no test: an effect of quality that may bend leaves no interval")
