@@ -120,11 +120,8 @@ def test_scores_that_quality_and_length_explain_show_a_length_bias():
     bent = human - 0.5 * np.maximum(human - quantiles[1], 0)
     for bias in (0.0, 0.3):
         scored = items.assign(score=bent + bias * items["doublings"])
-        slope = [
-            feature_probe.slope_given_quality(scored, "doublings", known, False, (), 1.0, each)
-            for each in (False, True)
-        ]
-        found = feature_probe.allowing_for_bends(slope[0], lambda: slope[1], scored, known)
+        of = partial(feature_probe.slope_given_quality, scored, "doublings", known, False, (), 1.0)
+        found = feature_probe.allowing_for_bends(of(False), partial(of, True), scored, known)
         assert (found.p_value < 0.05) == (bias > 0)
         assert (found.ci_low > 0) == (bias > 0)
 
