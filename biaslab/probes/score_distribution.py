@@ -134,7 +134,7 @@ class ScoreDistribution(Probe):
                 f"heaping at multiples of {base}",
                 "Whipple's index",
                 null=1.0,
-                above=f"likes multiples of {base}",
+                above=f"prefers multiples of {base}",
                 below=f"avoids multiples of {base}",
                 advice="use the mean of the label distribution or of several samples, not one score on a fine scale",
                 use="single scores on a fine scale",

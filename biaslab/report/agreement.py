@@ -23,7 +23,7 @@ _TABLE = {
     "TPR": ("true_positive_rate",),
     "TNR": ("true_negative_rate",),
     "leniency": ("mean_difference", "leniency"),
-    "r": ("correlation",),
+    "ρ": ("correlation",),
 }
 _SHOWN_GROUPS = 6
 _SHOWN_PAIRS = 3

@@ -17,7 +17,7 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import count, replacing, require_file
+from biaslab.core.output import replacing, require_file
 from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
@@ -307,7 +307,7 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
         told = [row for part in parts for row in part]
         counts = [_of_judges(labels[key], part) for key, part in zip(most, parts, strict=True)]
         others = f"; {len(tested) - _MOST} more metrics" if len(tested) > _MOST else ""
-        sentences = [f"Among {len(made.judges)} judges, {'; '.join(counts) or 'no bias was tested'}{others}."]
+        sentences = [f"Among {len(made.judges)} judges: {'; '.join(counts) or 'no bias was tested'}{others}."]
     else:
         told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
         sentences = _of_one(shortened(judge_words(made.judges[0])), told, labels)
@@ -339,12 +339,12 @@ def _of_judges(label: str, rows: Sequence[Mapping[Any, Any]]) -> str:
     """Write how many judges have a bias to which side, have none that matters, and are undecided."""
     metric, counts = find_metric(rows[0]["metric"], rows[0]["probe"]), Counter(row["status"] for row in rows)
     sides = Counter(row["sides"][0] for row in rows if row["sides"]).most_common()
-    words = {f"{side_words(metric, side)} in {n}": n for side, n in sides}
-    if counts["slight"]:
-        words[f"{counts['slight']} of these too small to matter"] = counts["slight"]
-    words |= {f"none that matters in {counts['none']}": counts["none"]}
-    words |= {f"inconclusive in {counts['unclear']}": counts["unclear"]}
-    return f"{label} ({count(len(rows), 'judge')}): {', '.join(text for text, n in words.items() if n)}"
+    found = [f"{side_words(metric, side)}: {n}" for side, n in sides]
+    found += [f"too small to matter: {counts['slight']}"] * bool(counts["slight"])
+    words = {f"found in {sum(n for _, n in sides)} of {len(rows)} ({', '.join(found)})": len(sides)}
+    words |= {f"none that matters in {counts['none']} of {len(rows)}": counts["none"]}
+    words |= {f"inconclusive in {counts['unclear']} of {len(rows)}": counts["unclear"]}
+    return f"{label} {', '.join(text for text, n in words.items() if n)}"
 
 
 def _short(row: Mapping[Any, Any], own: pd.DataFrame) -> str:

@@ -78,7 +78,7 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
         "metric": metric.name,
         "label": metric.label,
         "status": status,
-        "brief": clauses[0],
+        "brief": " and ".join(clauses) if shown else clauses[0],
         "verdict": "; ".join([*clauses, *hedges]),
         "standing": strongest.standing.words if strongest.standing else "",
         "rank": strongest.standing.brief if strongest.standing else "",

@@ -326,6 +326,7 @@ _NEARLY = 0.023  # the farthest that the index of a smooth distribution may lie 
 _PREFERRED = 5  # its multiples may be preferred, so the smooth distribution is interpolated there
 _ORDER, _ROUGHNESS = 3, np.logspace(1, 7, 7)  # of the differences; weights of their squares, from many peaks to one
 _STEPS, _CLOSE, _FARTHEST = 30, 1e-6, 3.0  # at most; change of shares at convergence, of log counts in a step
+_FEWEST_OTHERS = 20  # scores at one or two levels that are no multiples of 5
 _RIDGE = 1e-11  # keeps a distribution finite where few levels are used
 _FEW_MULTIPLES = because(
     "few_multiples", "fewer than three multiples of {multiple} fit into the scale with their windows"
@@ -501,12 +502,12 @@ def _smooth(counts: Floats, levels: Floats) -> Floats:
     """Return the expected counts of a smooth distribution like that of the scores that are no multiple of 5.
 
     Log counts are penalised for their third differences (Eilers & Marx 1996), so that the smoothest distribution is a
-    normal one; Schwarz's criterion decides how far it may depart from that, as with several peaks. All 0 if every score
-    is a multiple of 5.
+    normal one; Schwarz's criterion decides how far it may depart from that, as with several peaks. All 0 if too few
+    scores are no multiple of 5: fewer than 20, at fewer than three levels.
     """
     used = (levels % _PREFERRED != 0).astype(float)
     total, differences = float(counts @ used), np.diff(np.eye(len(levels)), _ORDER, axis=0)
-    if not total > 0:
+    if total < _FEWEST_OTHERS and np.count_nonzero(counts * used) < _ORDER:
         return np.zeros_like(counts)
     fits, logs = [], np.log((counts * used + total / len(levels)) / 2)
     for roughness in _ROUGHNESS:

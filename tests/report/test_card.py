@@ -269,7 +269,7 @@ def test_answer_names_biases_found_excluded_and_open(make_row):
     assert "ask about more contexts" in to_do
     other = make_row(judge="other", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)
     several = report.answer(pd.DataFrame([*rows, other]))
-    assert "P(A) (2 judges): prefers the candidate shown second in 1, none that matters in 1" in several
+    assert "P(A) found in 1 of 2 (prefers the candidate shown second: 1), none that matters in 1 of 2" in several
     with_people = report.answer(pd.DataFrame([*rows, make_row(judge="expert-1")]))
     assert with_people == report.answer(pd.DataFrame(rows))
     quality = make_row(metric="comparative_accuracy", estimate=0.7)
@@ -282,7 +282,7 @@ def test_answer_of_several_judges_leads_with_biases_found(make_row):
     rows = [make_row(judge=f"j{n}", **fair) for n in range(3)]
     rows += [make_row(judge=f"j{n}", estimate=0.4, **slopes) for n in range(2)]
     found = report.answer(pd.DataFrame(rows))
-    assert found.index("(2 judges)") < found.index("P(A) (3 judges): none that matters in 3")
+    assert found.index("found in 2 of 2") < found.index("P(A) none that matters in 3 of 3")
 
 
 def test_answer_without_a_test_or_a_name_of_the_judge(make_row):
