@@ -103,8 +103,7 @@ def _several(value: object) -> list[object]:
 
 def _of_models() -> pd.DataFrame:
     """Return what judges are compared with, by data set; `biaslab.atlas.estimates_table.reference` has sources."""
-    rows = estimates()
-    return rows[of_models(rows)]
+    return estimates()[of_models(estimates())]
 
 
 def first_position() -> AtlasFigure:

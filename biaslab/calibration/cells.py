@@ -36,6 +36,7 @@ from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import Calibration, Metric
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
+from biaslab.probes.base.feature_probe import WITH_BENDS
 from biaslab.stats.estimate import side_of, significant
 from biaslab.stats.missing import first_doubt
 from biaslab.stats.power import expected_power
@@ -313,7 +314,7 @@ def _band(cell: ValidationCell, quantity: str, promised: float, contexts: int) -
     few = rare or clusters < _FEWEST_CLUSTERS or _is_guarded(cell)
     if few or cell.mode in cell.calibration.conservative:
         low, high = (0.0 if quantity == "type_i_error" else low), (1.0 if quantity == "coverage" else high)
-    if quantity == "power" and cell.mode in cell.calibration.conservative:
+    if quantity == "power" and cell.calibration.conservative == WITH_BENDS:
         low = 0.0
     return (0.0, 1.0) if np.isnan(promised) else (low, high)
 

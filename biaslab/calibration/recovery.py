@@ -125,11 +125,10 @@ def with_planted(
     if not isinstance(judge, SimulatedJudge):
         return estimates
     estimates = estimates.drop(columns="planted", errors="ignore")
-    given = ("judge", *TRAILING, *ADDED)
-    keys = [name for name in estimates.columns if name not in given]
     others = [replace(judge, seed=judge.seed + place) for place in range(1, repeats + 1)]
     asked = [collect(probe, other, dataset, progress=False) for other in others]
     means = pd.concat([with_fast_intervals(probe).estimate(trials, list(metrics), True) for trials in asked])
+    keys = [name for name in estimates if name in means and name not in ("judge", *TRAILING, *ADDED)]
     means = means.groupby(keys, dropna=False, as_index=False)["estimate"].mean().rename(columns={"estimate": "planted"})
     means = means.astype(estimates[keys].dtypes)  # a column without values has another type
     marked = estimates.merge(means, on=keys, how="left", validate="many_to_one").set_axis(estimates.index)

@@ -181,6 +181,8 @@ class Metric:
         ``"prefers the candidate shown first"``.
     advice : str or tuple of str
         What to do if the bias is shown; a pair if the advice differs for above and below.
+    advice_at_ends : str
+        What to do instead if a rate is within .05 of 0 or 1 in every cell, so that averaging leaves hardly anything.
     use : str or tuple of str
         What a judge with this bias should not be used for, such as ``"pairs shown in one order only"``; a pair if it
         differs for above and below, with "" if no use is affected. The first line of a card is built from these.
@@ -211,6 +213,7 @@ class Metric:
     above: str = ""
     below: str = ""
     advice: str | tuple[str, str] = ""
+    advice_at_ends: str = ""
     use: str | tuple[str, str] = ""
     matters: float | None = None
     quality: bool = False

@@ -194,7 +194,7 @@ def describe_precision(table: pd.DataFrame) -> str:
     if not table["intervals"].sum():
         return ""
     total, narrow, recorded = (int(table[name].sum()) for name in ("intervals", "narrow", "recorded"))
-    of_them = f"; {recorded:,} are of recorded judges" if recorded else ""
+    of_them = f"; of recorded judges: {recorded:,}" if recorded else ""
     return (
         f"{narrow:,} of {count(total, 'interval')} of primary metrics ({percent(share_narrow(table), 2)}) "
         f"are narrower than what matters on both sides{of_them}"

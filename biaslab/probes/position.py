@@ -162,6 +162,7 @@ class Position(PairProbe):
             above="prefers the candidate shown first",
             below="prefers the candidate shown second",
             advice="ask every pair in both orders and average",
+            advice_at_ends="use another judge or prompt, because hardly anything but the order decides",
             use="pairs shown in one order only",
             matters=0.1,
             primary=True,

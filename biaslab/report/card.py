@@ -17,7 +17,7 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import replacing, require_file
+from biaslab.core.output import count, replacing, require_file
 from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
@@ -306,7 +306,7 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
         parts = [[r for r in rows if (r["probe"], r["metric"]) == key and r["status"] != "untested"] for key in most]
         told = [row for part in parts for row in part]
         counts = [_of_judges(labels[key], part) for key, part in zip(most, parts, strict=True)]
-        others = f"; {len(tested) - _MOST} more metrics" if len(tested) > _MOST else ""
+        others = f"; {count(len(tested) - _MOST, 'more metric')}" if len(tested) > _MOST else ""
         sentences = [f"Among {len(made.judges)} judges: {'; '.join(counts) or 'no bias was tested'}{others}."]
     else:
         told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
@@ -338,10 +338,10 @@ def _of_one(judge: str, rows: Sequence[Mapping[Any, Any]], labels: Mapping[tuple
 def _of_judges(label: str, rows: Sequence[Mapping[Any, Any]]) -> str:
     """Write how many judges have a bias to which side, have none that matters, and are undecided."""
     metric, counts = find_metric(rows[0]["metric"], rows[0]["probe"]), Counter(row["status"] for row in rows)
-    sides = Counter(row["sides"][0] for row in rows if row["sides"]).most_common()
+    sides = Counter(side for row in rows for side in row["sides"]).most_common()
     found = [f"{side_words(metric, side)}: {n}" for side, n in sides]
     found += [f"too small to matter: {counts['slight']}"] * bool(counts["slight"])
-    words = {f"found in {sum(n for _, n in sides)} of {len(rows)} ({', '.join(found)})": len(sides)}
+    words = {f"found in {counts['bias'] + counts['slight']} of {len(rows)} ({', '.join(found)})": len(sides)}
     words |= {f"none that matters in {counts['none']} of {len(rows)}": counts["none"]}
     words |= {f"inconclusive in {counts['unclear']} of {len(rows)}": counts["unclear"]}
     return f"{label} {', '.join(text for text, n in words.items() if n)}"

@@ -28,10 +28,10 @@ _DECIDES = {
     **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
     "missing": "judge the missing items again",
     "reliability": "have a second person rate the texts, or declare how reliable the ratings are",
-    "noise": "ask about more contexts, and average several scores of each text",
+    "noise": "ask about more contexts",
     "peak": "ask about texts of more different quality",
 }
-_ALONE = 0.45  # distance of a rate from ½ from which on no remedy leaves much of a verdict
+_AT_ENDS = 0.45  # distance of a rate from ½ from which on averaging leaves hardly any verdict
 _NOTHING = {"none": "nothing", "slight": "nothing"}
 #: Mark (distinguishable without colour) and words for each status on a card.
 STATUS = {
@@ -67,8 +67,8 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
     advice = metric.advice if isinstance(metric.advice, tuple) else (metric.advice, metric.advice)
     ways = list(dict.fromkeys(each.kind for each in (strongest, *shown) if shown))
     advised = "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways if status == "bias"))))
-    if shown and metric.null == 0.5 and all(abs(each.estimate - 0.5) >= _ALONE for each in shown):
-        advised = "use another judge or prompt, because hardly anything else decides"
+    if metric.advice_at_ends and shown and all(abs(each.estimate - 0.5) >= _AT_ENDS for each in cells):
+        advised = metric.advice_at_ends
     to_do = _DECIDES.get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
     clauses = _clauses(cells, shown, status, strongest)
     hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or cells)))

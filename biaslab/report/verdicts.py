@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -541,26 +541,24 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
             for name, (low, high) in plausible_intervals(row).items()
             if name and max(value - low, high - value) > reach + ROUNDING
         ]
-        return ("open", _DOUBTS[beyond[0]]) if beyond else ("none", "")
+        return ("open", _doubt(beyond[0])) if beyond else ("none", "")
     doubt = first_doubt(row, null - size, null + size)
     if doubt == "":
         return "open", "reliability" if "over_reliabilities" in notes_of(row) or depends_on_reliability(row) else "wide"
-    return ("none", "") if doubt is None else ("open", _DOUBTS[doubt])
+    return ("none", "") if doubt is None else ("open", _doubt(doubt))
 
 
 #: What a doubt's note leaves unsaid, and the codes of notes that may give its reason.
 _NOTED: Mapping[str, tuple[str, ...]] = {
     "reliability": (", which a single rating cannot show", "depends_on_reliability", "over_reliabilities"),
-    "noise": (", which one score of a text cannot show", "judge_noise"),
+    "noise": (", which is not known", "judge_noise"),
     "peak": ("", "narrow_peak"),
 }
-_DOUBTS: Mapping[str, Doubt] = {
-    "": "contains",
-    "missing": "missing",
-    "reliability": "reliability",
-    "noise": "noise",
-    "peak": "peak",
-}
+
+
+def _doubt(interval: str) -> Doubt:
+    """Return the doubt that comes with an interval of `biaslab.stats.missing.plausible_intervals`."""
+    return cast("Doubt", interval or "contains")
 
 
 def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "below"] | None) -> tuple[Kind, Doubt]:
@@ -568,7 +566,7 @@ def _significant(row: Mapping[Any, Any], null: float, side: Literal["above", "be
     if side is None:
         return "open", "contains"
     doubt = first_doubt(row, low=null) if side == "above" else first_doubt(row, high=null)
-    return (side, "") if doubt is None else ("open", _DOUBTS[doubt])
+    return (side, "") if doubt is None else ("open", _doubt(doubt))
 
 
 def _is_never(row: Mapping[Any, Any], size: float | None) -> bool:

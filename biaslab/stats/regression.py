@@ -821,11 +821,14 @@ class Attenuated:
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
 
     def _detectable(self, effect: float, error: float, spread: float) -> float:
-        """Return an effect that is detected although its product has a larger error: the reliability's times it."""
+        """Return an effect that is detected although its product has a larger error: the reliability's times it.
+
+        NaN if none is.
+        """
         if not error > 0:
             return effect
         left = 1 - spread * (effect / error / float(self.reliability[0])) ** 2
-        return effect / math.sqrt(left) if left > 0 else math.inf
+        return effect / math.sqrt(left) if left > 0 else math.nan
 
     def _fieller(self, value: float, quantile: float, level: float, method: str) -> Estimate:
         contexts, (product, reliability) = len(self.product) - 1, (self.product, self.reliability)

@@ -158,10 +158,10 @@ def test_precision_table_is_written_and_summarised(tmp_path):
     table = write_precision(tmp_path)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "precision.csv"), table)
     said = "1 of 3 intervals of primary metrics (33 %) are narrower than what matters on both sides"
-    assert describe_precision(table) == f"{said}; 1 are of recorded judges"
+    assert describe_precision(table) == f"{said}; of recorded judges: 1"
     page = write_index(tmp_path).read_text(encoding="utf-8")
     assert said in page
-    assert "± 0.1</td><td>± 0.2</td><td>1 of 3, 1 of all of recorded judges</td><td>24" in page
+    assert "± 0.1</td><td>± 0.2</td><td>1 of 3; of recorded judges: 1</td><td>24" in page
 
 
 def test_a_folder_without_figures_tells_nothing(tmp_path):

@@ -301,6 +301,8 @@ def test_judge_that_always_chooses_the_first_is_not_to_be_averaged(make_row):
     """Over both orders, all its verdicts are ties."""
     always = make_row(estimate=1.0, ci_low=0.93, ci_high=1.0, p_value=1e-9)
     assert "What to do: use another judge or prompt" in report.answer(pd.DataFrame([always]))
+    fair = make_row(attribute="b", estimate=0.5, ci_low=0.48, ci_high=0.52, p_value=0.9)
+    assert "another judge" not in report.answer(pd.DataFrame([always | {"attribute": "a"}, fair]))
 
 
 def test_answer_on_nothing_names_no_finding(make_row):

@@ -64,8 +64,8 @@ class HumanAgreement(AuditMeasure):
     -----
     Estimates, one per judge × data set × attribute × template × configuration × scale. Each judgement is compared with
     each person's label; those of an item count as one, so a share is that of a person drawn at random. ``n_trials``
-    counts judgements, with ``rater`` = "people" or a ``label`` labels. A verdict on a pair is first, second or tie, by
-    which candidate was shown first.
+    counts judgements, with ``rater`` = "people" or a ``label`` labels: of both together, each with each; of people with
+    each other, pairs of labels. A verdict on a pair is first, second or tie, by which candidate was shown first.
 
     ``exact_agreement`` (0–1)
         Share of items with the same verdict, or the same score if all are whole or half points.
@@ -213,7 +213,7 @@ class _Cell:
         """What each judgement is about."""
         return self.read[_ITEM].fillna("").reset_index(drop=True)
 
-    @property
+    @cached_property
     def labels(self) -> pd.DataFrame:
         """Every label once, of scores and of pass and fail."""
         return self.frame.drop_duplicates(["item", "person"])

@@ -190,7 +190,7 @@ _NO_VARIATION = because("attributes_do_not_vary", "in no context do both attribu
 _UNRELIABLE = because("unreliable_scores", "scores by the same {who} agree too little (reliability {reliability:.2f})")
 _IMPOSSIBLE = because(
     "impossible_reliability",
-    "a reliability of {declared:g} is declared of human scores, but they correlate by {least:.2f} or more",
+    "a reliability of {declared:g} is declared of human scores, but they correlate by ±{least:.2f} or more",
 )
 
 
@@ -224,8 +224,8 @@ def _halo(four: pd.DataFrame, rows: pd.DataFrame, attributes: list[str], measure
         raw = both / np.sqrt(np.where((one > 0) & (other > 0), one * other, np.nan))
         if stated is not None and (impossible := _impossible(stated, estimate(raw, None, 1.0))):
             return dict.fromkeys(_HALO, undefined(impossible, len(names)))
-        least = min(max(abs(float(raw[0])), LEAST_RELIABILITY), stated or 1.0)
-        each = [*_ASSUMED, least] if stated is None else [stated]
+        least = max(abs(float(raw[0])), LEAST_RELIABILITY)
+        each = [*_ASSUMED, least] if stated is None else [max(stated, least)]  # a correlation is at most 1
         assumed = [1.0] if known else [share for share in each if share >= least]
         correlations[who] = [raw / share for share in assumed]
 

@@ -65,8 +65,8 @@ class OneOrder(CellMeasure):
     covariates are further from 0, also if these are balanced over both positions (Gail, Wieand & Piantadosi 1984). Word
     counts (log ratio) enter if at least half of the pairs have them, and people's preferences if a fifth of the pairs
     and at least 20 have one, or 100, or all, without a test of their balance; pairs without them are left out and
-    counted. If fewer are known, log odds
-    average over differences in quality, and assume that these do not depend on the order, given systems and lengths.
+    counted. If fewer are known, log odds average over differences in quality, and assume that these do not depend on
+    the order, given systems and lengths.
 
     **Label error.** Human scores with several ratings per text are corrected for error
     (`biaslab.stats.regression.log_odds_at_equal`). With one label per pair, interval and test hold for every

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from biaslab.probes.base.probe import Cell, Part, label_mass, mean_of
 from biaslab.probes.base.questions import ScoreProbe, protocol_column
 from biaslab.stats.blocks import ITEM, each_cell, has_value, usable
 from biaslab.stats.correlation import Level, correlation_difference, disattenuated_difference, estimate_correlation
-from biaslab.stats.estimate import Estimate, Note, is_rounding
+from biaslab.stats.estimate import Estimate, Note, Remark, is_rounding
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
@@ -195,7 +195,7 @@ class FeatureProbe(ScoreProbe):
             if planned is None or len(planned) <= len(items):
                 return slope
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
-            return missing.bound(slope, partial(of, bent=bent), spread)
+            return missing.bound(slope, partial(of, bent=bent), spread, has_note=not bent)
 
         return allowing_for_bends(bounded(), lambda: bounded(bent=True), rated, self.resampling)
 
@@ -341,6 +341,9 @@ def log_odds_given_quality(
     return allowing_for_errors(sides, uncorrected, at_equal, resampling, reliability, least)
 
 
+_SHARED = "depends_on_shared_error"
+
+
 def allowing_for_errors(
     items: pd.DataFrame,
     uncorrected: Callable[[], Estimate],
@@ -384,7 +387,7 @@ def allowing_for_errors(
     if side:
         share = bisect_left(range(100), True, key=lambda percent: _side(at(percent / 100)) != side)
         needed = round(max(1 - share / 100, LEAST_RELIABILITY), 2)
-        shared = Note("depends_on_shared_error", {"percent": share})
+        shared = Note(_SHARED, {"percent": share})
         estimate = estimate.noted(shared if several else Note("depends_on_reliability", {"reliability": needed}))
     if several or least is None:
         return estimate
@@ -464,6 +467,7 @@ def over_reliabilities(
 def holding_for(each: Sequence[Estimate], what: str) -> Estimate:
     """Return the first estimate with the interval, bounds and test that hold for all of them, named in its method."""
     first, lows, highs = each[0], [one.ci_low for one in each], [one.ci_high for one in each]
+    shares = [note["percent"] for one in each for note in one.notes if _is_shared(note)]
     return replace(
         first,
         ci_low=min(lows),
@@ -473,7 +477,12 @@ def holding_for(each: Sequence[Estimate], what: str) -> Estimate:
         p_value=max(one.p_value for one in each) if len({one.estimate > 0 for one in each}) == 1 else 1.0,
         mde=float(np.max([one.mde for one in each])),
         method=f"{first.method}; {what}",
+        notes=tuple(Note(_SHARED, {"percent": min(shares)}) if _is_shared(note) else note for note in first.notes),
     )
+
+
+def _is_shared(note: Remark) -> TypeGuard[Note]:
+    return isinstance(note, Note) and note.code == _SHARED
 
 
 def without_test(estimate: Estimate) -> Estimate:
@@ -510,7 +519,7 @@ def allowing_for_bends(
     if two_values or math.isnan(slope.ci_low) or resampling.values_only:
         return slope
     other = bent()
-    if any(note is NO_RESIDUALS for note in other.notes):  # quality, and perhaps the feature, explain all of the scores
+    if [*map(id, other.notes)] == [id(NO_RESIDUALS)]:  # quality, and perhaps the feature, explain all of the scores
         value = 0.0 if is_rounding(other.estimate, max(abs(slope.estimate), slope.se)) else other.estimate
         other = replace(other, estimate=value, ci_low=value, ci_high=value, p_value=float(value == 0), mde=0.0)
         other = replace(other, bound_low=slope.bound_low, bound_high=slope.bound_high)
@@ -567,7 +576,13 @@ class MissingScores:
     within: bool
     ends: tuple[float, float]
 
-    def bound(self, estimate: Estimate, slope: Callable[[pd.DataFrame], Estimate], unit: float = 1.0) -> Estimate:
+    def bound(
+        self,
+        estimate: Estimate,
+        slope: Callable[[pd.DataFrame], Estimate],
+        unit: float = 1.0,
+        has_note: bool = True,
+    ) -> Estimate:
         """Add bounds to an estimate and, if these contain 0 but the interval does not, its tipping point.
 
         Parameters
@@ -578,6 +593,8 @@ class MissingScores:
             Returns the slope of complete items.
         unit : float
             Scale points per unit of ``score``, for the note.
+        has_note : bool
+            Whether to search for the tipping point.
         """
         lost = self.items["score"].isna().to_numpy()
         if not lost.any() or math.isnan(estimate.ci_low):
@@ -589,7 +606,7 @@ class MissingScores:
             high = slope(self._filled(np.where(up, *self.ends[::-1]))).ci_high
             low, high = (math.nan, math.nan) if math.isnan(low) or math.isnan(high) else (low, high)
         estimate = replace(estimate, bound_low=min(low, estimate.ci_low), bound_high=max(high, estimate.ci_high))
-        if estimate.ci_low <= 0 <= estimate.ci_high or low > 0 or high < 0:
+        if not has_note or estimate.ci_low <= 0 <= estimate.ci_high or low > 0 or high < 0:
             return estimate
         off = self._tipping_point(estimate, slope, np.where(up, 1.0, -1.0) * math.copysign(1.0, estimate.estimate))
         if off is None:
