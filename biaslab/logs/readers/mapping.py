@@ -130,6 +130,8 @@ def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
         known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=columns["candidate_id"].index)
         columns["order_known"] = columns.get("order_known", known) & known
         columns["swapped"] = pd.Series(ahead == 0.0, index=known.index)
+    elif "swapped" in columns and "opponent_id" in columns:
+        _require_fixed_columns(columns)
     if "swapped" not in columns:
         return columns
     swapped = columns["swapped"]
@@ -142,6 +144,20 @@ def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
     if "human_gap" in columns:
         exchanged["human_gap"] = columns["human_gap"].where(~swapped, -columns["human_gap"])
     return columns | exchanged
+
+
+def _require_fixed_columns(columns: Mapping[str, pd.Series]) -> None:
+    """Raise `InputError` if the candidates of swapped rows are exchanged already, so that swapping undoes the order."""
+    swapped = columns["swapped"].to_numpy(bool)
+    here, turned = (
+        pd.MultiIndex.from_arrays([columns[name].astype(str).to_numpy() for name in names])
+        for names in (("context_id", "candidate_id", "opponent_id"), ("context_id", "opponent_id", "candidate_id"))
+    )
+    fixed, exchanged = (int(rows[swapped].isin(here[~swapped]).sum()) for rows in (here, turned))
+    if exchanged > fixed:
+        held = f"{exchanged} pairs have their candidates exchanged in swapped rows already"
+        remedy = "the columns hold the order shown: leave swapped out of the mapping"
+        raise InputError("mapping['swapped']", held, "a flag beside columns that stay as they are", remedy)
 
 
 def read_mapped(rows: Rows, source: LogSource, mapping: Mapping[str, Any]) -> pd.DataFrame:

@@ -429,3 +429,19 @@ def test_list_with_judgements_becomes_rows():
     items = [{"question": f"q{n}", "model_a": "x", "model_b": "y", "verdict": "AB"[n % 2]} for n in range(5)]
     frame = pd.DataFrame([{"annotations": [{"n": n} for n in range(50)], "instances": items}])
     assert read_judgements(frame)["value"].tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]
+
+
+def test_swapped_rows_that_hold_the_order_shown_are_refused():
+    """Swapped again, every pair was read as judged twice in one order, with the wrong text first."""
+    pairs = [(f"q{n}", f"one {n}", f"two {n}") for n in range(20)]
+    fixed = pd.DataFrame([(*pair, flag, "first") for pair in pairs for flag in (0, 1)])
+    fixed.columns = ["question", "a", "b", "swapped", "winner"]
+    mapping = {"context_id": "question", "candidate_id": "a", "opponent_id": "b", "winner": "winner", "judge": "=j"}
+    mapping |= {"swapped": {"field": "swapped", "values": {"0": "false", "1": "true"}}}
+    read = read_judgements(fixed, mapping=mapping)
+    assert read["candidate_id"].tolist() == [text for _, *texts in pairs for text in texts]
+    turned = fixed.assign(a=read["candidate_id"].tolist(), b=read["opponent_id"].tolist())
+    with pytest.raises(InputError, match="leave swapped out"):
+        read_judgements(turned, mapping=mapping)
+    plain = read_judgements(turned, mapping={name: entry for name, entry in mapping.items() if name != "swapped"})
+    assert plain["candidate_id"].tolist() == read["candidate_id"].tolist()
