@@ -111,15 +111,17 @@ class JudgeError(BiaslabError):
 
     Parameters
     ----------
-    message : str
-        What went wrong and what to do.
+    reason : str
+        What went wrong.
     request : Request, optional
         The request that could not be answered.
+    remedy : str, optional
+        What to do.
     """
 
-    def __init__(self, message: str, request: Request | None = None) -> None:
-        self.request = request
-        super().__init__(message)
+    def __init__(self, reason: str, request: Request | None = None, *, remedy: str = "") -> None:
+        self.reason, self.request, self.remedy = reason, request, remedy
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
 
 class UnsupportedRequestError(JudgeError):
@@ -147,17 +149,24 @@ class ServerError(JudgeError):
 
     Parameters
     ----------
-    message : str
-        What went wrong and what to do. Never contains the API key.
+    reason : str
+        What went wrong. Never contains the API key.
     request : Request, optional
         The request that could not be answered.
+    remedy : str, optional
+        What to do.
     status : int, optional
         The HTTP status, if there was one.
+    words : str, optional
+        The message of the server, if it sent one.
     """
 
-    def __init__(self, message: str, request: Request | None = None, *, status: int | None = None) -> None:
-        self.status = status
-        super().__init__(message, request)
+    def __init__(
+        self, reason: str, request: Request | None = None, *, remedy: str = "", status: int | None = None,
+        words: str = "",
+    ) -> None:  # fmt: skip
+        self.status, self.words = status, words
+        super().__init__(reason, request, remedy=remedy)
 
 
 class UnreachableError(ServerError):

@@ -208,16 +208,17 @@ def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
     for request in requests:
         if thinking_of(request) is not None and not getattr(judge, "thinks", False):
             raise UnsupportedRequestError(
-                f"the judge {judge.id!r} accepts no thinking budget; nothing was asked; use one that does: "
-                "biaslab.ApiJudge with a reasoning model, or biaslab.LocalJudge(…, thinking=1024)",
+                f"the judge {judge.id!r} accepts no thinking budget",
                 request,
+                remedy="nothing was asked; use one that does: biaslab.ApiJudge with a reasoning model, or "
+                "biaslab.LocalJudge(…, thinking=1024)",
             )
         if type(request) not in judge.kinds:
             able = ", ".join(sorted(kind.__name__ for kind in judge.kinds))
             raise UnsupportedRequestError(
-                f"the judge {judge.id!r} does not answer {type(request).__name__} requests, only {able}; "
-                "use another judge or another answer mode",
+                f"the judge {judge.id!r} does not answer {type(request).__name__} requests, only {able}",
                 request,
+                remedy="use another judge or another answer mode",
             )
 
 

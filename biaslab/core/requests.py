@@ -491,7 +491,8 @@ def as_prompt(request: Request) -> Prompt:
     """
     if isinstance(request, Score | Compare | Rank):
         name = type(request).__name__
-        raise UnsupportedRequestError(f"a language model cannot answer {name} requests; use an evaluator", request)
+        why = f"a language model cannot answer {name} requests"
+        raise UnsupportedRequestError(why, request, remedy="use an evaluator")
     return request
 
 

@@ -240,8 +240,7 @@ def _nearest(walk: Walk, probe: Design, error: JudgeError) -> tuple[Design | Non
     changes = []
     if walk.judge.reads_prompts:
         cause = error.__cause__ if isinstance(error.__cause__, JudgeError) else error
-        reason = str(cause).partition("; ")[0]  # without the remedy and the candidate
-        changes.append(f"{nearest.words} ({reason})")
+        changes.append(f"{nearest.words} ({cause.reason})")
     elif nearest.omits:
         changes.append(nearest.omits)
     elif probe.protocol is not None and nearest.design.protocol is None:

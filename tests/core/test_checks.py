@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 import biaslab as bl
 from biaslab.core import checks
 from biaslab.core.checks import fits, pairs, read, require_counts_and_lists, require_fits
-from biaslab.core.errors import BiaslabError, InputError, StoreError
+from biaslab.core.errors import BiaslabError, InputError, JudgeError, StoreError
 from biaslab.judges import load_judge
 
 
@@ -206,3 +206,12 @@ def test_counts_are_positive_and_lists_have_no_repetition(changed, message):
     require_counts_and_lists(_Settings(), from_zero=("seed",))
     with pytest.raises(InputError, match=message):
         require_counts_and_lists(_Settings(**changed), from_zero=("seed",))
+
+
+def test_judge_error_keeps_reason_and_remedy_apart():
+    error = JudgeError("no probabilities; 3 of 4", remedy="use samples")
+    assert (error.reason, error.remedy, str(error)) == (
+        "no probabilities; 3 of 4",
+        "use samples",
+        "no probabilities; 3 of 4; use samples",
+    )

@@ -337,7 +337,7 @@ class Answers:
     request = Completion("A or B?")
 
     def __init__(self, said, status=400, rejects=lambda body: True):
-        self.error = ServerError(f"the server refuses (HTTP {status}: {said}); see `parameters`", status=status)
+        self.error = ServerError(f"HTTP {status}: {said}", remedy="see `parameters`", status=status, words=said)
         self.rejects, self.bodies = rejects, []
 
     async def post(self, path, body):

@@ -212,9 +212,8 @@ def _line(judge: ApiJudge, request: Request) -> str:
     check(judge.wire, request)
     url, body = judge.wire.write(request)
     if url not in (CHAT, RESPONSES):
-        raise UnsupportedRequestError(
-            "a batch can contain only Choice and Completion requests; ask others directly", request
-        )
+        why = "a batch can contain only Choice and Completion requests"
+        raise UnsupportedRequestError(why, request, remedy="ask others directly")
     key = request_key(request, judge.id)
     body = judge.refusals.adapt(body)
     return json.dumps({"custom_id": key, "method": "POST", "url": f"/v1{url}", "body": body}) + "\n"

@@ -188,12 +188,12 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
     shown = f"HTTP {status}" + (f": {message}" if message else "")
     if status in PASSING or status >= 500:
         if status == 429 and _QUOTA.search(body):
-            return ServerError(f"the server refuses ({shown}); {_REMEDY[402]}", request, status=status)
+            return ServerError(f"the server refuses ({shown})", request, remedy=_REMEDY[402], status=status)
         busy = status in _BUSY
         return Fault(shown, wait=retry_after(headers) if busy else None, busy=busy, refused=busy, status=status)
     if status in (400, 413, 422) and _TOO_LONG.search(body):
         remedy = "shorten the text or use a judge with a longer context window"
-        return PromptTooLongError(f"the prompt is too long for the server ({shown}); {remedy}", request)
+        return PromptTooLongError(f"the prompt is too long for the server ({shown})", request, remedy=remedy)
     if status in (400, 403) and _FILTERED.search(body):
         return Filtered()
     without_logprobs = status in (403, *_NO_COMPLETIONS) and _LOGPROBS.search(message)
@@ -204,38 +204,32 @@ def of_status(status: int, body: str, headers: Mapping[str, str], request: Reque
         remedy = next((words for field, words in _NO_BUDGET.items() if field in message), remedy)
     if _OTHER_API.search(message):
         remedy = 'use the Responses API for this model: dialect="responses", or ?dialect=responses in its name'
-    return ServerError(f"the server refuses ({shown}); {remedy}", request, status=status)
+    return ServerError(f"the server refuses ({shown})", request, remedy=remedy, status=status, words=message)
 
 
 def thinks_first(request: Request) -> UnsupportedRequestError:
     """Return the error for a thinking model, whose first tokens are not a label."""
-    words = (
-        "the model thinks before it answers, so its first tokens are not a label and it cannot answer Choice "
-        f'requests; {SAMPLED}; or turn thinking off with thinking="off", if its chat template supports it'
-    )
-    return UnsupportedRequestError(words, request)
+    why = "the model thinks before it answers, so its first tokens are not a label and it cannot answer Choice requests"
+    remedy = f'{SAMPLED}; or turn thinking off with thinking="off", if its chat template supports it'
+    return UnsupportedRequestError(why, request, remedy=remedy)
 
 
 def about_thinking(request: Request, error: ServerError) -> UnsupportedRequestError | None:
     """Return the error for a model that accepts no thinking budget; None if something else was refused."""
-    message, status = str(error), error.status
-    if thinking_of(request) is None or status not in (400, 422) or not _THINKING.search(message.rpartition("); ")[0]):
-        return None  # without our own remedy
-    why = message.rpartition("; ")[0]
-    words = f"the model accepts no thinking budget ({why}); use a reasoning model, or set the budget in tokens"
-    return UnsupportedRequestError(words, request)
+    if thinking_of(request) is None or error.status not in (400, 422) or not _THINKING.search(error.words):
+        return None
+    why = f"the model accepts no thinking budget ({error.reason})"
+    return UnsupportedRequestError(why, request, remedy="use a reasoning model, or set the budget in tokens")
 
 
 def without_probabilities(request: Request, message: str = "") -> UnsupportedRequestError:
     """Return the error for a server that returns no log-probabilities, with the remedy."""
     why = f" ({message})" if message else ""
     if isinstance(request, Choice):
-        words = (
-            f"the server gives no log-probabilities of an answer{why}, so it cannot answer Choice requests; {SAMPLED}"
-        )
-        return UnsupportedRequestError(words, request)
+        reason = f"the server gives no log-probabilities of an answer{why}, so it cannot answer Choice requests"
+        return UnsupportedRequestError(reason, request, remedy=SAMPLED)
     remedy = 'try likelihood="prompt_logprobs" (vLLM), or use another model\'s perplexity'
-    return UnsupportedRequestError(f"the server gives no log-probabilities of a prompt{why}; {remedy}", request)
+    return UnsupportedRequestError(f"the server gives no log-probabilities of a prompt{why}", request, remedy=remedy)
 
 
 def message_of(body: str) -> str:

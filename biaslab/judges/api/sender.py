@@ -58,12 +58,12 @@ class Sender:
         self.proven: set[type] = set()
         self.texts = ContradictedLabels()
         self._has_listed = len(endpoints.members) == 1  # a single server has nothing to be mixed with
-        self._lacking: dict[tuple[type, bool], str] = {}  # kinds not answered, and why
+        self._lacking: dict[tuple[type, bool], UnsupportedRequestError] = {}  # kinds not answered, and why
 
     def check(self, request: Request) -> None:
         """Raise a `JudgeError` if a request cannot be sent, or its kind was refused before."""
-        if _sort_of(request) in self._lacking:
-            raise UnsupportedRequestError(self._lacking[_sort_of(request)], request)
+        if (why := self._lacking.get(_sort_of(request))) is not None:
+            raise UnsupportedRequestError(why.reason, request, remedy=why.remedy)
         check(self._wire, request)
 
     async def attempt(self, client: openai.AsyncOpenAI, owner: ApiJudge, request: Request, endpoint: Endpoint) -> Reply:
@@ -77,7 +77,7 @@ class Sender:
         except faults.Filtered:
             return declined(request, "content_filter", link.usage)
         except UnsupportedRequestError as error:
-            self._lacking[_sort_of(request)] = str(error)
+            self._lacking[_sort_of(request)] = error
             raise
         except JudgeError:
             raise
@@ -250,7 +250,7 @@ class Refusals:
             try:
                 document = await connection.post(path, sent)
             except ServerError as error:
-                rejected = {name: self._instead(name, _words(error)) for name in _rejected(sent, error)}
+                rejected = {name: self._instead(name, error.words) for name in _rejected(sent, error)}
                 if not rejected.keys() - without.keys():
                     if (refused := faults.about_thinking(connection.request, error)) is not None:
                         raise refused from error
@@ -288,14 +288,9 @@ def at_temperature(request: Request, reply: Reply, temperature: float | None) ->
     return replace(reply, temperature=temperature)
 
 
-def _words(error: ServerError) -> str:
-    """Return the server's words, without our own remedy."""
-    return str(error).rpartition("); ")[0].partition(": ")[2]
-
-
 def _rejected(body: Mapping[str, Any], error: ServerError) -> list[str]:
     """Return the optional fields of a body that an error names, unless it asks for another value."""
-    words = _words(error).replace("_", "").lower()
+    words = error.words.replace("_", "").lower()
     if error.status not in _STATUSES:
         return []
     named = [name for name, several in _NAMED.items() if _has(body, name) and any(word in words for word in several)]

@@ -104,12 +104,12 @@ class Wire:
 
     def _prefilled(self, request: Request) -> Mapping[str, Any]:
         if self.prefill is None:
-            words = (
-                "the conversation ends with an assistant message, which most servers do not continue; if yours does, "
-                "set prefill='vllm', prefill='llama.cpp' for a server that needs no field, or your own fields; in a "
-                "judge's name ?prefill=vllm"
+            why = "the conversation ends with an assistant message, which most servers do not continue"
+            remedy = (
+                "if yours does, set prefill='vllm', prefill='llama.cpp' for a server that needs no field, or your own "
+                "fields; in a judge's name ?prefill=vllm"
             )
-            raise UnsupportedRequestError(words, request)
+            raise UnsupportedRequestError(why, request, remedy=remedy)
         return self.prefill
 
     def with_parameters(self, body: dict[str, Any]) -> dict[str, Any]:

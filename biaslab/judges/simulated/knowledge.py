@@ -244,9 +244,9 @@ class Questions:
         about = request.about
         if about is None:
             raise UnsupportedRequestError(
-                "the request does not say what it is about, and this judge reads no prompts; "
-                "give it the field about, a biaslab.core.About, as probes and scorers do",
+                "the request does not say what it is about, and this judge reads no prompts",
                 request,
+                remedy="give it the field about, a biaslab.core.About, as probes and scorers do",
             )
         key = (request.messages, about)
         question = self.known.questions.get(key)
