@@ -416,15 +416,12 @@ class Walk:
         """Ask and parse a round, window by window."""
         known: dict[str, Reply] = {}
         for window in windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]:
-            trials: dict[Request, list[Trial]] = {}
-            for trial in window:
-                trials.setdefault(trial.request, []).append(trial)
-            requests = list(trials)
+            requests = list(dict.fromkeys([trial.request for trial in window]))
             shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
             keys = {request: request_key(request, study["judge"]) for request in shared}
             replies = {request: known[key] for request, key in keys.items() if key in known}
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
-                self._ask(part, replies, trials)
+                self._ask(part, replies, window)
             try:
                 in_order = [replies[trial.request] for trial in window]
             except KeyError:
@@ -440,8 +437,11 @@ class Walk:
             yield requests[start : start + left]
             start += left
 
-    def _ask(self, requests: list[Request], replies: dict[Request, Reply], trials: dict[Request, list[Trial]]) -> None:
+    def _ask(self, requests: list[Request], replies: dict[Request, Reply], window: Sequence[Trial]) -> None:
         """Ask requests and add their replies; stop if the first ones hold no label, unless an earlier run did so."""
+        trials: defaultdict[Request, list[Trial]] = defaultdict(list)
+        for trial in window if self._first.watches(requests) else ():
+            trials[trial.request].append(trial)
         with closing(self.source.packs(requests)) as packs:
             for pack in packs:
                 replies.update(pack)
@@ -452,9 +452,8 @@ class Walk:
                     self.postfix.spent(self.ledger.dollars)
                 self.bar.update(len(pack))
                 self._answered += len(pack)
-                for request, reply in pack:
-                    if self._first.watches(request):
-                        self._first.note(trials[request], reply)
+                for request, reply in pack if trials else ():
+                    self._first.note(trials[request], reply)
                 if self._watches and (error := self._first.error()):
                     if self.ledger.requests:
                         raise UnlabelledRepliesError(f"{error}; {_ANYWAY}", error.request)
@@ -488,15 +487,19 @@ class FirstReplies:
         self._counted = Counter[type]()
         self._without: defaultdict[tuple[type, bool], list[tuple[Request, Reply]]] = defaultdict(list)
 
-    def watches(self, request: Request) -> bool:
-        """Count a request, and return whether few of its kind were counted before."""
-        self._counted[type(request)] += 1
-        return self._counted[type(request)] <= 5 * _WATCHED
+    def watches(self, requests: Iterable[Request]) -> bool:
+        """Return whether few replies to requests of one of these kinds were noted before."""
+        return any(self._counted[kind] < 5 * _WATCHED for kind in set(map(type, requests)))
 
     def note(self, trials: Sequence[Trial], reply: Reply) -> None:
         """Record the status of a reply to the request of some trials, if it is among the first of its kind."""
         request, kind = trials[0].request, (type(trials[0].request), trials[0].opponent_id is not None)
-        if self._statuses[kind].total() >= _WATCHED or (self._design.keeps_replies and not isinstance(request, Choice)):
+        self._counted[type(request)] += 1
+        if (
+            self._counted[type(request)] > 5 * _WATCHED
+            or self._statuses[kind].total() >= _WATCHED
+            or (self._design.keeps_replies and not isinstance(request, Choice))
+        ):
             return
         answer = answered(reply) if reply.text else reply
         has_label = isinstance(request, Choice) and reply.finish_reason != UNUSABLE

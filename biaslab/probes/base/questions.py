@@ -132,7 +132,8 @@ class PairProbe(Probe):
                 own = columns(first, second, attribute)
                 if own is not None:
                     gap = first.human[attribute] - second.human[attribute]
-                    condition = {"template": template, "human_gap": gap, **own}
+                    condition: dict[str, Scalar] = {"template": template, "human_gap": gap}
+                    condition.update(own)
                     yield from self.ask_pair(dataset, template, attribute, (first, second), condition, cue=cue)
 
     def ask_pair(
@@ -182,7 +183,6 @@ class PairProbe(Probe):
             about = About(context_id, names, texts, (attribute,), source, edits=edits)
             request = Compare(*texts, context, pair[0].reference, attribute, about)
             return iter([Trial(request, *where, 0, {**condition, "template": NO_PROMPT})])
-        requests: list[Request]
         if isinstance(protocol, Protocol):
             if defence not in _WITHIN_TEXTS:
                 raise InputError("defence", defence, f"one of {', '.join(_WITHIN_TEXTS)} with a protocol")
@@ -192,7 +192,7 @@ class PairProbe(Probe):
             source = source and "context" in protocol.sources
             about = About(context_id, names, texts, named, source, labels, edits=edits, protocol=protocol)
             samples = range(self.replicates)
-            requests = [protocol.request(shown, about, k, self.seed, exact, note) for k in samples]
+            requests: list[Request] = [protocol.request(shown, about, k, self.seed, exact, note) for k in samples]
             condition = {**condition, "template": protocol.id}
         else:
             definition, labels = dataset.attributes[attribute], _labels(dataset.noun, self.ties)
@@ -207,9 +207,10 @@ class PairProbe(Probe):
 
                 defended = defend(prompt, defence)
             kept = parts if len(whole) == len(prompt) and defended is prompt else ()
-            samples = range(0 if exact else self.replicates)
+            if exact:
+                return iter((Trial(Choice(defended, labels, about, kept), *where, 0, condition, labels),))
+            samples = range(self.replicates)
             requests = [Completion(defended, self.temperature, 32, k, self.seed, about) for k in samples]
-            requests += [Choice(defended, labels, about, kept)] if exact else []
         return iter([Trial(each, *where, k, condition, labels) for k, each in enumerate(requests)])
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
