@@ -176,7 +176,7 @@ def test_probe_loads_at_most_50_modules_of_the_package():
     assert len(loaded) <= 50
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_reading_tests_that_need_no_model_is_light():
     """All test files but those that are about models on this machine."""
     code = "import sys, pytest; pytest.main(sys.argv[1:]); print('\\nloaded', *sys.modules)"

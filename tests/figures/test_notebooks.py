@@ -37,7 +37,7 @@ SMALLER = {
     "audit": {"sources": ["pandalm"]},
     "baselines": {"n_comparisons": None},  # a few drawn pairs of four contexts leave out too many candidates
     "budget": {"draws": 4},
-    "calibration": {"studies": 40, "population": 200, "curve": [12]},
+    "calibration": {"strengths": [1.0], "studies": 40, "population": 200, "curve": [12]},
     "correct": {"n_contexts": 12, "draws": 4},  # fewer than five labelled contexts give no interval
     "inheritance": {"n_recorded": 8},
     "reward": {"steps": 2, "n_samples": 3, "n_taught": 20},

@@ -152,7 +152,7 @@ def kill_replica(judge):
 
 @needs_ray
 @pytest.mark.usefixtures("local_cluster")
-@pytest.mark.parametrize("kill", [kill_worker, kill_replica])
+@pytest.mark.parametrize("kill", [pytest.param(kill_worker, marks=pytest.mark.thorough), kill_replica])
 @SIZES
 def test_a_replica_dies(tmp_path, kill, size, times):
     data = data_of(size)

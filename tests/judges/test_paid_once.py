@@ -41,9 +41,9 @@ def paid(server):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize(  # an interrupt takes the way of a termination
+@pytest.mark.parametrize(  # test_signals.py sends the gentle ones on each push
     "number",
-    [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM, signal.SIGKILL],
+    [*(pytest.param(gentle, marks=pytest.mark.thorough) for gentle in (signal.SIGINT, signal.SIGTERM)), signal.SIGKILL],
     ids=lambda number: number.name,
 )
 @pytest.mark.parametrize(

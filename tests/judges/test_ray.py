@@ -196,6 +196,7 @@ class TestReplicas:
             assert len(again) <= 2 * 4  # two blocks of four requests each
             assert not killed.is_running() or killed.status() == psutil.STATUS_ZOMBIE
 
+    @pytest.mark.thorough
     def test_a_replica_is_replaced_whatever_the_size_of_its_data_set(self, graded):
         """Ray hands larger arguments of an actor over by reference, and forgets them once it is there."""
         candidates = graded.candidates.assign(notes="x" * 5_000 + graded.candidates["candidate_id"].astype(str))
@@ -241,6 +242,7 @@ class TestReplicas:
             with bl.Store(path) as store:
                 assert len(store) == len(planned(graded))
 
+    @pytest.mark.thorough
     def test_prompt_too_long_raises_and_keeps_other_replies(self, tmp_path, graded):
         wanted = planned(graded)
         bad, refuses = wanted[9], [True]
@@ -256,6 +258,7 @@ class TestReplicas:
             assert set(replies) == set(wanted)
             assert set(server.paid.values()) == {1}  # and nothing was paid for twice
 
+    @pytest.mark.thorough
     def test_stopped_run_yields_its_replies_and_resumes(self, graded):
         wanted = planned(graded)
         with FaultServer(latency=0.02) as server, closing(bl.load_judge(named(server))) as judge:
@@ -270,12 +273,14 @@ class TestReplicas:
             assert all(packs)
             assert {request for pack in packs for request, _ in pack} == set(wanted)
 
+    @pytest.mark.thorough
     def test_panel_and_sampled_around_replicas_keep_their_ids(self, graded):
         for name in ("panel:simulated:seed=1+simulated:seed=2", "sampled:3:simulated:noise=1"):
             around, plain = bl.load_judge(f"ray:1:{name}", graded), bl.load_judge(name, graded)
             assert around.id == plain.id
             assert dict(around.ask(planned(graded.head(1)))) == dict(plain.ask(planned(graded.head(1))))
 
+    @pytest.mark.thorough
     def test_a_protocol_is_asked_and_read_as_by_one_judge(self, graded):
         prompt = "{question}\n\n1: {answer_1}\n\n2: {answer_2}\n\nReply as JSON."
         mine = bl.Protocol.from_template(prompt, verdicts={"1": 1, "2": 0}, json="winner")
@@ -290,6 +295,7 @@ class TestReplicas:
         columns = ["key", "template", "value", "status"]
         assert around[columns].to_dict("list") == plain[columns].to_dict("list")
 
+    @pytest.mark.thorough
     def test_a_cluster_that_is_there_is_joined_and_left_as_it_is(self, monkeypatch):
         import ray
 

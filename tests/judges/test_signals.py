@@ -54,7 +54,9 @@ def started(server, path, slow=0.0, *others):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slow", [0.0, 0.002], ids=["inside", "in the caller's code"])
+@pytest.mark.parametrize(
+    "slow", [0.0, pytest.param(0.002, marks=pytest.mark.thorough)], ids=["inside", "in the caller's code"]
+)
 @pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
 def test_requests_in_flight_are_stored_at_a_signal(tmp_path, number, slow):
     with FaultServer(latency=0.1) as server:

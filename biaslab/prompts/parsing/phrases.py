@@ -218,7 +218,7 @@ def place_of(character: str) -> int | None:
 
 def places_in(masked: str) -> set[int]:
     """Return the places of all labels that a masked text mentions."""
-    return {place for character in masked if (place := place_of(character)) is not None}
+    return {place for character in set(masked) if (place := place_of(character)) is not None}
 
 
 @lru_cache(maxsize=256)
