@@ -40,7 +40,7 @@ SMALLER = {
     "calibration": {"strengths": [1.0], "studies": 40, "population": 200, "curve": [12]},
     "correct": {"n_contexts": 12, "draws": 4},  # fewer than five labelled contexts give no interval
     "inheritance": {"n_recorded": 8},
-    "reward": {"steps": 2, "n_samples": 3, "n_taught": 20},
+    "reward": {"steps": 1, "n_samples": 3, "n_taught": 20, "trainable": 1, "max_tokens": 12, "layer": 4},
 }
 #: What `make docs`, and so .ci/run, has papermill execute.
 PUBLISHED = set(re.search(r"^PUBLISHED = (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.M)[1].split())
