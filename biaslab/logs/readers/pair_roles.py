@@ -8,7 +8,7 @@ from typing import Any
 
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.proposal import RoleDraft, listed, shares
+from biaslab.logs.readers.proposal import RoleDraft, is_judged, is_label, listed, shares
 
 _PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
 _SPEAKS = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
@@ -243,6 +243,11 @@ class PairRoles(RoleDraft):
 
     def _fill_verdicts(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         """Fill the verdict from one column, or several that differ by judge, criterion or order; ask otherwise."""
+        labels = [column for column in verdicts if is_label(column) and not is_judged(column)]
+        if labels and len(labels) < len(verdicts) and self.is_open("preference"):
+            verdicts = [column for column in verdicts if column not in labels]
+            why = f"is {listed(labels)} people's, and {listed(verdicts)} the judge's? If not, map winner to the judge's"
+            self.ask("preference", why, *(self._meaning(column, pair) for column in labels))
         several = self._differ_in_name(verdicts) and all(len(self._readings(c, pair)) == 1 for c in verdicts)
         if len(verdicts) == 1:
             self._fill_one_verdict(verdicts[0], pair)

@@ -352,9 +352,10 @@ def test_columns_of_each_side():
 def test_a_gold_label_is_not_taken_for_the_judge():
     words = {"first": "A", "second": "B", "tie": "tie"}
     given = table(words, column="prediction", label=lambda n: "AB"[n % 2])
-    verdict, _ = refused(given)
-    assert verdict["winner"]["field"] == "prediction"
-    trials = read_judgements(given, mapping={**verdict, "preference": "label | A -> first, B -> second"})
+    (by_people,) = refused(given)
+    assert by_people["winner"]["field"] == "prediction"
+    assert by_people["preference"]["field"] == "label"
+    trials = read_judgements(given, mapping=by_people)
     assert trials["value"].tolist() == [WORTH[side] for side in SIDES]
     assert trials["human_gap"].tolist() == [1.0, -1.0] * 30
     people = table(words, column="judge", human=lambda n: "AB"[n % 2])
