@@ -180,6 +180,7 @@ class SharedRoles(ScoreRoles):
         texts = [column for column in texts if column.words[-1:] != ("id",)] or texts
         inner = [c for c in self.free("", "text", "question") if "[]." in c.name and c.words[-1:] == ("id",)]
         inner += [c for c in self.free("question", first=False, varied=True) if set(c.words) & _DOCUMENTS]
+        inner = [column for column in inner if not self._groups_questions(column)]
         if self.is_open("candidate_id"):
             if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
                 why = f"{listed(systems)} could all be the system"
@@ -268,8 +269,17 @@ class SharedRoles(ScoreRoles):
         """Return the columns without a role, and why."""
         named_in = (entry for name, entry in self.entries.items() if name != "ignore")
         used = {name for entry in named_in for name in columns_in(entry, self.columns)}
-        rest = (column for name, column in self.columns.items() if name not in used | self.asked)
+        rest = [column for name, column in self.columns.items() if name not in used | self.asked]
+        self.aside |= {c.name: f"--cluster {c.name} if its questions are related" for c in rest
+                       if self._groups_questions(c)}  # fmt: skip
         return {column.name: self.aside.get(column.name) or _why_unused(column) for column in rest}
+
+    def _groups_questions(self, column: LogColumn) -> bool:
+        """Return whether a column is named as a question is, and has the same value for several questions."""
+        question = self.columns.get(str(self.entries.get("context_id")))
+        if question is None or column.role != "question" or column.is_constant or column.nested:
+            return False
+        return named.functional(question, column) and 2 * len(column.counts) <= len(question.counts)
 
 
 def _why_unused(column: LogColumn) -> str:
