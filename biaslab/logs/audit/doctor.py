@@ -23,11 +23,12 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, ReadingCard, describe_unread, explain_unread, unread_share
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.expressions import map_line
-from biaslab.probes.base.probe import Probe
+from biaslab.probes.base.probe import Accepted, Probe
 from biaslab.stats.resample import Resampling
 
 _SAMPLE = 100  # contexts per judge to try first
 _READ = ("ok", "tie")
+_CONTEXT = ["dataset", "context_id"]
 _UNREAD_LOG = "more than half of the log could not be read"
 
 
@@ -98,38 +99,36 @@ def _biases(trials: pd.DataFrame) -> pd.DataFrame:
         metrics = interesting(measure)
         if not metrics:
             continue
-        contexts, reasons = _tried(measure, metrics, usable, list(contents))
-        for judge in judges:
-            for metric in metrics:
-                n = contexts.get((judge, metric), 0)
+        contexts, known, reasons = _tried(measure, metrics, usable, list(contents))
+        counts = contexts["judge"].value_counts()
+        for metric in metrics:
+            able = [judge for judge in judges if (judge, metric) in known]
+            of_all = len(contexts.loc[contexts["judge"].isin(able), _CONTEXT].drop_duplicates())
+            for judge in judges:
+                n = int(counts[judge]) if judge in able else 0
                 why = "" if n else unread.get(judge) or reasons.get((judge, metric), "") or "no trials left"
-                rows.append(_row(judge, name, metric, n, why, contents.get(judge)))
-    columns = ["judge", "probe", "metric", "label", "estimable", "n_contexts", "why", "addition"]
+                lacking = addition_for(metric, name, contents[judge]) if judge in contents else "readable replies"
+                label = find_metric(metric, name).label
+                rows.append({"judge": judge, "probe": name, "metric": metric, "label": label, "estimable": n > 0,
+                             "n_contexts": n, "contexts_of_all": of_all, "why": why,
+                             "addition": "" if n else lacking})  # fmt: skip
+    columns = ["judge", "probe", "metric", "label", "estimable", "n_contexts", "contexts_of_all", "why", "addition"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _row(judge: str, probe: str, metric: str, contexts: int, why: str, contents: Holdings | None) -> dict[str, Any]:
-    label = find_metric(metric, probe).label
-    lacking = "readable replies" if contents is None else addition_for(metric, probe, contents)
-    return {"judge": judge, "probe": probe, "metric": metric, "label": label, "estimable": contexts > 0,
-            "n_contexts": contexts, "why": why, "addition": "" if contexts else lacking}  # fmt: skip
-
-
-_Tried = tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]
+_Tried = tuple[pd.DataFrame, set[tuple[str, str]], dict[tuple[str, str], str]]
 
 
 def _tried(measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.DataFrame, judges: list[str]) -> _Tried:
-    """Return the number of contexts in which each judge's metrics can be estimated, or the reason why not."""
-    if usable.empty:
-        return {}, {}
-    accepted = measure.accepts(usable)
+    """Return the contexts that each judge offers, its metrics that can be estimated, and the reasons why not others."""
+    accepted = measure.accepts(usable) if len(usable) else Accepted(usable)
     if accepted.trials.empty:
-        return {}, {(judge, metric): accepted.note for judge in judges for metric in metrics}
+        return usable.iloc[:0], set(), {(judge, metric): accepted.note for judge in judges for metric in metrics}
     kept, runs = accepted.trials, accepted.probe or measure
-    contexts = kept[["judge", "dataset", "context_id"]].drop_duplicates()
+    contexts = kept[["judge", *_CONTEXT]].drop_duplicates()
     counts = contexts["judge"].value_counts().to_dict()
     first = contexts[contexts.groupby("judge", sort=False).cumcount() < _SAMPLE]
-    few = kept if len(first) == len(contexts) else kept.merge(first, on=["judge", "dataset", "context_id"])
+    few = kept if len(first) == len(contexts) else kept.merge(first, on=["judge", *_CONTEXT])
     known, reasons = _estimable(runs, metrics, few)
     lacking = {str(judge) for judge in counts for metric in metrics if (judge, metric) not in known}
     if len(few) < len(kept) and lacking:
@@ -139,7 +138,7 @@ def _tried(measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.D
         if judge not in counts:
             why = measure.accepts(usable[usable["judge"] == judge]).note or accepted.note
             reasons |= {(judge, metric): why for metric in metrics}
-    return {key: int(counts[key[0]]) for key in known}, reasons
+    return contexts.astype({"judge": str}), known, reasons
 
 
 def _estimable(
@@ -211,8 +210,9 @@ class Diagnosis:
     unread : tuple of str
         How many replies of each kind are unreadable, and if these are most, how to have them read.
     biases : pandas.DataFrame
-        One row per judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, if it cannot be
-        estimated, ``why`` and ``addition``, the smallest addition to the log that would allow it.
+        One row per judge and metric: ``judge, probe, metric, label, estimable``; the ``n_contexts`` of the judge and the
+        different ones of all judges (``contexts_of_all``); and, if it cannot be estimated, ``why`` and ``addition``,
+        the smallest addition to the log that would allow it.
     command : str
         The next command to run.
     """
@@ -261,7 +261,7 @@ class Diagnosis:
         yield from ("", "can be estimated:" if len(known) else "no bias can be estimated")
         for (probe, label), part in known.groupby(["probe", "label"], sort=False):
             of = _of_judges(part["judge"], self.biases["judge"])
-            yield from wrapped(f"+ {_name(probe)}: {label}, {part['n_contexts'].sum():,} contexts{of}")
+            yield from wrapped(f"+ {_name(probe)}: {label}, {count(part['contexts_of_all'].max(), 'context')}{of}")
 
     def _lacking(self) -> Iterator[str]:
         lacking = self.biases[~self.biases["estimable"] & (self.biases["addition"] != "")]
