@@ -210,9 +210,9 @@ class Diagnosis:
     unread : tuple of str
         How many replies of each kind are unreadable, and if these are most, how to have them read.
     biases : pandas.DataFrame
-        One row per judge and metric: ``judge, probe, metric, label, estimable``; the ``n_contexts`` of the judge and the
-        different ones of all judges (``contexts_of_all``); and, if it cannot be estimated, ``why`` and ``addition``,
-        the smallest addition to the log that would allow it.
+        One row per judge and metric: ``judge, probe, metric, label, estimable``; ``n_contexts`` of the judge, and
+        ``contexts_of_all``, the different ones of all judges; and, if it cannot be estimated, ``why`` and
+        ``addition``, the smallest addition to the log that would allow it.
     command : str
         The next command to run.
     """
