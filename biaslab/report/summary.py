@@ -72,7 +72,7 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
         advised = metric.advice_at_ends
     to_do = _DECIDES.get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
     clauses = _clauses(cells, shown, status, strongest)
-    hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or cells)))
+    hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or (cells if status == "none" else ()))))
     return {
         "judge": strongest.row["judge"],
         "probe": strongest.row["probe"],
