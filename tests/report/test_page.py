@@ -8,6 +8,7 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import interval, number
 from biaslab.report import page, verdicts
 from biaslab.report.verdicts import classify
 
@@ -139,8 +140,9 @@ def test_leniency_and_what_matters_have_one_unit():
     estimates = bl.audit(bl.read_judgements(scored(points, people, 10)), only=["agreement"])
     (line,) = (line for line in page(estimates, reference=None, width=WIDE).splitlines() if " leniency " in line)
     row = estimates.set_index("metric").loc["leniency"]
-    assert f"leniency {row['estimate']:.2f} [{row['ci_low']:.2f}, {row['ci_high']:.2f}] widths of the scale" in line
-    assert f"({row['estimate'] * 10:.2f} points)" in line
+    bounds = interval(row["ci_low"], row["ci_high"], 2)
+    assert f"leniency {number(row['estimate'], 2)} {bounds} widths of the scale" in line
+    assert f"({number(10 * row['estimate'], 2)} points)" in line
     assert "no bias of ≥ 0.05" in line
 
 

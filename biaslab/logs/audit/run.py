@@ -102,8 +102,8 @@ def audit(
         ``attrs["not_run"]`` gives the reason, in one line, for each probe that did not run; ``attrs["notes"]`` the
         assumptions and omissions of those with an estimate; ``attrs["additions"]`` the addition to the log that would
         allow each missing estimate; ``attrs["contexts"]`` the number of contexts of each judge; ``attrs["reading"]``
-        how a file was read; ``attrs["declared_reliability"]`` that of people's labels, if given; ``attrs["missing"]`` the
-        number of missing judgements and the reasons, if more than 5 % of an
+        how a file was read; ``attrs["declared_reliability"]`` that of people's labels, if given; ``attrs["missing"]``
+        the number of missing judgements and the reasons, if more than 5 % of an
         estimate's judgements are missing. Judges with more than half of their replies unreadable are excluded and
         listed in ``not_run``.
 
