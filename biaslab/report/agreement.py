@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, count, interval, number
+from biaslab.core.output import MISSING, count, number, with_interval
 from biaslab.report.summary import STATUS
 from biaslab.report.wording import condition_text
 from biaslab.stats.estimate import ALPHA
@@ -220,7 +220,7 @@ class _Block:
             size = "" if points is None else f" widths of the scale ({number(points['estimate'], 2)} points)"
             size = " points" if row["metric"] == "mean_difference" else size
             means = f"{words} {number(judge['estimate'], 2)}, people {number(people['estimate'], 2)}"
-            yield f"{mark} leniency {_bounded(row)}{size}{q}{verdict}; {means}{reach}"
+            yield f"{mark} leniency {with_interval(row, 2 if points is None else 3)}{size}{q}{verdict}; {means}{reach}"
 
     def correlations(self) -> Iterator[str]:
         """Yield a line of correlations over all items, and one within contexts."""
@@ -286,4 +286,4 @@ class _Block:
 
 def _bounded(row: Mapping[Any, Any] | None) -> str:
     """Return an estimate with its interval."""
-    return MISSING if row is None else f"{number(row['estimate'], 2)} {interval(row['ci_low'], row['ci_high'], 2)}"
+    return MISSING if row is None else with_interval(row, 2)

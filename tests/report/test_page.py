@@ -8,7 +8,7 @@ import pytest
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.output import interval, number
+from biaslab.core.output import number, with_interval
 from biaslab.report import page, verdicts
 from biaslab.report.verdicts import classify
 
@@ -135,13 +135,12 @@ def test_kappa_of_scores_in_order_is_named_quadratic():
 
 
 def test_leniency_and_what_matters_have_one_unit():
-    people = [n % 4 for n in range(40)]
-    points = [n % 4 + (n % 7 == 1) - (n % 7 == 4) for n in range(40)]
+    people = [1 + n % 4 for n in range(40)]
+    points = [1 + n % 4 + (n % 7 == 1) - (n % 7 == 4) for n in range(40)]
     estimates = bl.audit(bl.read_judgements(scored(points, people, 10)), only=["agreement"])
     (line,) = (line for line in page(estimates, reference=None, width=WIDE).splitlines() if " leniency " in line)
     row = estimates.set_index("metric").loc["leniency"]
-    bounds = interval(row["ci_low"], row["ci_high"], 2)
-    assert f"leniency {number(row['estimate'], 2)} {bounds} widths of the scale" in line
+    assert f"leniency {with_interval(row, 3)} widths of the scale" in line
     assert f"({number(10 * row['estimate'], 2)} points)" in line
     assert "no bias of ≥ 0.05" in line
 
