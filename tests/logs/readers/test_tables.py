@@ -163,17 +163,7 @@ class Stream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-class Interchange:
-    """A table with the interchange protocol alone."""
-
-    def __init__(self, frame):
-        self._table = pa.Table.from_pandas(frame)
-
-    def __dataframe__(self, nan_as_null=False, allow_copy=True):
-        return self._table.__dataframe__(nan_as_null, allow_copy)
-
-
-@pytest.mark.parametrize("kind", [pa.Table.from_pandas, Stream, Interchange])
+@pytest.mark.parametrize("kind", [pa.Table.from_pandas, Stream])
 def test_tables_of_other_packages_are_read_as_those_of_pandas(kind):
     found, expected = read_judgements(kind(TABLE)), read_judgements(TABLE)
     pd.testing.assert_frame_equal(found, expected)
