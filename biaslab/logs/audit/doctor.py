@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pandas as pd
 
 from biaslab.core.errors import BiaslabError, UnreadableLogError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import count
+from biaslab.core.output import count, wrapped
 from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
@@ -261,7 +260,8 @@ class Diagnosis:
         yield from ("", "can be estimated:" if len(known) else "no bias can be estimated")
         for (probe, label), part in known.groupby(["probe", "label"], sort=False):
             of = _of_judges(part["judge"], self.biases["judge"])
-            yield from wrapped(f"+ {_name(probe)}: {label}, {count(part['contexts_of_all'].max(), 'context')}{of}")
+            contexts = count(part["contexts_of_all"].max(), "context")
+            yield from wrapped(f"  + {_name(probe)}: {label}, {contexts}{of}", _WIDTH)
 
     def _lacking(self) -> Iterator[str]:
         lacking = self.biases[~self.biases["estimable"] & (self.biases["addition"] != "")]
@@ -304,21 +304,12 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
     for step in sorted(steps, key=lambda step: last.index(step) if step in last else -1):
         parts = steps[step]
         plain = ", ".join(dict.fromkeys(name for name, reason in parts if not reason))
-        yield from wrapped(f"– {step}{plain and ': '}{plain}", width=width)
+        yield from wrapped(f"  – {step}{plain and ': '}{plain}", width)
         reasons: dict[str, list[str]] = {}
         for name, reason in parts:
             reasons.setdefault(reason, []).append(name)
         for reason, names in reasons.items():
-            yield from wrapped(f"{', '.join(dict.fromkeys(names))}: {reason}", 4, width) if reason else ()
-
-
-def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
-    """Wrap a list item with a hanging indent."""
-    start = " " * indent
-    return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=f"{start}  ", break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
+            yield from wrapped(f"    {', '.join(dict.fromkeys(names))}: {reason}", width) if reason else ()
 
 
 def _holdings(counts: Holdings) -> list[str]:
