@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -83,6 +83,25 @@ def _quoted(name: str, expression: Any) -> str:
     if set(text) & set("$`\\!"):
         return shlex.quote(text)
     return text if not set(text) & _SPECIAL else '"' + text.replace('"', '\\"') + '"'
+
+
+def paths_of(entry: Any, known: Container[str] = ()) -> Iterator[str]:
+    """Yield the fields and paths that a mapping's entry names; one that is known may have commas.
+
+    Examples
+    --------
+    >>> [list(paths_of(entry)) for entry in ("runs[].verdict | yes -> 1, no -> 0", {"fields": ["a", "b"]}, "=1")]
+    [['runs[].verdict'], ['a', 'b'], []]
+    """
+    if isinstance(entry, str) and not entry.startswith("="):
+        field = entry.partition("|")[0].partition("~")[0].strip()
+        parts = [field] if field in known else field.replace(" > ", ",").split(",")
+        yield from (part.strip() for part in parts)
+    elif isinstance(entry, Mapping) and "constant" not in entry:
+        for value in (entry.get("field"), entry.get("fields")) if {"field", "fields"} & set(entry) else entry.values():
+            yield from paths_of(value, known)
+    elif isinstance(entry, list | tuple):
+        yield from (path for each in entry for path in paths_of(each, known))
 
 
 @dataclass(frozen=True)
@@ -462,7 +481,6 @@ def _text(item: Any) -> str:
 
 _ASKING = frozenset(["user", "human", "system", "developer", "tool", "prompter"])
 _WHO, _WHAT = ("role", "from", "speaker"), ("content", "value", "text")
-_OPENINGS = ("[{", '["', "['")
 
 
 def answered(value: Any) -> Any:
@@ -475,7 +493,7 @@ def answered(value: Any) -> Any:
     >>> answered("[{'role': 'user', 'content': 'Why?'}, {'role': 'assistant', 'content': 'So it is.'}]")
     'So it is.'
     """
-    listed = _written_list(value) if isinstance(value, str) else value
+    listed = list_in(value)
     if not isinstance(listed, list) or not listed:
         return value
     if all(isinstance(item, str) for item in listed):  # a text per turn
@@ -485,12 +503,10 @@ def answered(value: Any) -> Any:
     return "\n".join(text for item in listed if not _is_asking(item) for text in _texts(_of(item, _WHAT)))
 
 
-def _written_list(text: str) -> Any:
-    """Return the list that a text writes; None for another text."""
-    text = text.strip()
-    if not text.startswith(_OPENINGS) or not text.endswith("]"):
-        return None
-    return parse_literal(text)
+def list_in(value: Any) -> Any:
+    """Return the list that a text writes as JSON or in Python; any other value unchanged."""
+    listed = parse_literal(value) if isinstance(value, str) and value.strip()[:1] == "[" else None
+    return listed if isinstance(listed, list) else value
 
 
 def _of(message: dict[str, Any], names: tuple[str, ...]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
-from biaslab.logs.readers.expressions import OPEN
+from biaslab.logs.readers.expressions import OPEN, paths_of
 from biaslab.logs.readers.rows import NUMERAL
 
 SAMPLED = 2000
@@ -161,16 +161,7 @@ class Proposal:
 
 def columns_in(expression: Any, known: Mapping[str, Any]) -> list[str]:
     """Return the columns that an expression of a mapping names."""
-    if isinstance(expression, str):
-        field_ = expression.partition("|")[0].partition("~")[0].strip()
-        parts = [part.strip() for part in field_.replace(" > ", ",").split(",")]
-        return [field_] if field_ in known else [part for part in parts if part in known]
-    if isinstance(expression, list | tuple):
-        return [name for part in expression for name in columns_in(part, known)]
-    if isinstance(expression, Mapping):
-        of = expression.get("fields", expression.get("field"))
-        return columns_in(of if of is not None else list(expression.values()), known)
-    return []
+    return [path for path in paths_of(expression, known) if path in known]
 
 
 def toml_value(value: Any) -> str:
