@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import sys
+import tomllib
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from importlib.resources import files
 
 import pandas as pd
 
@@ -143,91 +143,8 @@ STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
-class _Addition(NamedTuple):
-    """What a log lacks for an estimate.
-
-    Parameters
-    ----------
-    of : {"pairs", "scores"}
-        What the estimate is made of.
-    start : str
-        What to add if the log has none; empty if nothing.
-    further : str
-        What to add if the log has some, and lacks nothing of the following.
-    lacking : tuple of (str, int, str)
-        A count of `Holdings`, its least value, and what to add below that.
-    either : bool
-        Whether the same bias can be estimated from scores, so that a log of scores needs no pairs.
-    """
-
-    of: Literal["pairs", "scores"]
-    start: str
-    further: str
-    lacking: tuple[tuple[str, int, str], ...] = ()
-    either: bool = False
-
-
-_ALWAYS = sys.maxsize
-_RATED = ("rated_items", 1, "human scores of the items (--map human=FIELD, --labels FILE or --dataset NAME)")
-_PREFERRED = ("rated_pairs", 1, "human preferences, or a gold label, of the pairs (--map preference=FIELD)")
-_OWN = "the judge's own system among the candidates (--map judge_system==NAME if it has another name)"
-_OTHERS = "texts of the judge's own system together with texts of others on the same questions"
-_PROMPT = "score items with another prompt (--map configuration=FIELD)"
-_LENGTH = _Addition(
-    "pairs", PAIRS + ": with their texts and human preferences",
-    "pairs of different length, where people sometimes prefer the shorter text",
-    (("long_pairs", 1, "the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)"), _PREFERRED),
-)  # fmt: skip
-_COVARIATE = _Addition("scores", SCORES + ": with human labels", "values of the covariate that differ", (_RATED,))
-_ROUND = _Addition("scores", SCORES + ": on at least 0-20", "scores on a scale of at least 0-20")
-_ADDITIONS = {
-    "longer_wins_at_equal_gold": _LENGTH,
-    "verbosity_logit": _LENGTH._replace(either=True),
-    "comparative_accuracy": _Addition(
-        "pairs", PAIRS + ": with human preferences and the subset of each", "",
-        (_PREFERRED, ("judgements", _ALWAYS, "the subset of each question (--map subset=FIELD)")),
-    ),
-    "verbosity_slope": _Addition(
-        "scores", SCORES + ": with human scores and the texts", "texts of different length",
-        (_RATED, ("long_items", 1, "the texts that were scored (--map text=FIELD)")),
-    ),
-    "exact_agreement": _Addition(
-        "scores", SCORES + ": with human scores", "scores of several candidates of a context", (_RATED,)
-    ),
-    "covariate_slope": _COVARIATE,
-    "covariate_contrast": _COVARIATE,
-    "halo_excess": _Addition(
-        "scores", SCORES + ": on two attributes, with human scores",
-        "human scores of both attributes of the same items",
-        (("attributes", 2, "scores of a second attribute of the items"), _RATED),
-    ),
-    "alpha_gap": _Addition(
-        "scores", SCORES + ": twice, with the ratings of two people",
-        "repeated scores and single ratings of the same items",
-        (("replicates", 2, "judge items again (--map replicate=FIELD)"),
-         ("annotators", 2, "ratings by two people of the items (--map ratings=FIELD,FIELD)")),
-    ),
-    "configuration_gap": _Addition(
-        "scores", SCORES + ": with two prompts, twice each", _PROMPT,
-        (("replicates", 2, _PROMPT + ", twice each (--map replicate=FIELD)"),),
-    ),
-    "template_shift": _Addition("pairs", _PROMPT, "judge pairs with another prompt (--map template=FIELD)"),
-    "self_preference_logit": _Addition(
-        "pairs", PAIRS + ": with texts of the judge's own system", _OTHERS,
-        (("own_texts", 1, _OWN), _PREFERRED), either=True,
-    ),
-    "self_preference_shift": _Addition("scores", "", _OTHERS, (("own_texts", 1, _OWN), _RATED)),
-    "round_number_excess_10": _ROUND,
-    "round_number_excess_5": _ROUND,
-    "score_excess": _Addition("scores", "", "score items again with an edit (--map edit=FIELD)"),
-    "win_excess": _Addition(
-        "pairs", "", "judge pairs again with one text edited (--map edit=FIELD --map edited=FIELD)"
-    ),
-    "reason_first_shift": _Addition(
-        "scores", SCORES + ": before the reason and after it",
-        "score items with the score before the reason and after it (--map order=FIELD --map form=FIELD)",
-    ),
-}  # fmt: skip
+with files("biaslab.logs.audit").joinpath("additions.toml").open("rb") as _declared:
+    _ADDITIONS = tomllib.load(_declared)
 
 
 def addition_for(metric: str, probe: str, log: Holdings) -> str:
@@ -259,10 +176,12 @@ def addition_for(metric: str, probe: str, log: Holdings) -> str:
         return _other_order(log)
     if (addition := _ADDITIONS.get(metric)) is None:
         return STUDY
-    if not getattr(log, addition.of):
-        return "" if addition.either and log.scores else addition.start
-    lacking = [what for count, least, what in addition.lacking if getattr(log, count) < least]
-    return ", and ".join(lacking) or addition.further
+    if not getattr(log, addition["of"]):
+        start = "" if addition.get("either") and log.scores else addition.get("start", "")
+        return str(start).format(scores=SCORES, pairs=PAIRS)
+    needs = [_ADDITIONS["needs"][name] for name in addition.get("needs", ())]
+    lacking = [need["add"] for need in needs if getattr(log, need["count"]) < need["least"]]
+    return ", and ".join(lacking or [addition["further"]])
 
 
 @cache
