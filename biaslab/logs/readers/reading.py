@@ -36,7 +36,7 @@ from biaslab.logs.readers.flatten import (
     table_within,
     unnesting,
 )
-from biaslab.logs.readers.formats import detect, find_format
+from biaslab.logs.readers.formats import detect, find_reader
 from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
 from biaslab.logs.readers.roles import FileLayout, ReadingNotes
@@ -109,7 +109,7 @@ class LogReading:
         some = zip(first.lines[:SAMPLED], first.records[:SAMPLED], strict=True)
         self.records |= {f"{log.file}:{line}": record for line, record in some} if len(self.records) < SAMPLED else {}
         self.files[log.file] = "inspect" if inspect else name
-        read = read_entries if name == "table" else find_format(name).read
+        read = read_entries if name == "table" else find_reader(name)
         source = LogSource(log.file, self.mapping.score_pattern)
         given = tuple(self.mapping.columns)
         layout = _layout(self.files[log.file], self.proposals.get(log.file), first, mapping, given)
