@@ -13,6 +13,8 @@ from biaslab.logs.readers.proposal import RoleDraft, is_judged, is_label, listed
 _PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
 _SPEAKS = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
 _SWAPPED = {"swap", "swapped", "flipped", "flip", "reversed", "exchanged"}
+_ORDERS, _FLAGS = ({"ab", "ba"}, {"original", "swapped"}), ({"true", "false"}, {"0", "1"})
+_TURNED = ("ba", "swapped", "true", "1")  # values for the other order
 _EXCHANGED = {"first": "second", "second": "first"}
 _COLUMNS = {"first": "candidate", "second": "opponent"}  # regardless of the order shown
 
@@ -57,7 +59,7 @@ class PairRoles(RoleDraft):
                 continue
             if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
                 continue
-            alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
+            alike = one.kind in ("word", "name") and set(one.counts) & set(two.counts) and not pair.roles
             unnamed = (
                 not pair.stem and one.kind in ("word", "name", "id", "text") and not named.verdict_meanings(one, None)
             )
@@ -303,20 +305,15 @@ class PairRoles(RoleDraft):
             return None
         first, second = self.columns[pair.first], self.columns[pair.second]
         for column in self.columns.values():
-            if (
-                column in (own, swapped)
-                or not self._names_candidates(column, pair, constant=True)
-                or column.name in pair[:2]
-            ):
+            others = (own.name, swapped.name, *pair[:2])
+            if column.name in others or not self._names_candidates(column, pair, constant=True):
                 continue
             fits = {True: 0, False: 0}
             rows = list(zip(column.values, own.values, swapped.values, first.values, second.values, strict=True))
             for value, here, there, one, two in rows:
-                for shown in (True, False):
-                    names = (two, one) if shown else (one, two)
-                    side, other = meanings.get(here or ""), meanings.get(there or "")
-                    a = {"first": one, "second": two}.get(side or "")
-                    b = {"first": names[0], "second": names[1]}.get(other or "")
+                a = {"first": one, "second": two}.get(meanings.get(here or "", ""))
+                for shown, names in ((True, (two, one)), (False, (one, two))):
+                    b = dict(zip(("first", "second"), names, strict=True)).get(meanings.get(there or "", ""))
                     fits[shown] += (a == b == value) if value in (one, two) else a != b or a is None
             if max(fits.values()) >= 0.95 * len(rows) and fits[True] != fits[False]:
                 self.aside[column.name] = f"combines {own.name} and {swapped.name}"
@@ -337,18 +334,14 @@ class PairRoles(RoleDraft):
                 continue
             if "verdict" in column.roles:
                 continue
-            values = {"".join(filter(str.isalnum, value.lower())) for value in column.counts}
+            plain = {value: "".join(filter(str.isalnum, value.lower())) for value in column.counts}
+            values = set(plain.values())
             if pair is not None and self._names_candidates(column, pair):
                 self.settle("shown_first", column.name)
-            elif values <= {"ab", "ba"} or values <= {"original", "swapped"}:
-                meaning = {
-                    value: "false" if value.lower().startswith(("a", "original")) else "true" for value in column.counts
-                }
-                self.settle("swapped", {"field": column.name, "values": meaning})
-            elif (values <= {"true", "false"} or values <= {"0", "1"}) and _SWAPPED & set(column.words):
-                meaning = {value: "true" if value.lower() in ("true", "1") else "false" for value in column.counts}
-                plain = values <= {"true", "false"}
-                self.settle("swapped", column.name if plain else {"field": column.name, "values": meaning})
+            elif any(values <= known for known in (*_ORDERS, *(_FLAGS if _SWAPPED & set(column.words) else ()))):
+                meaning = {value: str(word in _TURNED).lower() for value, word in plain.items()}
+                is_flag = values <= _FLAGS[0]
+                self.settle("swapped", column.name if is_flag else {"field": column.name, "values": meaning})
             else:
                 why = f"does {column.name} say in which order the two were shown?"
                 self.ask("swapped", why, column.name, required=False)
