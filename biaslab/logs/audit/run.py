@@ -384,7 +384,8 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
     0.904
     """
     drawn = resampling or Resampling()
-    scores = _of_lists(trials) if trials["ratings"].fillna("").ne("").any() else _of_rows(trials)
+    in_rows = trials.assign(score=trials["value"], annotator=trials["judge"])
+    scores = _of_lists(trials) if trials["ratings"].fillna("").ne("").any() else in_rows
     if scores["annotator"].nunique() < 2:
         remedy = "map ratings=FIELD,FIELD,… or, with one rating per row, judge=FIELD"
         raise InputError.plain(f"ratings by at least two people are needed; {remedy}")
@@ -410,7 +411,3 @@ def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _places(ratings: str) -> str:
     return " ".join(map(str, range(len(ratings.split()))))
-
-
-def _of_rows(trials: pd.DataFrame) -> pd.DataFrame:
-    return trials[[*_HUMAN_CELL, *ITEM]].assign(score=trials["value"], annotator=trials["judge"])
