@@ -32,8 +32,6 @@ class PairRoles(RoleDraft):
         if {"score", "scale"} & set(self.given):
             return None
         verdicts = self._verdicts(pairs)
-        if pairs and self._winning_flags() is not None:
-            return pairs, [], None
         if both is not None and (pairs or self._is_verdict(self.columns[both[0]], pairs)):
             return pairs, [self.columns[both[0]]], both
         if verdicts and (pairs or any(self._names_sides(column) for column in verdicts)):

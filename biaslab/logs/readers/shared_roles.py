@@ -14,7 +14,7 @@ from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, co
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
-_MOST_JUDGES, _FEWEST_OF_A_JUDGE, _FEW_GRADES = 20, 5, 3
+_FEW_GRADES = 3
 _IDENTITY = ("context_id", "candidate_id", *DISTINGUISHING)
 _CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
 _GROUPS = {"subset", "category", "domain"}
@@ -58,12 +58,6 @@ class SharedRoles(ScoreRoles):
                 self.settle(entry, found[0].name)
             elif found:
                 self.ask(entry, f"{listed(found)} could all be it", *found, required=False)
-        keys = [column for column in self.unused if column.name.endswith("*")]
-        question = self.columns.get(str(self.entries.get("context_id")))
-        repeats = question is not None and len(keys) == 1 and not named.functional(question, keys[0])
-        if repeats and len(keys[0].counts) <= _MOST_JUDGES:
-            why = f"do the keys ({', '.join(keys[0].examples)}) name judges? If systems, map candidate_id instead"
-            self.ask("judge", why, keys[0].name, required=False)
         groups = [c for c in self.free("covariate", kinds=("word",)) if _GROUPS & set(c.words)]
         if len(groups) == 1:
             self.settle("subset", groups[0].name)
@@ -84,11 +78,6 @@ class SharedRoles(ScoreRoles):
         if any(set(named.tokens(value)) & people for value in first.counts):
             why = f"some values of {first.name} look like people ({', '.join(first.examples)})"
             self.ask("judge", why, first.name, "=people")
-            return
-        rows_of_each = len(first.known) / max(1, len(first.counts))
-        if len(first.counts) > _MOST_JUDGES and rows_of_each < _FEWEST_OF_A_JUDGE:
-            why = f"{first.name} has {len(first.counts)} values of few rows each, too many for judges"
-            self.ask("judge", why, first.name, required=False)
         else:
             self.settle("judge", first.name)
 
@@ -257,8 +246,6 @@ class SharedRoles(ScoreRoles):
     def _may_be_label(self, column: LogColumn) -> bool:
         """Return whether a column has the judge's grades, or is people's with few words that may be grades."""
         scores = [self.columns[name] for name in columns_in(self.entries.get("score"), self.columns)]
-        if "derived" in column.roles:
-            return False
         if any(map(column.has_values_of, scores)):
             named_so = column.has("people") or is_label(column)
             return named_so or (column.kind in ("word", "name") and not column.roles)
