@@ -32,7 +32,7 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.checks import read
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings
+from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings, number_of
 from biaslab.logs.readers.rows import (
     NUMERAL,
     SCHEMA,
@@ -149,11 +149,9 @@ class Expression:
 
     def greater(self, rows: Rows) -> list[str | None]:
         """Return "candidate" if the first field is greater, "opponent" if the second is, "tie" if they are equal."""
-        pairs = zip(*(map(_number, rows.values(field)) for field in self.fields), strict=True)
-        return [
-            None if one is None or two is None else "tie" if one == two else "candidate" if one > two else "opponent"
-            for one, two in pairs
-        ]
+        pairs = zip(*(map(number_of, rows.values(field)) for field in self.fields), strict=True)
+        words = {-1.0: "opponent", 0.0: "tie", 1.0: "candidate"}
+        return [words.get(float(np.sign(one - two))) for one, two in pairs]
 
 
 def parse_expression(name: str, entry: Any) -> Expression:
@@ -242,15 +240,6 @@ def whole(text: str) -> str:
     """Remove the decimal point of a whole number ("3.0"), which tables with missing numbers are saved with."""
     match = _POINT.fullmatch(text.strip())
     return match[1] if match else text.strip()
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return float(value)
-    text = (written(value) or "").strip().lower()
-    return {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}.get(
-        text, float(text) if NUMERAL.fullmatch(text) else None
-    )
 
 
 def _interpolation(known: Mapping[str, str]) -> tuple[list[float], list[float]] | None:
