@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def _tried(measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.D
     """Return the contexts that each judge offers, its metrics that can be estimated, and the reasons why not others."""
     accepted = measure.accepts(usable) if len(usable) else Accepted(usable)
     if accepted.trials.empty:
-        return usable.iloc[:0], set(), {(judge, metric): accepted.note for judge in judges for metric in metrics}
+        return usable.iloc[:0], set(), dict.fromkeys(product(judges, metrics), accepted.note)
     kept, runs = accepted.trials, accepted.probe or measure
     contexts = kept[["judge", *_CONTEXT]].drop_duplicates()
     counts = contexts["judge"].value_counts().to_dict()
@@ -144,6 +145,7 @@ def _estimable(
     runs: AuditMeasure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame
 ) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
     """Return judges and metrics with an estimate, and for the others the notes of the estimates."""
+    judges = trials["judge"].unique().astype(str)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -153,16 +155,12 @@ def _estimable(
                 estimates = runs.estimate(trials)
         except BiaslabError as error:
             why = str(error).partition("\n")[0]
-            return set(), {(str(judge), metric): why for judge in trials["judge"].unique() for metric in metrics}
+            return set(), dict.fromkeys(product(judges, metrics), why)
     rows = estimates[estimates["metric"].isin(metrics)]
     known = rows[rows["estimate"].notna()]
     undefined = rows[rows["estimate"].isna()].drop_duplicates(["judge", "metric"])
     reasons = zip(undefined["judge"].astype(str), undefined["metric"], undefined["note"], strict=True)
-    never = {
-        (str(judge), metric): "these trials give no estimate"
-        for judge in trials["judge"].unique()
-        for metric in metrics
-    }
+    never = dict.fromkeys(product(judges, metrics), "these trials give no estimate")
     return (
         set(zip(known["judge"].astype(str), known["metric"], strict=True)),
         never | {(judge, metric): str(note) for judge, metric, note in reasons},
