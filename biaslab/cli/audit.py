@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -279,13 +280,18 @@ def doctor(files: list[Path], /, *, log: LogOptions) -> None:
     Parameters
     ----------
     files : FILE…
-        Logs, archives or folders of them.
+        Logs, archives or folders of them, or atlas:JUDGE@SOURCE.
     """
     from biaslab.logs.audit import doctor as diagnose
 
     mapping = log.given_mapping()
     for number, file in enumerate(files):
-        typer.echo(f"{'' if number == 0 else chr(10)}{diagnose(file, log.format_, mapping)}")
+        typer.echo("\n" * (number > 0), nl=False)
+        if _is_carried(str(file)):
+            of_atlas = diagnose(_carried(str(file)))
+            typer.echo(replace(of_atlas, command=f"biaslab audit {quote(str(file))}"))
+        else:
+            typer.echo(diagnose(file, log.format_, mapping))
 
 
 atlas_app = typer.Typer(help="Explore the atlas of recorded judges, or add a log to it.", no_args_is_help=True)

@@ -6,6 +6,7 @@ import glob
 import math
 import os
 import re
+import textwrap
 import time
 import tomllib
 from abc import ABC, abstractmethod
@@ -105,6 +106,21 @@ def percent(share: float, digits: int = 4) -> str:
     ('95 %', '3.8 %', '100 %')
     """
     return f"{float(f'{100 * share:.{digits}g}'):g} %"
+
+
+def wrapped(line: str, width: int, hang: int = 2) -> list[str]:
+    """Wrap a line at words, with its indent before each part, and a hanging indent more after the first.
+
+    Examples
+    --------
+    >>> wrapped("  - one or two", 10)
+    ['  - one or', '    two']
+    """
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(
+        line.strip(), width, initial_indent=indent, subsequent_indent=indent + " " * hang,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def html_table(caption: str, facts: Iterable[Sequence[str]], style: str = "") -> str:

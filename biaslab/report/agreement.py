@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, count, interval, number
+from biaslab.core.output import MISSING, count, number, with_interval
 from biaslab.report.summary import STATUS
 from biaslab.report.wording import condition_text
 from biaslab.stats.estimate import ALPHA
@@ -19,12 +19,14 @@ _CELL = ["dataset", "attribute", "template", "configuration", "scale"]
 #: Columns of the table of several judges or criteria: heading, and the metric of a verdict or of a score.
 _TABLE = {
     "agreement": ("exact_agreement",),
-    "κ": ("cohen_kappa", "quadratic_kappa"),
+    "κ": ("cohen_kappa",),
+    "quadratic κ": ("quadratic_kappa",),
     "TPR": ("true_positive_rate",),
     "TNR": ("true_negative_rate",),
-    "leniency": ("mean_difference", "leniency"),
+    "leniency": ("leniency",),
     "ρ": ("correlation",),
 }
+_KAPPAS = ("κ", "quadratic κ")  # of verdicts, and of scores in their order
 _SHOWN_GROUPS = 6
 _SHOWN_PAIRS = 3
 _SHOWN_JUDGES = 8
@@ -90,18 +92,19 @@ def _differences(estimates: pd.DataFrame) -> Iterator[str]:
 
 def _matrix(estimates: pd.DataFrame, named: Mapping[str, _Block]) -> Iterator[str]:
     """Yield the matrix of κ between judges, and of each with people, for up to eight judges."""
-    rows = estimates[estimates["other_judge"].notna() & estimates["metric"].isin(_TABLE["κ"])]
+    kappa = next((head for head in _KAPPAS if any(block.first(_TABLE[head]) for block in named.values())), "κ")
+    rows = estimates[estimates["other_judge"].notna() & estimates["metric"].isin(_TABLE[kappa])]
     known = {(str(row["judge"]), row["other_judge"]): row["estimate"] for row in rows.to_dict("records")}
     if not known or len(named) > _SHOWN_JUDGES:
         return
     lines = [["", "people", *list(named)[:-1]]]
     for judge, block in named.items():
-        people = block.first(_TABLE["κ"])
+        people = block.first(_TABLE[kappa])
         values = [math.nan if people is None else people["estimate"]]
         values += [known.get((other, judge), known.get((judge, other), math.nan)) for other in list(named)[:-1]]
         values = values[: len(lines)]
         lines.append([judge, *("" if math.isnan(value) else number(value, 2) for value in values)])
-    yield "κ of each judge with people and with other judges:"
+    yield f"{kappa} of each judge with people and with other judges:"
     yield from _aligned(lines)
 
 
@@ -179,7 +182,7 @@ class _Block:
                  "where both decide": "agreement_without_ties", "Cohen's κ": "cohen_kappa",
                  "Gwet's AC1": "gwet_ac1"}  # fmt: skip
         yield from self.listed(parts)
-        kappa = self.first(_TABLE["κ"])
+        kappa = self.first([name for head in _KAPPAS for name in _TABLE[head]])
         if kappa is not None and kappa["ci_high"] < 0:
             yield "! κ is below 0: do the judge's and people's labels have opposite meanings?"
         if agreed is not None and math.isnan(agreed["estimate"]) and agreed["note"]:
@@ -206,20 +209,18 @@ class _Block:
         own = next((each for each in self.findings if each["metric"] == "leniency"), None)
         mark, q = (STATUS[own["status"]][0], f", q {own['q']}") if own and own["q"] != MISSING else ("·", "")
         verdict = f": {own['verdict']}" if own else ""
-        for level, metric, words in (
-            ("pass_rate", "leniency", "passes"),
-            ("mean_score", "mean_difference", "mean score"),
-        ):
-            row, judge, people = self.get(metric), self.get(level), self.get(level, "people")
+        row, points = self.first(("leniency", "mean_difference")), self.get("mean_difference")
+        for level, words in (("pass_rate", "passes"), ("mean_score", "mean score")):
+            judge, people = self.get(level), self.get(level, "people")
             if row is None or judge is None or people is None:
                 continue
             limits = [self.get(f"limit_of_agreement_{side}") for side in ("low", "high")]
             apart = [number(each["estimate"], 2) for each in limits if each is not None]
-            reach = f"; 95 % of differences within {apart[0]} to {apart[1]}" if len(apart) == 2 else ""
-            points = "" if metric == "leniency" else " points"
-            widths = " (in widths of the scale)" if points and own and own["status"] != "bias" else ""
+            reach = f"; 95 % of differences within {apart[0]} to {apart[1]} points" if len(apart) == 2 else ""
+            size = "" if points is None else f" widths of the scale ({number(points['estimate'], 2)} points)"
+            size = " points" if row["metric"] == "mean_difference" else size
             means = f"{words} {number(judge['estimate'], 2)}, people {number(people['estimate'], 2)}"
-            yield f"{mark} leniency {_bounded(row)}{points}{q}{verdict}{widths}; {means}{reach}"
+            yield f"{mark} leniency {with_interval(row, 2 if points is None else 3)}{size}{q}{verdict}; {means}{reach}"
 
     def correlations(self) -> Iterator[str]:
         """Yield a line of correlations over all items, and one within contexts."""
@@ -285,4 +286,4 @@ class _Block:
 
 def _bounded(row: Mapping[Any, Any] | None) -> str:
     """Return an estimate with its interval."""
-    return MISSING if row is None else f"{number(row['estimate'], 2)} {interval(row['ci_low'], row['ci_high'], 2)}"
+    return MISSING if row is None else with_interval(row, 2)

@@ -19,6 +19,7 @@ from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
+from biaslab.core.output import wrapped
 from biaslab.logs.audit.holdings import STUDY
 from biaslab.logs.audit.measures import Covariates
 from biaslab.logs.audit.run import measures as audit_measures
@@ -251,7 +252,4 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
 
 
 def _item(text: str, width: int) -> Sequence[str]:
-    """Wrap a list item with a hanging indent."""
-    indent = " " * (2 + len(text) - len(text.lstrip()))
-    options: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": f"{indent}  ", "break_long_words": False}
-    return textwrap.wrap(text.lstrip(), width, break_on_hyphens=False, **options)
+    return wrapped(f"  {text}", width)

@@ -22,6 +22,7 @@ from biaslab.stats.frame import require_columns
 from biaslab.stats.t_inference import p_by_t
 
 _FEW = 4  # cells of agreement that a page lists
+_ENOUGH = 30  # contexts with labels from which on agreement below chance speaks against a judge
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`
 #: What would settle an inconclusive finding, by the reason for it.
 _DECIDES = {
@@ -71,7 +72,7 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
         advised = metric.advice_at_ends
     to_do = _DECIDES.get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
     clauses = _clauses(cells, shown, status, strongest)
-    hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or cells)))
+    hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or (cells if status == "none" else ()))))
     return {
         "judge": strongest.row["judge"],
         "probe": strongest.row["probe"],
@@ -144,7 +145,7 @@ def agreements(rows: pd.DataFrame) -> pd.DataFrame:
     for (judge, _, _), group in groups.items():
         named = {"judge": judge, "label": group[0].metric.axis}
         known, above = (not math.isnan(group[0].null)), [each.low > each.null for each in group]
-        below = sum(each.high < each.null for each in group)
+        below = [_is_below_chance(each) for each in group]
         if len(group) > _FEW:
             values = [each.estimate for each in group]
             reach = f"{number(min(values))} to {number(max(values))}"
@@ -152,17 +153,23 @@ def agreements(rows: pd.DataFrame) -> pd.DataFrame:
                 f", shown above chance in {sum(above)} of {len(group)} cells" if known else f" in {len(group)} cells"
             )
             text = {"cell": "", "estimate": reach, "interval": ""}
-            counts = {"with_chance": known * len(group), "above_chance": sum(above), "below_chance": below}
+            counts = {"with_chance": known * len(group), "above_chance": sum(above), "below_chance": sum(below)}
             lines.append(named | text | counts)
             continue
-        for each, is_above_chance in zip(group, above, strict=True):
+        for each, above_chance, below_chance in zip(group, above, below, strict=True):
             chance = " (chance is not ruled out)" if each.low <= each.null <= each.high else ""
             bounds = interval(each.low, each.high) + chance
             text = {"cell": each.where, "estimate": number(each.estimate), "interval": bounds}
-            counts = {"with_chance": int(known), "above_chance": int(is_above_chance)}
-            lines.append(named | text | counts | {"below_chance": int(each.high < each.null)})
+            counts = {"with_chance": int(known), "above_chance": int(above_chance), "below_chance": int(below_chance)}
+            lines.append(named | text | counts)
     columns = ["judge", "label", "cell", "estimate", "interval", "with_chance", "above_chance", "below_chance"]
     return pd.DataFrame(lines, columns=columns)
+
+
+def _is_below_chance(agreement: Finding) -> bool:
+    """Return whether agreement is shown to be below chance: after correction for other tests, in enough contexts."""
+    shown = agreement.kind in ("below", "untested") and agreement.high < agreement.null
+    return shown and agreement.row["n_contexts"] >= _ENOUGH
 
 
 Light = Literal["bias", "none", "unclear", "untested"]

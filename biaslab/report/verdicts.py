@@ -461,8 +461,9 @@ class Finding:
         if self.doubt == "missing":
             return self._why_missing()
         if self.doubt in _NOTED:
-            notes, (unknown, *codes) = notes_of(self.row), _NOTED[self.doubt]
-            return f"{next(notes[code] for code in codes if code in notes)}{unknown}"
+            notes, (unknown, words) = notes_of(self.row), _NOTED[self.doubt]
+            note = next(notes[code] for code in words if code in notes)
+            return f"{replace(note, words=words[note.code] or note.words)}{unknown}"
         if self.doubt == "powerless":
             return f"{self._contexts} cannot show an effect of any size among {self.over}"
         if self.doubt == "unknown" or null is None or size is None:
@@ -548,11 +549,17 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
     return ("none", "") if doubt is None else ("open", _doubt(doubt))
 
 
-#: What a doubt's note leaves unsaid, and the codes of notes that may give its reason.
-_NOTED: Mapping[str, tuple[str, ...]] = {
-    "reliability": (", which a single rating cannot show", "depends_on_reliability", "over_reliabilities"),
-    "noise": (", which is not known", "judge_noise"),
-    "peak": ("", "narrow_peak"),
+#: What a doubt's note leaves unsaid, and the codes of notes that may give its reason, with words if other than theirs.
+_NOTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "reliability": (
+        ", which a single rating cannot show",
+        {
+            "depends_on_reliability": "depends on single human ratings having a reliability above {reliability:.2f}",
+            "over_reliabilities": "",
+        },
+    ),
+    "noise": (", which is not known", {"judge_noise": ""}),
+    "peak": ("", {"narrow_peak": ""}),
 }
 
 

@@ -297,6 +297,17 @@ def test_answer_advises_another_judge_below_chance(make_row):
     assert report.answer(pd.DataFrame([make_row(**fair), agreeing])).endswith("What to do: use another judge.")
 
 
+@pytest.mark.parametrize("few", [{"n_contexts": 28}, {"p_value": 0.06}])
+def test_few_labels_or_no_test_do_not_advise_another_judge(make_row, few):
+    """28 picks of one person on GPT-5.2 and Claude, .31 [.19, .47], p .017: not of any judgement."""
+    fair = {"estimate": 0.5, "ci_low": 0.47, "ci_high": 0.53, "p_value": 0.9}
+    labelled = {"metric": "comparative_accuracy", "estimate": 0.31, "ci_low": 0.19, "ci_high": 0.47, "p_value": 0.017}
+    many, less = (report.card(pd.DataFrame([make_row(**fair), make_row(**labelled | each)]), reference=None)
+                  for each in ({"n_contexts": 60}, few))  # fmt: skip
+    assert [made._fitness(made.judges[0]).unfit for made in (many, less)] == [("any judgement",), ()]
+    assert "another judge" not in report.answer(pd.DataFrame([make_row(**fair), make_row(**labelled | few)]))
+
+
 def test_judge_that_always_chooses_the_first_is_not_to_be_averaged(make_row):
     """Over both orders, all its verdicts are ties."""
     always = make_row(estimate=1.0, ci_low=0.93, ci_high=1.0, p_value=1e-9)

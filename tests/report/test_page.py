@@ -1,12 +1,16 @@
 """The page of an audit: a paragraph a judge, figures beside biases, each reason once."""
 
+import re
+
 import pandas as pd
 import pytest
 
 import biaslab as bl
 from biaslab.cli import main
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.output import number, with_interval
 from biaslab.report import page, verdicts
+from biaslab.report.verdicts import classify
 
 WIDE = 10_000  # letters of a line: nothing is wrapped
 
@@ -109,3 +113,59 @@ def test_verdicts_name_the_judge_where_there_are_several(audited):
 def test_page_refuses_a_path_in_place_of_reasons(make_row):
     with pytest.raises(InputError, match="to write the page to a file"):
         page(pd.DataFrame([make_row()]), "audit.txt")
+
+
+def scored(points, people, high, attribute="tone"):
+    index = range(len(points))
+    rows = {"context_id": [f"q{n}" for n in index], "candidate_id": "x", "attribute": attribute, "score": points}
+    return pd.DataFrame(rows | {"scale": f"0-{high}", "human": people, "human_scale": f"0-{high}"})
+
+
+def test_kappa_of_scores_in_order_is_named_quadratic():
+    points, people = [n % 5 for n in range(30)], [(n + n // 10) % 5 for n in range(30)]
+    scores = scored(points, people, 4)
+    passes = scored([n % 2 for n in range(30)], [n % 3 % 2 for n in range(30)], 1, "polite")
+    for logs, heads in (((scores, scores.assign(attribute="style")), {"quadratic κ"}),
+                        ((passes, passes.assign(attribute="kind")), {"κ"}),
+                        ((scores, passes), {"κ", "quadratic κ"})):  # fmt: skip
+        estimates = bl.audit(bl.read_judgements(pd.concat(logs, ignore_index=True)), only=["agreement"])
+        lines = page(estimates, reference=None, width=WIDE).splitlines()
+        head = lines[1 + next(n for n, line in enumerate(lines) if line.endswith("agreement with people:"))]
+        assert {"κ", "quadratic κ"} & {*re.split(r"\s{2,}", head.strip())} == heads
+
+
+def test_leniency_and_what_matters_have_one_unit():
+    people = [1 + n % 4 for n in range(40)]
+    points = [1 + n % 4 + (n % 7 == 1) - (n % 7 == 4) for n in range(40)]
+    estimates = bl.audit(bl.read_judgements(scored(points, people, 10)), only=["agreement"])
+    (line,) = (line for line in page(estimates, reference=None, width=WIDE).splitlines() if " leniency " in line)
+    row = estimates.set_index("metric").loc["leniency"]
+    assert f"leniency {with_interval(row, 3)} widths of the scale" in line
+    assert f"({number(10 * row['estimate'], 2)} points)" in line
+    assert "no bias of ≥ 0.05" in line
+
+
+def test_notes_are_of_measures_with_an_estimate():
+    texts = [" ".join(["word"] * (3 + n % 4)) for n in range(30)]
+    log = pd.DataFrame({"question": [f"What of {n} is there?" for n in range(30)], "answer_a": texts,
+                        "answer_b": texts[::-1], "winner": ["A", "B", "B"] * 10})  # fmt: skip
+    estimates = bl.audit(log)
+    known = set(estimates.loc[estimates["estimate"].notna(), "probe"])
+    assert "pair_length" in estimates.attrs["additions"]
+    assert set(estimates.attrs["notes"]) == {"one_order"} <= known
+
+
+def test_what_a_finding_holds_for_is_no_note_of_an_open_one(make_row):
+    note = {"note": "holds if all is well", "notes": '[["few_contexts", {"fewest": 6}]]'}
+    none = make_row(attribute="a", estimate=0.5, ci_low=0.49, ci_high=0.51, p_value=0.9, **note)
+    wide = make_row(attribute="b", estimate=0.55, ci_low=0.2, ci_high=0.9, p_value=0.6)
+    open_, closed = (page(pd.DataFrame(rows), reference=None, width=WIDE) for rows in ([none, wide], [none, none]))
+    assert note["note"] in closed
+    assert note["note"] not in open_
+    notes = '[["depends_on_reliability", {"reliability": 0.62}]]'
+    single = make_row(probe="verbosity", metric="verbosity_slope", estimate=0.3, ci_low=0.1, ci_high=0.5,
+                      p_value=0.001, bound_low=float("nan"), notes=notes)  # fmt: skip
+    (finding,) = classify(pd.DataFrame([single]))
+    assert finding.kind == "open"
+    assert "0.62" in finding.words
+    assert "holds" not in finding.words

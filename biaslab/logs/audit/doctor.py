@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from biaslab.core.errors import BiaslabError, UnreadableLogError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import count
+from biaslab.core.output import count, wrapped
 from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
@@ -23,11 +23,12 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, ReadingCard, describe_unread, explain_unread, unread_share
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.expressions import map_line
-from biaslab.probes.base.probe import Probe
+from biaslab.probes.base.probe import Accepted, Probe
 from biaslab.stats.resample import Resampling
 
 _SAMPLE = 100  # contexts per judge to try first
 _READ = ("ok", "tie")
+_CONTEXT = ["dataset", "context_id"]
 _UNREAD_LOG = "more than half of the log could not be read"
 
 
@@ -98,38 +99,36 @@ def _biases(trials: pd.DataFrame) -> pd.DataFrame:
         metrics = interesting(measure)
         if not metrics:
             continue
-        contexts, reasons = _tried(measure, metrics, usable, list(contents))
-        for judge in judges:
-            for metric in metrics:
-                n = contexts.get((judge, metric), 0)
+        contexts, known, reasons = _tried(measure, metrics, usable, list(contents))
+        counts = contexts["judge"].value_counts()
+        for metric in metrics:
+            able = [judge for judge in judges if (judge, metric) in known]
+            of_all = len(contexts.loc[contexts["judge"].isin(able), _CONTEXT].drop_duplicates())
+            for judge in judges:
+                n = int(counts[judge]) if judge in able else 0
                 why = "" if n else unread.get(judge) or reasons.get((judge, metric), "") or "no trials left"
-                rows.append(_row(judge, name, metric, n, why, contents.get(judge)))
-    columns = ["judge", "probe", "metric", "label", "estimable", "n_contexts", "why", "addition"]
+                lacking = addition_for(metric, name, contents[judge]) if judge in contents else "readable replies"
+                label = find_metric(metric, name).label
+                rows.append({"judge": judge, "probe": name, "metric": metric, "label": label, "estimable": n > 0,
+                             "n_contexts": n, "contexts_of_all": of_all, "why": why,
+                             "addition": "" if n else lacking})  # fmt: skip
+    columns = ["judge", "probe", "metric", "label", "estimable", "n_contexts", "contexts_of_all", "why", "addition"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _row(judge: str, probe: str, metric: str, contexts: int, why: str, contents: Holdings | None) -> dict[str, Any]:
-    label = find_metric(metric, probe).label
-    lacking = "readable replies" if contents is None else addition_for(metric, probe, contents)
-    return {"judge": judge, "probe": probe, "metric": metric, "label": label, "estimable": contexts > 0,
-            "n_contexts": contexts, "why": why, "addition": "" if contexts else lacking}  # fmt: skip
-
-
-_Tried = tuple[dict[tuple[str, str], int], dict[tuple[str, str], str]]
+_Tried = tuple[pd.DataFrame, set[tuple[str, str]], dict[tuple[str, str], str]]
 
 
 def _tried(measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.DataFrame, judges: list[str]) -> _Tried:
-    """Return the number of contexts in which each judge's metrics can be estimated, or the reason why not."""
-    if usable.empty:
-        return {}, {}
-    accepted = measure.accepts(usable)
+    """Return the contexts that each judge offers, its metrics that can be estimated, and the reasons why not others."""
+    accepted = measure.accepts(usable) if len(usable) else Accepted(usable)
     if accepted.trials.empty:
-        return {}, {(judge, metric): accepted.note for judge in judges for metric in metrics}
+        return usable.iloc[:0], set(), dict.fromkeys(product(judges, metrics), accepted.note)
     kept, runs = accepted.trials, accepted.probe or measure
-    contexts = kept[["judge", "dataset", "context_id"]].drop_duplicates()
+    contexts = kept[["judge", *_CONTEXT]].drop_duplicates()
     counts = contexts["judge"].value_counts().to_dict()
     first = contexts[contexts.groupby("judge", sort=False).cumcount() < _SAMPLE]
-    few = kept if len(first) == len(contexts) else kept.merge(first, on=["judge", "dataset", "context_id"])
+    few = kept if len(first) == len(contexts) else kept.merge(first, on=["judge", *_CONTEXT])
     known, reasons = _estimable(runs, metrics, few)
     lacking = {str(judge) for judge in counts for metric in metrics if (judge, metric) not in known}
     if len(few) < len(kept) and lacking:
@@ -139,13 +138,14 @@ def _tried(measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.D
         if judge not in counts:
             why = measure.accepts(usable[usable["judge"] == judge]).note or accepted.note
             reasons |= {(judge, metric): why for metric in metrics}
-    return {key: int(counts[key[0]]) for key in known}, reasons
+    return contexts.astype({"judge": str}), known, reasons
 
 
 def _estimable(
     runs: AuditMeasure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame
 ) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
     """Return judges and metrics with an estimate, and for the others the notes of the estimates."""
+    judges = trials["judge"].unique().astype(str)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -155,16 +155,12 @@ def _estimable(
                 estimates = runs.estimate(trials)
         except BiaslabError as error:
             why = str(error).partition("\n")[0]
-            return set(), {(str(judge), metric): why for judge in trials["judge"].unique() for metric in metrics}
+            return set(), dict.fromkeys(product(judges, metrics), why)
     rows = estimates[estimates["metric"].isin(metrics)]
     known = rows[rows["estimate"].notna()]
     undefined = rows[rows["estimate"].isna()].drop_duplicates(["judge", "metric"])
     reasons = zip(undefined["judge"].astype(str), undefined["metric"], undefined["note"], strict=True)
-    never = {
-        (str(judge), metric): "these trials give no estimate"
-        for judge in trials["judge"].unique()
-        for metric in metrics
-    }
+    never = dict.fromkeys(product(judges, metrics), "these trials give no estimate")
     return (
         set(zip(known["judge"].astype(str), known["metric"], strict=True)),
         never | {(judge, metric): str(note) for judge, metric, note in reasons},
@@ -211,8 +207,9 @@ class Diagnosis:
     unread : tuple of str
         How many replies of each kind are unreadable, and if these are most, how to have them read.
     biases : pandas.DataFrame
-        One row per judge and metric: ``judge, probe, metric, label, estimable, n_contexts``, and, if it cannot be
-        estimated, ``why`` and ``addition``, the smallest addition to the log that would allow it.
+        One row per judge and metric: ``judge, probe, metric, label, estimable``; ``n_contexts`` of the judge, and
+        ``contexts_of_all``, the different ones of all judges; and, if it cannot be estimated, ``why`` and
+        ``addition``, the smallest addition to the log that would allow it.
     command : str
         The next command to run.
     """
@@ -261,7 +258,8 @@ class Diagnosis:
         yield from ("", "can be estimated:" if len(known) else "no bias can be estimated")
         for (probe, label), part in known.groupby(["probe", "label"], sort=False):
             of = _of_judges(part["judge"], self.biases["judge"])
-            yield from wrapped(f"+ {_name(probe)}: {label}, {part['n_contexts'].sum():,} contexts{of}")
+            contexts = count(part["contexts_of_all"].max(), "context")
+            yield from wrapped(f"  + {_name(probe)}: {label}, {contexts}{of}", _WIDTH)
 
     def _lacking(self) -> Iterator[str]:
         lacking = self.biases[~self.biases["estimable"] & (self.biases["addition"] != "")]
@@ -304,21 +302,12 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
     for step in sorted(steps, key=lambda step: last.index(step) if step in last else -1):
         parts = steps[step]
         plain = ", ".join(dict.fromkeys(name for name, reason in parts if not reason))
-        yield from wrapped(f"– {step}{plain and ': '}{plain}", width=width)
+        yield from wrapped(f"  – {step}{plain and ': '}{plain}", width)
         reasons: dict[str, list[str]] = {}
         for name, reason in parts:
             reasons.setdefault(reason, []).append(name)
         for reason, names in reasons.items():
-            yield from wrapped(f"{', '.join(dict.fromkeys(names))}: {reason}", 4, width) if reason else ()
-
-
-def wrapped(text: str, indent: int = 2, width: int = _WIDTH) -> list[str]:
-    """Wrap a list item with a hanging indent."""
-    start = " " * indent
-    return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=f"{start}  ", break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
+            yield from wrapped(f"    {', '.join(dict.fromkeys(names))}: {reason}", width) if reason else ()
 
 
 def _holdings(counts: Holdings) -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
+import tomllib
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from importlib.resources import files
 
 import pandas as pd
 
 from biaslab.core.metrics import find_metric
+from biaslab.core.output import count, percent
 from biaslab.probes.base.probe import paired, scored
 from biaslab.stats.estimate import FEWEST
 from biaslab.stats.power import expected_power
@@ -131,104 +133,18 @@ def _by_pair(judged: pd.DataFrame) -> pd.DataFrame:
     return judged.assign(pair=pair.ngroup(), first=first, order_known=judged["order_known"].astype(bool))
 
 
-#: Assumed standard deviation over contexts, by the unit of the metric; for rates over both orders of a pair, that
-#: which results if the order decides one pair in three.
-_DEVIATIONS = {"share": 0.5, "probability": 0.5, "log odds": 2.0, "logits": 2.0}
-_BOTH_ORDERS = 0.5 / 3**0.5
 _OF_LISTS = "one_list"  # has no addition of its own, because lists in balanced orders, for the list probe, are better
-_SPREAD, _POWER, _MATTERS, _STEP = 1.0, 0.8, 0.1, 1.05
+#: Standard deviation over contexts of a rate over both orders of a pair, if the order decides one pair in three.
+_BOTH_ORDERS = 0.5 / 3**0.5
+_POWER = 0.8
 #: The addition for biases that can be measured only by asking the judge.
 STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
 #: Steps: the text before a colon names one step that allows several estimates; the text after it, what each needs.
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
-class _Addition(NamedTuple):
-    """What a log lacks for an estimate; in texts, ``{n}`` contexts are enough, of its own ``{pairs}`` or ``{items}``.
-
-    Parameters
-    ----------
-    of : {"pairs", "scores"}
-        What the estimate is made of.
-    start : str
-        What to add if the log has none; empty if nothing.
-    further : str
-        What to add if the log has some, and lacks nothing of the following.
-    lacking : tuple of (str, int, str)
-        A count of `Holdings`, its least value, and what to add below that.
-    either : bool
-        Whether the same bias can be estimated from scores, so that a log of scores needs no pairs.
-    """
-
-    of: Literal["pairs", "scores"]
-    start: str
-    further: str
-    lacking: tuple[tuple[str, int, str], ...] = ()
-    either: bool = False
-
-
-_ALWAYS = sys.maxsize
-_SCORE, _JUDGE = SCORES + ": {n} items", PAIRS + ": {n} pairs"
-_RATED = ("rated_items", 1, "human scores of {items} items (--map human=FIELD, --labels FILE or --dataset NAME)")
-_PREFERRED = ("rated_pairs", 1, "human preferences, or a gold label, of {pairs} pairs (--map preference=FIELD)")
-_OWN = "the judge's own system among the candidates (--map judge_system==NAME if it has another name)"
-_OTHERS = "texts of the judge's own system together with texts of others on the same questions"
-_PROMPT = "score {items} items with another prompt (--map configuration=FIELD)"
-_LENGTH = _Addition(
-    "pairs", _JUDGE + ", with their texts and human preferences",
-    "{n} pairs of different length, where people sometimes prefer the shorter text",
-    (("long_pairs", 1, "the texts of the pairs (--map text=FIELD --map opponent_text=FIELD)"), _PREFERRED),
-)  # fmt: skip
-_COVARIATE = _Addition("scores", _SCORE + ", with human labels", "values of the covariate that differ", (_RATED,))
-_ROUND = _Addition("scores", _SCORE + ", on at least 0-20", "scores on a scale of at least 0-20")
-_ADDITIONS = {
-    "longer_wins_at_equal_gold": _LENGTH,
-    "verbosity_logit": _LENGTH._replace(either=True),
-    "comparative_accuracy": _Addition(
-        "pairs", _JUDGE + ", with human preferences and the subset of each", "",
-        (_PREFERRED, ("judgements", _ALWAYS, "the subset of each question (--map subset=FIELD)")),
-    ),
-    "verbosity_slope": _Addition(
-        "scores", _SCORE + ", with human scores and the texts", "texts of different length",
-        (_RATED, ("long_items", 1, "the texts that were scored (--map text=FIELD)")),
-    ),
-    "exact_agreement": _Addition(
-        "scores", _SCORE + ", with human scores", "scores of several candidates of a context", (_RATED,)
-    ),
-    "covariate_slope": _COVARIATE,
-    "covariate_contrast": _COVARIATE,
-    "halo_excess": _Addition(
-        "scores", _SCORE + " on two attributes, with human scores",
-        "human scores of both attributes of the same items",
-        (("attributes", 2, "scores of a second attribute of {items} items"), _RATED),
-    ),
-    "alpha_gap": _Addition(
-        "scores", _SCORE + ", twice, with the ratings of two people",
-        "repeated scores and single ratings of the same items",
-        (("replicates", 2, "judge {items} items again (--map replicate=FIELD)"),
-         ("annotators", 2, "ratings by two people of {items} items (--map ratings=FIELD,FIELD)")),
-    ),
-    "configuration_gap": _Addition(
-        "scores", _SCORE + ", with two prompts, twice each", _PROMPT,
-        (("replicates", 2, _PROMPT + ", twice each (--map replicate=FIELD)"),),
-    ),
-    "template_shift": _Addition("pairs", _PROMPT, "judge {pairs} pairs with another prompt (--map template=FIELD)"),
-    "self_preference_logit": _Addition(
-        "pairs", _JUDGE + " that include texts of the judge's own system", _OTHERS,
-        (("own_texts", 1, _OWN), _PREFERRED), either=True,
-    ),
-    "self_preference_shift": _Addition("scores", "", _OTHERS, (("own_texts", 1, _OWN), _RATED)),
-    "round_number_excess_10": _ROUND,
-    "round_number_excess_5": _ROUND,
-    "score_excess": _Addition("scores", "", "score {items} items again with an edit (--map edit=FIELD)"),
-    "win_excess": _Addition(
-        "pairs", "", "judge {pairs} pairs again with one text edited (--map edit=FIELD --map edited=FIELD)"
-    ),
-    "reason_first_shift": _Addition(
-        "scores", _SCORE + ", before the reason and after it",
-        "score {items} items with the score before the reason and after it (--map order=FIELD --map form=FIELD)",
-    ),
-}  # fmt: skip
+with files("biaslab.logs.audit").joinpath("additions.toml").open("rb") as _declared:
+    _ADDITIONS = tomllib.load(_declared)
 
 
 def addition_for(metric: str, probe: str, log: Holdings) -> str:
@@ -244,8 +160,8 @@ def addition_for(metric: str, probe: str, log: Holdings) -> str:
     Returns
     -------
     str
-        Empty if the log allows a better estimate. Counts are those needed to detect the smallest shift that matters
-        with 80 % power at level .05, but at least 6 contexts and at most the number of items in the log.
+        Empty if the log allows a better estimate. A number of pairs is that of which the judgement in the other order
+        detects, with 80 % power at level .05, the smallest shift that matters, but at most that in the log.
 
     Examples
     --------
@@ -260,38 +176,33 @@ def addition_for(metric: str, probe: str, log: Holdings) -> str:
         return _other_order(log)
     if (addition := _ADDITIONS.get(metric)) is None:
         return STUDY
-    declared = find_metric(metric, probe)
-    n = _enough(declared.matters or _MATTERS, _DEVIATIONS.get(declared.unit, _SPREAD))
-    numbers = {"n": f"{n:,}", "pairs": _upto(n, log.pairs), "items": _upto(n, log.items)}
-    if not getattr(log, addition.of):
-        return "" if addition.either and log.scores else addition.start.format(**numbers)
-    lacking = [what for count, least, what in addition.lacking if getattr(log, count) < least]
-    return (", and ".join(lacking) or addition.further).format(**numbers)
+    if not getattr(log, addition["of"]):
+        start = "" if addition.get("either") and log.scores else addition.get("start", "")
+        return str(start).format(scores=SCORES, pairs=PAIRS)
+    needs = [_ADDITIONS["needs"][name] for name in addition.get("needs", ())]
+    lacking = [need["add"] for need in needs if getattr(log, need["count"]) < need["least"]]
+    return ", and ".join(lacking or [addition["further"]])
 
 
 @cache
-def _enough(effect: float, deviation: float) -> int:
-    """Return the number of contexts needed to detect an effect with 80 % power.
+def _pairs_in_both_orders() -> tuple[int, str]:
+    """Return the number of pairs in both orders that detect the smallest shift that matters, and what they are for.
 
-    >>> _enough(0.1, 0.5)
-    199
+    >>> _pairs_in_both_orders()
+    (68, 'to detect a P(A) of 0.6 with 80 % power')
     """
-    contexts = FEWEST
-    while expected_power(effect, deviation / contexts**0.5, contexts) < _POWER:
-        contexts = max(contexts + 1, int(contexts * _STEP))
-    while contexts > FEWEST and expected_power(effect, deviation / (contexts - 1) ** 0.5, contexts - 1) >= _POWER:
-        contexts -= 1
-    return contexts
-
-
-def _upto(wanted: int, existing: int) -> str:
-    return f"{min(wanted, existing) if existing else wanted:,}"
+    metric = find_metric("first_position_rate", "position")
+    effect = metric.matters or 0.0
+    enough = (n for n in itertools.count(FEWEST) if expected_power(effect, _BOTH_ORDERS / n**0.5, n) >= _POWER)
+    return next(enough), f"to detect a P(A) of {(metric.null or 0.0) + effect:g} with {percent(_POWER)} power"
 
 
 def _other_order(log: Holdings) -> str:
-    wanted = _enough(find_metric("first_position_rate", "position").matters or _MATTERS, _BOTH_ORDERS)
+    wanted, why = _pairs_in_both_orders()
     if not log.pairs:
-        return f"{PAIRS}: {wanted:,} pairs, each in both orders"
+        return f"{PAIRS}: {wanted} pairs, each in both orders, {why}"
     if log.unknown_order == log.pairs:
         return "say which candidate was shown first (--map candidate_id=FIELD, or --map swapped=FIELD)"
-    return f"judge {_upto(wanted, log.one_order)} pairs in the other order"
+    if log.one_order > wanted:
+        return f"judge {wanted} pairs in the other order, {why}"
+    return f"judge {count(log.one_order, 'pair')} in the other order"

@@ -100,10 +100,10 @@ def audit(
         q-values are computed over all tests together. P(A) and accuracy of a cell have a single row: that of
         "position", over pairs judged in both orders, if defined, else that of "replies", over all replies.
         ``attrs["not_run"]`` gives the reason, in one line, for each probe that did not run; ``attrs["notes"]`` the
-        assumptions and omissions of those that ran; ``attrs["additions"]`` the addition to the log that would allow
-        each missing estimate; ``attrs["contexts"]`` the number of contexts of each judge; ``attrs["reading"]`` how a
-        file was read; ``attrs["declared_reliability"]`` that of people's labels, if given; ``attrs["missing"]`` the
-        number of missing judgements and the reasons, if more than 5 % of an
+        assumptions and omissions of those with an estimate; ``attrs["additions"]`` the addition to the log that would
+        allow each missing estimate; ``attrs["contexts"]`` the number of contexts of each judge; ``attrs["reading"]``
+        how a file was read; ``attrs["declared_reliability"]`` that of people's labels, if given; ``attrs["missing"]``
+        the number of missing judgements and the reasons, if more than 5 % of an
         estimate's judgements are missing. Judges with more than half of their replies unreadable are excluded and
         listed in ``not_run``.
 
@@ -164,6 +164,7 @@ def audit(
     stacked = _without_repeated_rates(_stacked(frames))
     estimates = stacked if breakdowns else without_breakdowns(stacked)
     additions = _additions(every, not_run, estimates, audited)
+    notes = {name: note for name, note in notes.items() if name not in additions}
     judged = audited[["judge", "dataset", "context_id"]].drop_duplicates()
     contexts = {str(judge): int(n) for judge, n in judged["judge"].value_counts(sort=False).items()}
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions, "contexts": contexts}
@@ -383,7 +384,8 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
     0.904
     """
     drawn = resampling or Resampling()
-    scores = _of_lists(trials) if trials["ratings"].fillna("").ne("").any() else _of_rows(trials)
+    in_rows = trials.assign(score=trials["value"], annotator=trials["judge"])
+    scores = _of_lists(trials) if trials["ratings"].fillna("").ne("").any() else in_rows
     if scores["annotator"].nunique() < 2:
         remedy = "map ratings=FIELD,FIELD,… or, with one rating per row, judge=FIELD"
         raise InputError.plain(f"ratings by at least two people are needed; {remedy}")
@@ -409,7 +411,3 @@ def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
 
 def _places(ratings: str) -> str:
     return " ".join(map(str, range(len(ratings.split()))))
-
-
-def _of_rows(trials: pd.DataFrame) -> pd.DataFrame:
-    return trials[[*_HUMAN_CELL, *ITEM]].assign(score=trials["value"], annotator=trials["judge"])

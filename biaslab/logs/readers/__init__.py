@@ -10,7 +10,7 @@ import pandas as pd
 
 from biaslab.logs.readers.card import RecordedTrials
 from biaslab.logs.readers.documents import LogInput, is_pattern, iter_documents
-from biaslab.logs.readers.formats import available, find_format
+from biaslab.logs.readers.formats import available, find_reader
 from biaslab.logs.readers.mapping import LogMapping, make_mapping
 from biaslab.logs.readers.proposal import Proposal
 from biaslab.logs.readers.reading import LogReading, explain
@@ -110,7 +110,7 @@ def read_judgements(
     log_mapping = make_mapping(mapping)
     chosen = log_mapping.format if format is None else format
     if not isinstance(chosen, str | None) or chosen not in (None, "inspect", "table"):
-        find_format(chosen)
+        find_reader(chosen)
     return _read(path, chosen, log_mapping, strict, (keep,) if isinstance(keep, str) else keep)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from biaslab.core.errors import UnreadableLogError
-from biaslab.core.output import count, html_table
+from biaslab.core.output import count, html_table, wrapped
 from biaslab.logs.readers.columns import YES, names_defect
 from biaslab.logs.readers.expressions import COUNTED
 from biaslab.logs.readers.rows import CALL_FAILED
@@ -59,7 +58,9 @@ class ReadingCard:
         longest = max((len(name) for name, _ in facts), default=0)
         lines = [self._head, *(f"  {name:{longest}}  {what}" for name, what in facts)]
         lines += [f"  {name}: {what}" for name, what in self._rows()]
-        return [part for line in lines for part in _wrapped(line, width)]
+        if width is None:
+            return lines
+        return [part for line in lines for part in ([line] if len(line) <= width else wrapped(line, width, 4))]
 
     def _repr_html_(self) -> str:
         return html_table(self._head, [*self._facts(), *self._rows()], "text-align: left")
@@ -232,14 +233,6 @@ def _few(names: Sequence[str]) -> str:
 
 def _quoted(text: str | None) -> str:
     return "no text" if text is None else f'"{text}"'
-
-
-def _wrapped(line: str, width: int | None) -> list[str]:
-    if width is None or len(line) <= width:
-        return [line]
-    indent = " " * (len(line) - len(line.lstrip()))
-    options: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": f"{indent}    "}
-    return textwrap.wrap(line.strip(), width, break_long_words=False, break_on_hyphens=False, **options)
 
 
 def is_by_people(trials: pd.DataFrame) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -530,8 +530,3 @@ def is_mean(column: LogColumn, others: Sequence[LogColumn]) -> bool:
         return False
     gaps = (abs(float(own) - sum(map(float, rest)) / len(rest)) for own, *rest in rows)
     return all(gap < 0.006 for gap in gaps)
-
-
-def shared_values(table: Mapping[str, LogColumn], one: str, two: str) -> bool:
-    """Return whether two columns name some of the same things, as columns of two systems do."""
-    return bool(set(table[one].counts) & set(table[two].counts))

@@ -56,7 +56,7 @@ def iter_documents(path: LogInput) -> Iterator[LogDocument]:
     InputError
         If the path does not exist, or a compressed file is damaged or too large when unpacked.
     """
-    if isinstance(path, ArrowTable | InterchangeTable):  # includes data frames of pandas
+    if isinstance(path, ArrowTable):  # includes data frames of pandas
         frame = path if isinstance(path, pd.DataFrame) else to_pandas(path)
         named = [name for name in frame.index.names if name is not None and name not in frame.columns]
         yield LogDocument(TABLE, frame=frame.reset_index(level=named) if named else frame)
@@ -480,25 +480,17 @@ class ArrowTable(Protocol):
         """Return a capsule with a stream of batches."""
 
 
-@runtime_checkable
-class InterchangeTable(Protocol):
-    """A table with the data frame interchange protocol."""
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """Return the table's columns and buffers."""
-
-
-LogInput = str | Path | pd.DataFrame | ArrowTable | InterchangeTable
+LogInput = str | Path | pd.DataFrame | ArrowTable
 """What a log is read from."""
 
 
-def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
+def to_pandas(table: ArrowTable) -> pd.DataFrame:
     """Convert a table of another package to a pandas data frame.
 
     Parameters
     ----------
-    table : ArrowTable or InterchangeTable
-        From polars, pyarrow, DuckDB or any package that supports one of the protocols.
+    table : ArrowTable
+        From polars, pyarrow, DuckDB or any package that supports the protocol.
 
     Raises
     ------
@@ -512,11 +504,9 @@ def to_pandas(table: ArrowTable | InterchangeTable) -> pd.DataFrame:
     [{'question': 'q', 'score': 3}]
     """
     import pyarrow as pa
-    from pyarrow import interchange
 
     try:
-        whole = pa.table(table) if isinstance(table, ArrowTable) else interchange.from_dataframe(table)
-        frame: pd.DataFrame = whole.to_pandas()
+        frame: pd.DataFrame = pa.table(table).to_pandas()
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         why = str(error).partition("\n")[0]
         raise InputError.plain(f"Arrow cannot read the {type(table).__name__} ({why}): use pandas") from error

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.checks import read
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings
+from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings, number_of
 from biaslab.logs.readers.rows import (
     NUMERAL,
     SCHEMA,
@@ -85,6 +85,25 @@ def _quoted(name: str, expression: Any) -> str:
     return text if not set(text) & _SPECIAL else '"' + text.replace('"', '\\"') + '"'
 
 
+def paths_of(entry: Any, known: Container[str] = ()) -> Iterator[str]:
+    """Yield the fields and paths that a mapping's entry names; one that is known may have commas.
+
+    Examples
+    --------
+    >>> [list(paths_of(entry)) for entry in ("runs[].verdict | yes -> 1, no -> 0", {"fields": ["a", "b"]}, "=1")]
+    [['runs[].verdict'], ['a', 'b'], []]
+    """
+    if isinstance(entry, str) and not entry.startswith("="):
+        field = entry.partition("|")[0].partition("~")[0].strip()
+        parts = [field] if field in known else field.replace(" > ", ",").split(",")
+        yield from (part.strip() for part in parts)
+    elif isinstance(entry, Mapping) and "constant" not in entry:
+        for value in (entry.get("field"), entry.get("fields")) if {"field", "fields"} & set(entry) else entry.values():
+            yield from paths_of(value, known)
+    elif isinstance(entry, list | tuple):
+        yield from (path for each in entry for path in paths_of(each, known))
+
+
 @dataclass(frozen=True)
 class Expression:
     """The source of a column's values.
@@ -130,11 +149,9 @@ class Expression:
 
     def greater(self, rows: Rows) -> list[str | None]:
         """Return "candidate" if the first field is greater, "opponent" if the second is, "tie" if they are equal."""
-        pairs = zip(*(map(_number, rows.values(field)) for field in self.fields), strict=True)
-        return [
-            None if one is None or two is None else "tie" if one == two else "candidate" if one > two else "opponent"
-            for one, two in pairs
-        ]
+        pairs = zip(*(map(number_of, rows.values(field)) for field in self.fields), strict=True)
+        words = {-1.0: "opponent", 0.0: "tie", 1.0: "candidate"}
+        return [words.get(float(np.sign(one - two))) for one, two in pairs]
 
 
 def parse_expression(name: str, entry: Any) -> Expression:
@@ -223,15 +240,6 @@ def whole(text: str) -> str:
     """Remove the decimal point of a whole number ("3.0"), which tables with missing numbers are saved with."""
     match = _POINT.fullmatch(text.strip())
     return match[1] if match else text.strip()
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
-        return float(value)
-    text = (written(value) or "").strip().lower()
-    return {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}.get(
-        text, float(text) if NUMERAL.fullmatch(text) else None
-    )
 
 
 def _interpolation(known: Mapping[str, str]) -> tuple[list[float], list[float]] | None:
@@ -462,7 +470,6 @@ def _text(item: Any) -> str:
 
 _ASKING = frozenset(["user", "human", "system", "developer", "tool", "prompter"])
 _WHO, _WHAT = ("role", "from", "speaker"), ("content", "value", "text")
-_OPENINGS = ("[{", '["', "['")
 
 
 def answered(value: Any) -> Any:
@@ -475,7 +482,7 @@ def answered(value: Any) -> Any:
     >>> answered("[{'role': 'user', 'content': 'Why?'}, {'role': 'assistant', 'content': 'So it is.'}]")
     'So it is.'
     """
-    listed = _written_list(value) if isinstance(value, str) else value
+    listed = list_in(value)
     if not isinstance(listed, list) or not listed:
         return value
     if all(isinstance(item, str) for item in listed):  # a text per turn
@@ -485,12 +492,10 @@ def answered(value: Any) -> Any:
     return "\n".join(text for item in listed if not _is_asking(item) for text in _texts(_of(item, _WHAT)))
 
 
-def _written_list(text: str) -> Any:
-    """Return the list that a text writes; None for another text."""
-    text = text.strip()
-    if not text.startswith(_OPENINGS) or not text.endswith("]"):
-        return None
-    return parse_literal(text)
+def list_in(value: Any) -> Any:
+    """Return the list that a text writes as JSON or in Python; any other value unchanged."""
+    listed = parse_literal(value) if isinstance(value, str) and value.strip()[:1] == "[" else None
+    return listed if isinstance(listed, list) else value
 
 
 def _of(message: dict[str, Any], names: tuple[str, ...]) -> Any:

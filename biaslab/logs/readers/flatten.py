@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from biaslab.logs.readers.rows import Rows
+from biaslab.logs.readers.rows import Rows, at
 
 KEY, ITEM = "*", "[]"
 _SEEN = 200  # records whose shape is examined
@@ -199,22 +199,15 @@ def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> I
     if len(names) > 1:
         yield from _rows_side_by_side(value, prefix, names)
         return
-    inside = value
-    *parents, name = names[0].split(".") if names[0] not in value else [names[0]]
-    for parent in parents:
-        inside = inside.get(parent) or {} if isinstance(inside, dict) else {}
-    items = inside.get(name) if isinstance(inside, dict) else None
     own = _flat(value, prefix, without=step.removesuffix(ITEM))
-    for inner in _items_as_rows(items, step, rest):
+    for inner in _items_as_rows(value.get(names[0], at(value, names[0])), step, rest):
         yield own | inner
 
 
 def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Yield the flat records of an object whose keys are data, which may lie within other objects."""
     path = step.removesuffix(f"{KEY}{ITEM}")
-    inside: Any = value
-    for parent in filter(None, path.removeprefix(prefix).split(".")):
-        inside = inside.get(parent) if isinstance(inside, dict) else None
+    inside = at(value, path.removeprefix(prefix).removesuffix(".")) if path != prefix else value
     own = _flat(value, prefix, without=path.removesuffix(".")) if path != prefix else {}
     for key, items in inside.items() if isinstance(inside, dict) else ():
         for inner in _items_as_rows(items, step, rest):

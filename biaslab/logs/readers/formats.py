@@ -47,7 +47,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -443,25 +443,11 @@ _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "rankings": tool_formats.read_rankings,
     "self_recognition": study_formats.read_self_recognition,
     "self_recognition_scores": study_formats.read_self_recognition_scores,
-    "promptfoo": tool_formats.read_promptfoo,
-    "promptfoo_table": tool_formats.read_promptfoo_table,
+    "promptfoo": partial(score_trials, scores=tool_formats.promptfoo_scores, tool="promptfoo"),
+    "promptfoo_table": partial(score_trials, scores=tool_formats.promptfoo_table_scores, tool="promptfoo"),
 }
 #: Readers that take the mapping themselves.
 _MAPPED: dict[str, LogReader] = {"openai_batch": tool_formats.read_openai_batch, "mapping": read_mapped}
-
-
-class Format(NamedTuple):
-    """A log format: its spec and its reader."""
-
-    spec: FormatSpec
-    read: LogReader
-
-
-@cache
-def _format(name: str) -> Format:
-    spec = load_spec(name)
-    read = _MAPPED.get(name) or overridden(_READERS.get(name, spec.read))
-    return Format(spec, read)
 
 
 def available() -> dict[str, str]:
@@ -472,8 +458,8 @@ def available() -> dict[str, str]:
     }
 
 
-def find_format(name: str) -> Format:
-    """Return a format by name.
+def find_reader(name: str) -> LogReader:
+    """Return the reader of a format.
 
     Raises
     ------
@@ -482,7 +468,7 @@ def find_format(name: str) -> Format:
     """
     if not isinstance(name, str) or name not in ORDER:
         raise unknown("format", name, available())
-    return _format(name)
+    return _MAPPED.get(name) or overridden(_READERS.get(name, load_spec(name).read))
 
 
 def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
@@ -494,7 +480,7 @@ def detect(records: Sequence[Mapping[str, Any]], mapped: bool) -> str | None:
     seen = Counter(name for record in first for name in record)
     common = {name for name, count in seen.items() if 2 * count >= len(first)}
     for name in ORDER if first else ():
-        known = _format(name)
-        if any(fields <= common for fields in known.spec.fields) and known.spec.tells(first):
+        spec = load_spec(name)
+        if any(fields <= common for fields in spec.fields) and spec.tells(first):
             return name
     return "mapping" if mapped and common else None

@@ -368,20 +368,11 @@ def _filled(name: str, column: pd.Series) -> pd.Series:
 
 def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: LogSource) -> pd.DataFrame:
     """Replace the format's verdict or score by the reading of the mapped column."""
-    pair = trials["opponent_id"].notna().to_numpy()
-    wrong = [kind for kind, present, allowed in (("pairs", pair.any(), OF_PAIRS), ("scores", not pair.all(), OF_SCORES))
-             if present and outcome not in allowed]  # fmt: skip
-    if wrong:
-        allowed = ", ".join(OF_PAIRS if wrong == ["pairs"] else OF_SCORES)
-        raise InputError("mapping", outcome, f"one of {allowed} for a log of {wrong[0]}")
-    readings = []
-    for chosen, is_pair in ((pair, True), (~pair, False)):
-        if chosen.any():
-            subset = trials[chosen]
-            columns = {str(name): subset[name] for name in subset} | {outcome: outcome_column[chosen]}
-            readings.append(read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source))
-    order = np.concatenate([np.flatnonzero(pair), np.flatnonzero(~pair)]).argsort()
-    reading = pd.concat(readings).iloc[order].set_axis(trials.index)
+    whole, named, readings = trials.reset_index(drop=True), outcome_column.reset_index(drop=True), []
+    for is_pair, subset in whole.groupby(whole["opponent_id"].notna()):
+        columns = {str(name): subset[name] for name in subset} | {outcome: named[subset.index]}
+        readings.append(read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source))
+    reading = pd.concat(readings).sort_index().set_axis(trials.index)
     return trials.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.proposal import RoleDraft, listed, shares
+from biaslab.logs.readers.proposal import RoleDraft, is_judged, is_label, listed, shares
 
 _PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
 _SPEAKS = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
 _SWAPPED = {"swap", "swapped", "flipped", "flip", "reversed", "exchanged"}
+_ORDERS, _FLAGS = ({"ab", "ba"}, {"original", "swapped"}), ({"true", "false"}, {"0", "1"})
+_TURNED = ("ba", "swapped", "true", "1")  # values for the other order
 _EXCHANGED = {"first": "second", "second": "first"}
 _COLUMNS = {"first": "candidate", "second": "opponent"}  # regardless of the order shown
 
@@ -30,8 +32,6 @@ class PairRoles(RoleDraft):
         if {"score", "scale"} & set(self.given):
             return None
         verdicts = self._verdicts(pairs)
-        if pairs and self._winning_flags() is not None:
-            return pairs, [], None
         if both is not None and (pairs or self._is_verdict(self.columns[both[0]], pairs)):
             return pairs, [self.columns[both[0]]], both
         if verdicts and (pairs or any(self._names_sides(column) for column in verdicts)):
@@ -57,7 +57,7 @@ class PairRoles(RoleDraft):
                 continue
             if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
                 continue
-            alike = one.kind in ("word", "name") and named.shared_values(self.columns, *pair[:2]) and not pair.roles
+            alike = one.kind in ("word", "name") and set(one.counts) & set(two.counts) and not pair.roles
             unnamed = (
                 not pair.stem and one.kind in ("word", "name", "id", "text") and not named.verdict_meanings(one, None)
             )
@@ -243,6 +243,11 @@ class PairRoles(RoleDraft):
 
     def _fill_verdicts(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         """Fill the verdict from one column, or several that differ by judge, criterion or order; ask otherwise."""
+        labels = [column for column in verdicts if is_label(column) and not is_judged(column)]
+        if labels and len(labels) < len(verdicts) and self.is_open("preference"):
+            verdicts = [column for column in verdicts if column not in labels]
+            why = f"is {listed(labels)} people's, and {listed(verdicts)} the judge's? If not, map winner to the judge's"
+            self.ask("preference", why, *(self._meaning(column, pair) for column in labels))
         several = self._differ_in_name(verdicts) and all(len(self._readings(c, pair)) == 1 for c in verdicts)
         if len(verdicts) == 1:
             self._fill_one_verdict(verdicts[0], pair)
@@ -298,20 +303,15 @@ class PairRoles(RoleDraft):
             return None
         first, second = self.columns[pair.first], self.columns[pair.second]
         for column in self.columns.values():
-            if (
-                column in (own, swapped)
-                or not self._names_candidates(column, pair, constant=True)
-                or column.name in pair[:2]
-            ):
+            others = (own.name, swapped.name, *pair[:2])
+            if column.name in others or not self._names_candidates(column, pair, constant=True):
                 continue
             fits = {True: 0, False: 0}
             rows = list(zip(column.values, own.values, swapped.values, first.values, second.values, strict=True))
             for value, here, there, one, two in rows:
-                for shown in (True, False):
-                    names = (two, one) if shown else (one, two)
-                    side, other = meanings.get(here or ""), meanings.get(there or "")
-                    a = {"first": one, "second": two}.get(side or "")
-                    b = {"first": names[0], "second": names[1]}.get(other or "")
+                a = {"first": one, "second": two}.get(meanings.get(here or "", ""))
+                for shown, names in ((True, (two, one)), (False, (one, two))):
+                    b = dict(zip(("first", "second"), names, strict=True)).get(meanings.get(there or "", ""))
                     fits[shown] += (a == b == value) if value in (one, two) else a != b or a is None
             if max(fits.values()) >= 0.95 * len(rows) and fits[True] != fits[False]:
                 self.aside[column.name] = f"combines {own.name} and {swapped.name}"
@@ -332,18 +332,14 @@ class PairRoles(RoleDraft):
                 continue
             if "verdict" in column.roles:
                 continue
-            values = {"".join(filter(str.isalnum, value.lower())) for value in column.counts}
+            plain = {value: "".join(filter(str.isalnum, value.lower())) for value in column.counts}
+            values = set(plain.values())
             if pair is not None and self._names_candidates(column, pair):
                 self.settle("shown_first", column.name)
-            elif values <= {"ab", "ba"} or values <= {"original", "swapped"}:
-                meaning = {
-                    value: "false" if value.lower().startswith(("a", "original")) else "true" for value in column.counts
-                }
-                self.settle("swapped", {"field": column.name, "values": meaning})
-            elif (values <= {"true", "false"} or values <= {"0", "1"}) and _SWAPPED & set(column.words):
-                meaning = {value: "true" if value.lower() in ("true", "1") else "false" for value in column.counts}
-                plain = values <= {"true", "false"}
-                self.settle("swapped", column.name if plain else {"field": column.name, "values": meaning})
+            elif any(values <= known for known in (*_ORDERS, *(_FLAGS if _SWAPPED & set(column.words) else ()))):
+                meaning = {value: str(word in _TURNED).lower() for value, word in plain.items()}
+                is_flag = values <= _FLAGS[0]
+                self.settle("swapped", column.name if is_flag else {"field": column.name, "values": meaning})
             else:
                 why = f"does {column.name} say in which order the two were shown?"
                 self.ask("swapped", why, column.name, required=False)

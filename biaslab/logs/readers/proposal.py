@@ -14,7 +14,7 @@ from typing import Any, get_args
 from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
-from biaslab.logs.readers.expressions import OPEN
+from biaslab.logs.readers.expressions import OPEN, paths_of
 from biaslab.logs.readers.rows import NUMERAL
 
 SAMPLED = 2000
@@ -161,16 +161,7 @@ class Proposal:
 
 def columns_in(expression: Any, known: Mapping[str, Any]) -> list[str]:
     """Return the columns that an expression of a mapping names."""
-    if isinstance(expression, str):
-        field_ = expression.partition("|")[0].partition("~")[0].strip()
-        parts = [part.strip() for part in field_.replace(" > ", ",").split(",")]
-        return [field_] if field_ in known else [part for part in parts if part in known]
-    if isinstance(expression, list | tuple):
-        return [name for part in expression for name in columns_in(part, known)]
-    if isinstance(expression, Mapping):
-        of = expression.get("fields", expression.get("field"))
-        return columns_in(of if of is not None else list(expression.values()), known)
-    return []
+    return [path for path in paths_of(expression, known) if path in known]
 
 
 def toml_value(value: Any) -> str:
@@ -185,11 +176,8 @@ def toml_value(value: Any) -> str:
         return toml_value(value["fields"])
     if isinstance(value, Mapping):
         bare = all(str(key) in ("field", "fields", "values", "pattern", "constant") for key in value)
-        return (
-            "{ "
-            + ", ".join(f"{key if bare else _quoted(key)} = {toml_value(each)}" for key, each in value.items())
-            + " }"
-        )
+        entries = (f"{key if bare else _quoted(key)} = {toml_value(each)}" for key, each in value.items())
+        return f"{{ {', '.join(entries)} }}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
     return _quoted(value)
@@ -345,13 +333,10 @@ class RoleDraft:
     def _replies(self) -> list[LogColumn]:
         """Return the columns with texts of the judge."""
         whose = {"judge", "evaluator", "grader", "raw", "verdict"}
-        return [
-            column
-            for column in self._prose()
-            if column.role in ("reply", "verdict")
-            or (column.role != "explanation" and whose & set(column.words) and {"text", "reply"} & set(column.roles))
-            or (column.role != "explanation" and {"judge", "raw"} <= set(column.words))
-        ]
+        texts = [column for column in self._prose() if column.role != "explanation"]
+        said = [c for c in texts if whose & set(c.words) and {"text", "reply"} & set(c.roles)]
+        said += [column for column in texts if {"judge", "raw"} <= set(column.words)]
+        return [column for column in texts if column.role in ("reply", "verdict") or column in said]
 
     def _without_repeats(self, found: Sequence[LogColumn]) -> list[LogColumn]:
         """Drop columns that repeat another one, and set them aside; a judge may agree with all labels."""
@@ -436,16 +421,11 @@ def shares(column: LogColumn) -> list[dict[str, Any]]:
     numbers = [float(value) for value in values if NUMERAL.fullmatch(value)]
     if len(numbers) < 0.9 * len(column.known) or not any(number % 1 for number in numbers):
         return []
-    ends = next(
-        (ends for ends in ((0, 1), (1, 2), (-1, 1), (0, 100)) if ends[0] <= min(numbers) and max(numbers) <= ends[1]),
-        None,
-    )
-    if ends is None:
-        return []
-    order = ("1", "0") if ends == (1, 2) else ("0", "1")
-    return [
-        {"field": column.name, "values": dict(zip(map(str, ends), each, strict=True))} for each in (order, order[::-1])
-    ]
+    usual = ((0, 1), (1, 2), (-1, 1), (0, 100))
+    ranges = [ends for ends in usual if ends[0] <= min(numbers) <= max(numbers) <= ends[1]]
+    order = ("1", "0") if ranges[:1] == [(1, 2)] else ("0", "1")
+    meanings = [dict(zip(map(str, ends), each, strict=True)) for ends in ranges[:1] for each in (order, order[::-1])]
+    return [{"field": column.name, "values": values} for values in meanings]
 
 
 def listed(several: Sequence[LogColumn]) -> str:

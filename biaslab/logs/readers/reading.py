@@ -23,7 +23,7 @@ from biaslab.core.output import count
 from biaslab.logs.readers import inspect_logs
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
-from biaslab.logs.readers.expressions import COUNTED, map_line, written
+from biaslab.logs.readers.expressions import COUNTED, list_in, map_line, paths_of, written
 from biaslab.logs.readers.flatten import (
     ANNOTATED,
     ANNOTATOR,
@@ -36,7 +36,7 @@ from biaslab.logs.readers.flatten import (
     table_within,
     unnesting,
 )
-from biaslab.logs.readers.formats import detect, find_format
+from biaslab.logs.readers.formats import detect, find_reader
 from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
 from biaslab.logs.readers.roles import FileLayout, ReadingNotes
@@ -48,7 +48,6 @@ from biaslab.logs.readers.rows import (
     Rows,
     counted,
     identity_of,
-    parse_literal,
     without_duplicates,
 )
 from biaslab.logs.readers.shared_roles import propose_rows
@@ -110,7 +109,7 @@ class LogReading:
         some = zip(first.lines[:SAMPLED], first.records[:SAMPLED], strict=True)
         self.records |= {f"{log.file}:{line}": record for line, record in some} if len(self.records) < SAMPLED else {}
         self.files[log.file] = "inspect" if inspect else name
-        read = read_entries if name == "table" else find_format(name).read
+        read = read_entries if name == "table" else find_reader(name)
         source = LogSource(log.file, self.mapping.score_pattern)
         given = tuple(self.mapping.columns)
         layout = _layout(self.files[log.file], self.proposals.get(log.file), first, mapping, given)
@@ -352,14 +351,8 @@ def _with_lists(rows: Rows) -> Rows:
     named = {name for name in named if names_people(words := tokens(name)) or labels & set(words)}
     if not named:
         return rows
-    records = [{n: _list_in(v) if n in named else v for n, v in record.items()} for record in rows.records]
+    records = [{n: list_in(v) if n in named else v for n, v in record.items()} for record in rows.records]
     return Rows(records, rows.lines, rows.log, rows.textual)
-
-
-def _list_in(value: Any) -> Any:
-    """Return the list that a text writes; any other value unchanged."""
-    written_list = parse_literal(value) if isinstance(value, str) and value[:1] == "[" else None
-    return written_list if isinstance(written_list, list) else value
 
 
 def _single_list(first: Rows) -> tuple[str, ...]:
@@ -370,24 +363,6 @@ def _single_list(first: Rows) -> tuple[str, ...]:
         why = f"{first.log.file} has verdicts or scores in several lists ({lists})"
         raise InputError.plain(f"{why}: map the values of one of them, such as --map 'score=LIST[].COLUMN'")
     return found.steps
-
-
-def paths_of(entry: Any) -> Iterator[str]:
-    """Yield the fields and paths that a mapping's entry names.
-
-    Examples
-    --------
-    >>> [list(paths_of(entry)) for entry in ("runs[].verdict | yes -> 1, no -> 0", {"fields": ["a", "b"]}, "=1")]
-    [['runs[].verdict'], ['a', 'b'], []]
-    """
-    if isinstance(entry, str) and not entry.startswith("="):
-        fields = entry.partition("|")[0].partition("~")[0].replace(" > ", ",")
-        yield from (part.strip() for part in fields.split(","))
-    elif isinstance(entry, Mapping) and "constant" not in entry:
-        for value in (entry.get("field"), entry.get("fields")) if {"field", "fields"} & set(entry) else entry.values():
-            yield from paths_of(value)
-    elif isinstance(entry, list):
-        yield from (path for each in entry for path in paths_of(each))
 
 
 def _is_outcome(path: str, value: Any) -> bool:

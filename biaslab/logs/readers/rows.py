@@ -472,28 +472,6 @@ def trials_of(columns: Mapping[str, Any], index: pd.Index) -> pd.DataFrame:
     return pd.DataFrame(prepared, index=index)
 
 
-def trials_of_several(rows: Sequence[tuple[Any, ...]], names: Sequence[str], **fixed: Any) -> pd.DataFrame:
-    """Return the trials of records with several judgements each.
-
-    Parameters
-    ----------
-    rows : sequence of tuple
-        One tuple per judgement: the position of its record, then the values of the columns.
-    names : sequence of str
-        Names of these columns.
-    **fixed
-        Columns with the same value in all rows.
-    """
-    columns = ["place", *names]
-    try:
-        frame = pd.DataFrame(list(rows), columns=columns)
-    except UnicodeEncodeError:  # lone surrogates are not valid text
-        whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in rows]
-        frame = pd.DataFrame(whole, columns=columns)
-    indexed = frame.set_index("place")
-    return trials_of({**fixed, **indexed}, indexed.index)
-
-
 Judged = dict[str, Any]
 Judgements = Callable[[dict[str, Any]], Iterable[Judged | str]]
 
@@ -542,7 +520,13 @@ def record_trials(rows: Rows, judgements: Judgements, tool: str, **fixed: Any) -
         return pd.DataFrame()
     names = [name for name in judged[0] if name in SCHEMA]
     values = [(place, *(each[name] for name in names)) for place, each in zip(places, judged, strict=True)]
-    trials = trials_of_several(values, names, **fixed)
+    try:
+        frame = pd.DataFrame(values, columns=["place", *names])
+    except UnicodeEncodeError:  # lone surrogates are not valid text
+        whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in values]
+        frame = pd.DataFrame(whole, columns=["place", *names])
+    indexed = frame.set_index("place")
+    trials = trials_of({**fixed, **indexed}, indexed.index)
     return trials.assign(**{name: [each[name] for each in judged] for name in judged[0] if name not in SCHEMA})
 
 

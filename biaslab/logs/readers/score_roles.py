@@ -252,15 +252,10 @@ class ScoreRoles(PairRoles):
         rest = [tuple(word for word in column.words if word not in shared) for column in scores]
         scored = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"}))
         one_kind = all(len(set(map(kind, scores))) == 1 for kind in (is_label, is_judged))
-        alike = scored and len(set(rest)) == len(rest) and one_kind
+        alike = scored and len(set(rest)) == len(rest) and one_kind and all(rest) and not any(by_model)
         plain = [column for column, one in zip(scores, by_criterion, strict=True) if not one]
         general = len(plain) == 1 and set(plain[0].words) <= {"score", "rating", "grade", "total"}
-        return (
-            all(by_model)
-            or all(by_criterion)
-            or (alike and all(rest) and not any(by_model))
-            or (general and len(scores) > 2)
-        )
+        return all(by_model) or all(by_criterion) or alike or (general and len(scores) > 2)
 
     def _settle_scores(self, scores: Sequence[LogColumn]) -> None:
         words = [column for column in scores if column.kind != "number"]

@@ -14,7 +14,7 @@ from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, co
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
-_MOST_JUDGES, _FEWEST_OF_A_JUDGE, _FEW_GRADES = 20, 5, 3
+_FEW_GRADES = 3
 _IDENTITY = ("context_id", "candidate_id", *DISTINGUISHING)
 _CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
 _GROUPS = {"subset", "category", "domain"}
@@ -58,12 +58,6 @@ class SharedRoles(ScoreRoles):
                 self.settle(entry, found[0].name)
             elif found:
                 self.ask(entry, f"{listed(found)} could all be it", *found, required=False)
-        keys = [column for column in self.unused if column.name.endswith("*")]
-        question = self.columns.get(str(self.entries.get("context_id")))
-        repeats = question is not None and len(keys) == 1 and not named.functional(question, keys[0])
-        if repeats and len(keys[0].counts) <= _MOST_JUDGES:
-            why = f"do the keys ({', '.join(keys[0].examples)}) name judges? If systems, map candidate_id instead"
-            self.ask("judge", why, keys[0].name, required=False)
         groups = [c for c in self.free("covariate", kinds=("word",)) if _GROUPS & set(c.words)]
         if len(groups) == 1:
             self.settle("subset", groups[0].name)
@@ -84,11 +78,6 @@ class SharedRoles(ScoreRoles):
         if any(set(named.tokens(value)) & people for value in first.counts):
             why = f"some values of {first.name} look like people ({', '.join(first.examples)})"
             self.ask("judge", why, first.name, "=people")
-            return
-        rows_of_each = len(first.known) / max(1, len(first.counts))
-        if len(first.counts) > _MOST_JUDGES and rows_of_each < _FEWEST_OF_A_JUDGE:
-            why = f"{first.name} has {len(first.counts)} values of few rows each, too many for judges"
-            self.ask("judge", why, first.name, required=False)
         else:
             self.settle("judge", first.name)
 
@@ -180,6 +169,7 @@ class SharedRoles(ScoreRoles):
         texts = [column for column in texts if column.words[-1:] != ("id",)] or texts
         inner = [c for c in self.free("", "text", "question") if "[]." in c.name and c.words[-1:] == ("id",)]
         inner += [c for c in self.free("question", first=False, varied=True) if set(c.words) & _DOCUMENTS]
+        inner = [column for column in inner if not self._groups_questions(column)]
         if self.is_open("candidate_id"):
             if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
                 why = f"{listed(systems)} could all be the system"
@@ -256,8 +246,6 @@ class SharedRoles(ScoreRoles):
     def _may_be_label(self, column: LogColumn) -> bool:
         """Return whether a column has the judge's grades, or is people's with few words that may be grades."""
         scores = [self.columns[name] for name in columns_in(self.entries.get("score"), self.columns)]
-        if "derived" in column.roles:
-            return False
         if any(map(column.has_values_of, scores)):
             named_so = column.has("people") or is_label(column)
             return named_so or (column.kind in ("word", "name") and not column.roles)
@@ -268,8 +256,17 @@ class SharedRoles(ScoreRoles):
         """Return the columns without a role, and why."""
         named_in = (entry for name, entry in self.entries.items() if name != "ignore")
         used = {name for entry in named_in for name in columns_in(entry, self.columns)}
-        rest = (column for name, column in self.columns.items() if name not in used | self.asked)
+        rest = [column for name, column in self.columns.items() if name not in used | self.asked]
+        self.aside |= {c.name: f"--cluster {c.name} if its questions are related" for c in rest
+                       if self._groups_questions(c)}  # fmt: skip
         return {column.name: self.aside.get(column.name) or _why_unused(column) for column in rest}
+
+    def _groups_questions(self, column: LogColumn) -> bool:
+        """Return whether a column is named as a question is, and has the same value for several questions."""
+        question = self.columns.get(str(self.entries.get("context_id")))
+        if question is None or column.role != "question" or column.is_constant or column.nested:
+            return False
+        return named.functional(question, column) and 2 * len(column.counts) <= len(question.counts)
 
 
 def _why_unused(column: LogColumn) -> str:

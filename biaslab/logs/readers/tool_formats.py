@@ -56,7 +56,7 @@ from biaslab.core.trials import AT_LIMIT, STATUSES, Status
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import BY_CODE, score_trials
+from biaslab.logs.readers.readings import BY_CODE
 from biaslab.logs.readers.rows import (
     CALL_FAILED,
     MALFORMED,
@@ -261,11 +261,6 @@ _BY_MODEL = (
 _CHOICES = ("select-best", "max-score")
 
 
-def read_promptfoo(rows: Rows, source: LogSource) -> pd.DataFrame:
-    """Return one score trial per model-graded assertion."""
-    return score_trials(rows, source, _promptfoo_scores, "promptfoo")
-
-
 def _promptfoo_results(record: Mapping[str, Any]) -> Sequence[Any]:
     if "gradingResult" in record:
         return [record]
@@ -274,7 +269,8 @@ def _promptfoo_results(record: Mapping[str, Any]) -> Sequence[Any]:
     return inner if isinstance(inner, list) else []
 
 
-def _promptfoo_scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+def promptfoo_scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
+    """Yield the scores of model-graded assertions in one result, or in a file of results."""
     for result in _promptfoo_results(record):
         grading, provider = result["gradingResult"], result["provider"]
         if grading is None:
@@ -313,12 +309,8 @@ _BESIDE = ("Status", "Score", "Named Scores", "Grader Reason")
 _PROVIDER = re.compile(r"\[([^\]]+)\]\s")
 
 
-def read_promptfoo_table(rows: Rows, source: LogSource) -> pd.DataFrame:
-    """Return one score trial per output and named score."""
-    return score_trials(rows, source, _promptfoo_table_scores, "promptfoo")
-
-
-def _promptfoo_table_scores(record: Judged) -> Iterator[Judged | str]:
+def promptfoo_table_scores(record: Judged) -> Iterator[Judged | str]:
+    """Yield the named scores of each output in a row."""
     names = list(record)
     if not (outputs := _promptfoo_outputs(names)):
         raise ValueError("no output")

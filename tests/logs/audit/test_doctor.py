@@ -191,7 +191,7 @@ def test_requested_addition_makes_the_metric_estimable(name):
     assert not row["estimable"]
     assert ("j", probe, metric) not in estimated(before)
     numbers = [int(word.replace(",", "")) for word in row["addition"].split() if word.replace(",", "").isdigit()]
-    count = numbers[0] if numbers else 0
+    count = numbers[0] if numbers else 40
     assert count <= len(log)
     assert ("j", probe, metric) in estimated(bl.read_judgements(add(log, count)))
 
@@ -199,7 +199,9 @@ def test_requested_addition_makes_the_metric_estimable(name):
 def test_the_number_of_pairs_detects_what_matters():
     """68 pairs of which one in three goes with its order: the shift that matters, .1, with 80 % power."""
     held = holdings(bl.read_judgements(pairs(contexts=300, orders=1)))
-    assert addition_for("first_position_rate", "position", held) == "judge 68 pairs in the other order"
+    assert addition_for("first_position_rate", "position", held) == (
+        "judge 68 pairs in the other order, to detect a P(A) of 0.6 with 80 % power"
+    )
     rng = np.random.default_rng(0)
     shares = rng.choice([0.5, -0.5, 0.0], p=[1 / 6, 1 / 6, 2 / 3], size=(4000, 68)) + 0.1
     t = shares.mean(axis=1) / (shares.std(axis=1, ddof=1) / 68**0.5)
@@ -248,3 +250,23 @@ def test_a_log_of_no_known_format_is_refused_with_a_mapping(tmp_path):
     file.write_text("q,system,mark\n1,x,3\n2,y,4\n")
     with pytest.raises(InputError, match="if so: --map scale==3-4"):
         bl.doctor(file)
+
+
+@pytest.mark.parametrize("apart", [0, 20])
+def test_contexts_of_several_judges_count_once(apart):
+    own = pairs(20)
+    numbers = own["context_id"].str.removeprefix("q").astype(int)
+    moved = own.assign(context_id=(numbers + apart).map("q{}".format), judge="k")
+    diagnosis = bl.doctor(read_together(own, moved))
+    position = diagnosis.biases.query("probe == 'position'")
+    assert position["n_contexts"].tolist() == [20, 20]
+    assert position["contexts_of_all"].tolist() == [20 + apart] * 2
+    assert f"{20 + apart} contexts" in next(line for line in str(diagnosis).splitlines() if "+ position" in line)
+
+
+@pytest.mark.slow
+def test_doctor_takes_judges_of_the_atlas(capsys):
+    assert main(["doctor", "atlas:palm-2@llmbar"]) == 0
+    message = capsys.readouterr().out
+    assert "6,704 judgements" in message
+    assert message.rstrip().endswith("next: biaslab audit atlas:palm-2@llmbar")

@@ -193,9 +193,21 @@ def test_column_of_orders_asks_what_verdicts_name():
     assert columns["value"].tolist() == [1 - w if s else w for w, s in zip(won, swapped, strict=True)]
 
 
+def test_label_beside_a_winner_is_peoples_or_the_judges():
+    table, _ = pairs(PAIRS[0][0], AB)
+    table["label"] = ["A" if n % 3 else "B" for n in range(len(table))]
+    _, (by_people,) = refused(table)
+    assert by_people["preference"]["field"] == "label"
+    trials = bl.read_judgements(table, mapping=by_people)
+    assert trials["value"].tolist() == [SIDES[{"A": "first", "B": "second"}.get(w, w)] for w in table["winner"]]
+    assert trials["human_gap"].tolist() == [1.0 if label == "A" else -1.0 for label in table["label"]]
+    by_judge = bl.read_judgements(table, mapping={"winner": "label | A -> first, B -> second"})
+    assert by_judge["value"].tolist() == (table["label"] == "A").astype(float).tolist()
+
+
 def test_two_verdicts_are_asked_for():
     table, _ = pairs(PAIRS[0][0], AB)
-    table["label"] = "B"
+    table["decision"] = "B"
     _, mappings = refused(table)
     judged = [bl.read_judgements(table, mapping=mapping) for mapping in mappings]
     assert judged[0]["value"].tolist() == [SIDES[{"A": "first", "B": "second"}.get(w, w)] for w in table["winner"]]
@@ -357,8 +369,10 @@ def test_recorded_lists_of_two_verdicts_are_mapped_by_item():
     file = DATA / "judgebench_reward_models" / "Skywork_Skywork-Reward-Llama-3.1-8B.jsonl.gz"
     proposal = bl.logs.propose(file)
     assert proposal.entries["context_id"] == "pair_id"
-    assert [option["field"] for option in proposal.questions[0].options] == ["label", "decisions[0]", "decisions[1]"]
-    verdicts = {"winner": "decisions[0] | A>B -> first, B>A -> second"}
+    asked = {question.entry: question.options for question in proposal.questions}
+    assert [option["field"] for option in asked["preference"]] == ["label"]
+    assert {option["field"] for option in asked["winner_swapped"]} == {"decisions[1]"}
+    verdicts = {"winner": proposal.entries["winner"]}
     verdicts |= {"winner_swapped": "decisions[1] | A>B -> first, B>A -> second"}
     decided = decided_in_both_orders(bl.read_judgements(file, mapping=verdicts))
     assert decided["value"].mean() == pytest.approx(0.5, abs=0.002)  # a reward model sees no order

@@ -15,7 +15,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import InputError, MissingDependencyError, TrialsError
 from biaslab.logs.readers import available
-from biaslab.logs.readers.formats import ORDER, find_format
+from biaslab.logs.readers.formats import ORDER, load_spec
 from biaslab.logs.readers.readings import bracketed
 
 PAIR = {"judge": "j", "question": 81, "A": "x", "B": "y", "judgment": "Final verdict: [[A]]"}
@@ -617,4 +617,4 @@ def test_every_format_has_a_description():
 def test_every_spec_file_is_a_format():
     files = {file.name for file in (resources.files("biaslab.logs") / "formats").iterdir()}
     assert files == {f"{name}.toml" for name in ORDER}
-    assert all(find_format(name).spec.help for name in ORDER)
+    assert all(load_spec(name).help for name in ORDER)

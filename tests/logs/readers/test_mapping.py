@@ -269,7 +269,7 @@ def test_a_mapped_verdict_leaves_what_it_does_not_replace(tmp_path):
 
 
 def test_a_score_is_no_verdict_of_a_pair(tmp_path):
-    with pytest.raises(InputError, match="winner, p_first, reply for a log of pairs"):
+    with pytest.raises(InputError, match="winner, p_first or reply"):
         bl.read_judgements(lines_overriding(tmp_path, PAIR), mapping={"score": "=3"})
 
 

@@ -114,3 +114,18 @@ def test_places_and_people_are_asked_about(more, mapping, entry):
     (question,) = bl.logs.propose(pd.DataFrame(pairs | more), mapping).questions
     assert question.entry == entry
     assert len(question.options) == 2
+
+
+@pytest.mark.parametrize("name", ["doc_id", "article_id", "source"])
+@pytest.mark.parametrize("answer", [{"answer": [f"the {n} winds of the far north" for n in range(24)]}, {}])
+def test_document_of_several_questions_is_offered_as_cluster(name, answer):
+    log = {name: [f"d{n // 4}" for n in range(24)], "question_id": [f"q{n}" for n in range(24)], **answer}
+    table = pd.DataFrame(log | {"judge_score": [1, 2, 3, 5] * 6, "human_score": [1, 5, 2, 3] * 6})
+    trials = bl.read_judgements(table)
+    assert trials["context_id"].tolist() == log["question_id"]
+    (reading,) = trials.attrs["reading"]["readings"]
+    assert f"--cluster {name}" in reading["set_aside"][name]
+    estimates = bl.audit(table, cluster=name, only=["agreement"])
+    assert set(estimates["n_contexts"]) == {6}
+    same = bl.read_judgements(table.assign(**{name: log["question_id"]}))
+    assert "--cluster" not in same.attrs["reading"]["readings"][0]["set_aside"].get(name, "")
