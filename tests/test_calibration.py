@@ -311,6 +311,8 @@ def test_planted_value_is_the_mean_over_seeds():
     assert marked.notna().sum() == estimates["planted"].notna().sum()
     with pytest.raises(TrialsError, match="metric"):
         bl.with_planted(both.drop(columns="metric"), probe, judge, data, "first_position_logit")
+    every = bl.with_planted(estimates, probe, judge, data, repeats=1).set_index("metric")["planted"]
+    assert every[["first_position_rate", "order_consistency"]].notna().all()
     named = bl.FunctionJudge(lambda context, first, second: 0.5, name="half")
     assert bl.with_planted(estimates, probe, named, data, "first_position_rate") is estimates
 

@@ -43,11 +43,6 @@ class AtlasFigure:
     rows: pd.DataFrame
     headline: str
 
-    @property
-    def with_headline(self) -> pd.DataFrame:
-        """The rows, with the headline as a column for the index of figures."""
-        return self.rows.assign(headline=self.headline)
-
     def _repr_markdown_(self) -> str:
         return f"**{self.headline}**"
 
@@ -191,17 +186,15 @@ def _of_repetitions(rows: pd.DataFrame) -> pd.DataFrame:
 def length() -> AtlasFigure:
     """Show the score gained per doubling of the words, at equal score of the (other) experts."""
     where = {"probe": "verbosity", "metric": "verbosity_slope", "source": _SUMMEVAL, "attribute": _RATED}
-    every = choose(estimates(), **where)
-    rows = _by_kind(every[every["ci_low"].notna()])  # the human scores reach an end of the scale: no test
+    rows = choose(estimates(), **where)
+    rows = _by_kind(rows[rows["ci_low"].notna()])  # the human scores reach an end of the scale: no test
     models, people = _kinds(rows)
     most = models.iloc[int(models["estimate"].to_numpy().argmax())]
-    left_out = len(every) - len(rows)
-    excluded = f"; {left_out} cells are left out, whose scores lie at an end of the scale" if left_out else ""
     return AtlasFigure(
         rows,
-        f"At equal expert score, longer summaries score higher with models in {_above(models)} of {len(models)} cells "
-        f"and with single experts in {_above(people)} of {len(people)}, by up to "
-        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}){excluded}.",
+        f"At equal expert score, longer summaries score higher with models in {len(found(models, 'above'))} of "
+        f"{len(models)} cells and with single experts in {len(found(people, 'above'))} of {len(people)}, by up to "
+        f"{most['estimate']:.2f} SD per doubling ({most['who']}, {most['attribute']}).",
     )
 
 
@@ -289,10 +282,6 @@ def _by_kind(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _kinds(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows[rows["kind"] == "model"], rows[rows["kind"] == "person"]
-
-
-def _above(rows: pd.DataFrame) -> int:
-    return len(found(rows, "above"))
 
 
 def _span(values: pd.Series) -> str:

@@ -101,7 +101,7 @@ def with_planted(
     dataset : Dataset
         The data that were judged.
     *metrics : str
-        Metrics to add the value of.
+        Metrics to add the value of; default: all.
     repeats : int
         Number of judges that are averaged, at least 1.
 
@@ -127,7 +127,7 @@ def with_planted(
     estimates = estimates.drop(columns="planted", errors="ignore")
     others = [replace(judge, seed=judge.seed + place) for place in range(1, repeats + 1)]
     asked = [collect(probe, other, dataset, progress=False) for other in others]
-    means = pd.concat([with_fast_intervals(probe).estimate(trials, list(metrics), True) for trials in asked])
+    means = pd.concat([with_fast_intervals(probe).estimate(trials, metrics or None, True) for trials in asked])
     keys = [name for name in estimates if name in means and name not in ("judge", *TRAILING, *ADDED)]
     means = means.groupby(keys, dropna=False, as_index=False)["estimate"].mean().rename(columns={"estimate": "planted"})
     means = means.astype(estimates[keys].dtypes)  # a column without values has another type

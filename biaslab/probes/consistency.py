@@ -209,8 +209,6 @@ class Consistency(PairOrScoreProbe):
         LABEL_MASS,
     )
     figures = (
-        Figure("configurations", "configuration_alpha", by="attribute", hue="configuration", col="level"),
-        Figure("configuration_gap", "configuration_gap", by="attribute", hue="configuration", col="level"),
         Figure("pairs", ("pair_alpha", "order_alpha", "order_gap"), by="attribute", where={"configuration": "pairs"}),
     )
 

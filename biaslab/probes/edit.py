@@ -153,7 +153,7 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
     for edited, part in _sides(blocks) if cell.wants("side_win_excess", "side_logit_excess") else ():
         metrics = _gains(trials, part, _CONTRAST, cell.resampling, None)
         yield Part(_named(metrics, "side_{}_excess"), part, {"edited": edited})
-    for gap, part in pairs.by_gap(blocks, gap_bins) if cell.everything else ():
+    for gap, part in pairs.in_bins(blocks, gap_bins) if cell.everything else ():
         if not _of_one_context(part):
             metrics = _gains(trials, _counted_as(blocks, part), _CONTRAST, cell.resampling, None)
             yield Part(_named(metrics, "{}_excess"), part, {"human_gap": gap})

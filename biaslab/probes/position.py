@@ -39,42 +39,43 @@ _PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})
 _VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, like greedy text
 
 
-def first_by_gap(trials: pd.DataFrame, bins: int = 4, resampling: Resampling | None = None) -> pd.DataFrame:
-    """Estimate P(A) by how much better the candidate shown first is.
+def better_by_stated(trials: pd.DataFrame, bins: int = 4, resampling: Resampling | None = None) -> pd.DataFrame:
+    """Estimate how often people prefer the candidate shown first, by the probability that the judge gives it.
+
+    A reliability diagram (Murphy & Winkler 1977) shows one against the other: a calibrated judge has them equal.
 
     Parameters
     ----------
     trials : pandas.DataFrame
         Pair trials. Pairs without human scores, or with equal ones, are left out.
     bins : int
-        Quantile bins of the absolute human score gap, for each sign.
+        Quantile bins of the probability.
     resampling : Resampling, optional
         Resampling settings.
 
     Returns
     -------
     pandas.DataFrame
-        Estimates of ``first_position_rate``; ``human_gap`` is the mean score of the candidate shown first minus that of
-        the second. A judge without a bias has 1/2 at a gap of 0.
+        Estimates of ``first_is_better`` over all attributes of a judge, data set and template; ``stated`` is the mean
+        probability of a bin.
 
     Examples
     --------
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded", limit=6)
-    >>> judge = bl.SimulatedJudge(data, position=9.0)
+    >>> judge = bl.SimulatedJudge(data, quality=0.0, position=2.0)
     >>> trials = bl.collect(Position(["coherence"], [1]), judge, data, progress=False)
-    >>> first_by_gap(trials, bins=1)["estimate"].tolist()
-    [1.0, 1.0]
+    >>> better_by_stated(trials)[["stated", "estimate"]].round(2).to_numpy().tolist()
+    [[0.88, 0.5]]
     """
     resampling, rows = resampling or Resampling(), []
-    for where, cell in trials[trials["status"] == "ok"].groupby(list(Position.cell), sort=False):
-        named = dict(zip(Position.cell, where, strict=True))
-        for sign in (-1, 1):
-            for gap, part in pairs.by_gap(cell[sign * cell["human_gap"] > 0], bins):
-                rate = pairs.first_position_rate(part["context_id"], pairs.decisions(part), None).estimate(resampling)
-                at = named | {"human_gap": sign * gap}
-                rows += estimate_rows({"first_position_rate": rate}, at, resampling, len(part), 0)
-    return estimates_frame(rows, Position.name, (), (*Position.cell[2:], "human_gap"))
+    known, cell = trials[(trials["status"] == "ok") & (trials["human_gap"] != 0)], ["judge", "dataset", "template"]
+    for where, part in known[known["human_gap"].notna()].groupby(cell, sort=False):
+        for stated, shown in pairs.in_bins(part, bins, "value"):
+            share = mean_of(shown, shown["human_gap"].to_numpy(float) > 0, None, (0.0, 1.0)).estimate(resampling)
+            at = dict(zip(cell, where, strict=True)) | {"stated": stated}
+            rows += estimate_rows({"first_is_better": share}, at, resampling, len(shown), 0)
+    return estimates_frame(rows, Position.name, (), ("template", "stated"))
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ class Position(PairProbe):
             metrics["first_position_logit"] = by_construction(0.0, n, checked)
         missing = partial(missing_data_bounds, cell.trials), partial(note_missing_pairs, cell.trials)
         yield cell.part(metrics, blocks, {"human_gap": np.nan}, *missing)
-        for gap, part in pairs.by_gap(blocks, self.gap_bins) if cell.everything else ():
+        for gap, part in pairs.in_bins(blocks, self.gap_bins) if cell.everything else ():
             binned = _metrics(part, self.resampling, null=None)
             yield Part({name: binned[name] for name in _BY_GAP}, part, {"human_gap": gap})
 

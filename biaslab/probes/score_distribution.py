@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of
-from biaslab.core.metrics import Comparison, Figure, Metric, Says
+from biaslab.core.metrics import Comparison, Figure, Metric
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
@@ -159,20 +159,7 @@ class ScoreDistribution(Probe):
         Metric("agreement_gain", "gain over a single sample", "Kendall's τ-b", null=0.0),
         LABEL_MASS,
     )
-    figures = (
-        Figure("round_numbers", ("round_number_excess_10", "round_number_excess_5"), by=("attribute", "answer")),
-        Figure("agreement", "agreement", by="scale", hue="answer", col="attribute"),
-        Figure(
-            "scale_use",
-            ("scale_use", "tie_rate"),
-            by="scale",
-            col="attribute",
-            where={"answer": "single"},
-            says=Says(
-                plain="{judge}: share of the levels in use {scale_use}; share of pairs with equal scores {tie_rate}"
-            ),
-        ),
-    )
+    figures = (Figure("agreement", "agreement", by="scale", hue="answer", col="attribute"),)
 
     scales: Sequence[str] = tuple(SCALES)
     answer: ScoreAnswer = "distribution"

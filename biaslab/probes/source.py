@@ -172,7 +172,6 @@ class Source(PairOrScoreProbe, ScoreProbe):
         RESAMPLING,
     )
     figures = (
-        Figure("agreement", "agreement", by="attribute", hue="source", col="level", where={"coefficient": "kendall"}),
         Figure(
             "agreement_loss",
             "agreement_loss",
@@ -185,7 +184,6 @@ class Source(PairOrScoreProbe, ScoreProbe):
                 "{agreement_loss}",
             ),
         ),
-        Figure("source_shift", "source_shift", by="attribute"),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by="attribute"),
         Figure("pairs", "accuracy_loss", by="attribute"),
     )

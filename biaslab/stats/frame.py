@@ -13,6 +13,7 @@ from scipy import stats
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import did_you_mean, require_one_of, require_share
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
+from biaslab.core.metrics import find_metric
 from biaslab.stats.estimate import ALPHA, Estimate, notes_of
 from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
@@ -459,6 +460,68 @@ def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
     none = dict.fromkeys(("p_value", "q_value", "mde"), np.nan)
     return means | counts | none | {"method": METHOD.format(len(group)), "note": note, "notes": "[]" if note else ""}
 
+
+#: Least number of independent estimates that are pooled.
+FEWEST_POOLED = 3
+
+
+def pooled(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Pool each judge's independent estimates of one metric, such as those on several data sets.
+
+    A random-effects synthesis: the judge's bias itself differs between data sets, by a variance τ² (Paule & Mandel).
+    The interval and the test are those of Hartung & Knapp, and never narrower than with τ² taken as known.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        An estimates frame, with one row for each data set or other independent part. Rows without a standard error,
+        or where it is 0, are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each probe, judge and metric with at least three estimates, with ``n_estimates``, ``i_squared``
+        (share of the variance of the estimates that is not sampling error), ``tau`` (standard deviation between data
+        sets) and ``prediction_low, prediction_high``, which hold 95 % of other data sets.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, or no judge has three estimates.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"estimate": [0.48, 0.46, 0.40, 0.47], "se": [0.02, 0.02, 0.02, 0.02]})
+    >>> rows = rows.assign(probe="position", judge="j", metric="first_position_rate", n_contexts=50, n_trials=100)
+    >>> pooled(rows)[["estimate", "ci_low", "ci_high", "i_squared"]].round(2).to_numpy().tolist()
+    [[0.45, 0.4, 0.51, 0.69]]
+    """
+    from statsmodels.stats.meta_analysis import combine_effects
+
+    require_columns(estimates, [*FAMILY, "estimate", "se", "n_contexts", "n_trials"], "estimates")
+    known, rows = estimates[estimates["estimate"].notna() & (estimates["se"] > 0)], []
+    for _, part in known.groupby(list(FAMILY), sort=False):
+        if (k := len(part)) < FEWEST_POOLED:
+            continue
+        values, errors = part[["estimate", "se"]].to_numpy(float).T
+        with np.errstate(divide="ignore"):  # I² of equal estimates
+            fit = combine_effects(values, errors**2, method_re="iterated", use_t=True)
+        mean, se, tau = float(fit.mean_effect_re), float(fit.sd_eff_w_re), float(fit.tau2) ** 0.5
+        row = part.iloc[0][list(FAMILY)].to_dict()
+        null = find_metric(row["metric"], row["probe"]).null
+        row["p_value"] = np.nan if null is None else 2 * stats.t.sf(abs(mean - null) / se, k - 1)
+        row |= {"estimate": mean, "se": se, "n_estimates": k, "tau": tau, "i_squared": max(0.0, fit.i2)}
+        row |= part[["n_contexts", "n_trials"]].sum().to_dict() | {"ci_level": 1 - ALPHA, "method": _SYNTHESIS}
+        for name, error, df in (("ci", se, k - 1), ("prediction", np.hypot(tau, se), k - 2)):
+            row[f"{name}_low"], row[f"{name}_high"] = stats.t.interval(1 - ALPHA, df, mean, error)
+        rows.append(row)
+    if not rows:
+        raise TrialsError.plain(f"estimates to pool are too few: each judge needs {FEWEST_POOLED} with standard errors")
+    table = pd.DataFrame(rows)
+    return corrected(table, table["p_value"].notna())
+
+
+_SYNTHESIS = "random effects (Paule-Mandel), Hartung-Knapp t"
 
 #: Condition columns of breakdowns, by bin of the human score gap, by person left out or by another judge; missing in
 #: estimates over all items.

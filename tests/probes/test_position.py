@@ -83,16 +83,28 @@ def test_metrics_of_a_noiseless_judge_are_known_fractions(graded):
     assert floor == pytest.approx(np.mean(p**2 + (1 - p) ** 2))
 
 
-def test_rate_by_signed_gap_rises_through_half_without_bias(graded):
-    trials = bl.collect(Position(["coherence"], [1]), bl.SimulatedJudge(graded, noise=1.0), graded, progress=False)
-    curve = position.first_by_gap(trials, bins=2).sort_values("human_gap")
-    assert curve["estimate"].is_monotonic_increasing
-    assert np.sign(curve["human_gap"]).tolist() == [-1, -1, 1, 1]
-    assert (np.sign(curve["estimate"] - 0.5) == np.sign(curve["human_gap"])).all()
-    rated = trials[trials["human_gap"] > 0]
-    ahead = curve[curve["human_gap"] > 0]
-    pooled = np.average(ahead["estimate"], weights=ahead["n_trials"])
-    assert pooled == pytest.approx((rated["value"] > 0.5).mean())
+def test_share_of_better_firsts_follows_the_stated_probability(graded):
+    judge = bl.SimulatedJudge(graded, quality=1.0, noise=0.5)
+    trials = bl.collect(Position(["coherence", "fluency"], [1]), judge, graded, progress=False)
+    curve = position.better_by_stated(trials, bins=3)
+    rated = trials[trials["human_gap"].ne(0)]
+    cuts = rated["value"].quantile([1 / 3, 2 / 3]).to_numpy()
+    codes = np.searchsorted(cuts, rated["value"])
+    for column, values in (("stated", rated["value"]), ("estimate", rated["human_gap"] > 0)):
+        assert curve[column].to_numpy() == pytest.approx(values.groupby(codes).mean().to_numpy())
+    assert curve["n_trials"].sum() == len(rated)
+    assert curve["estimate"].iloc[0] < 0.2 < 0.8 < curve["estimate"].iloc[-1]
+
+
+def test_stated_probability_of_a_blind_judge_is_not_reliable(graded):
+    judge = bl.SimulatedJudge(graded, quality=0.0, position=1.0)
+    [row] = position.better_by_stated(run_trials(judge, graded)).to_dict("records")
+    assert (row["stated"], row["estimate"]) == (pytest.approx(expit(1.0)), 0.5)  # both orders of every pair
+    assert position.better_by_stated(run_trials(judge, graded).assign(human_gap=np.nan)).empty
+
+
+def run_trials(judge, data):
+    return bl.collect(Position(["coherence"], [1]), judge, data, progress=False)
 
 
 def test_bias_grows_as_the_gap_shrinks(graded):

@@ -243,21 +243,22 @@ def in_both_orders(trials: pd.DataFrame, cell: Sequence[pd.Series]) -> pd.Series
     return orders[0] & orders[1]
 
 
-def by_gap(blocks: pd.DataFrame, bins: int) -> Iterator[tuple[float, pd.DataFrame]]:
-    """Split pairs into quantile bins of the absolute human gap; yield the mean gap and the pairs of each bin.
+def in_bins(rows: pd.DataFrame, bins: int, column: str = "human_gap") -> Iterator[tuple[float, pd.DataFrame]]:
+    """Split pairs into quantile bins of a column's absolute values; yield the mean and the pairs of each bin.
 
-    Bins with equal edges are merged, so there may be fewer. Pairs without human scores are in no bin.
+    Bins with equal edges are merged, so there may be fewer. Pairs without a value, such as those without human scores,
+    are in no bin.
     """
-    rated = blocks[blocks["human_gap"].notna()]
-    if rated.empty:
+    known = rows[rows[column].notna()]
+    if known.empty:
         return
-    gap = rated["human_gap"].abs()
-    edges = np.unique(np.quantile(gap, np.linspace(0, 1, bins + 1)).round(9))
-    codes = np.searchsorted(edges[1:-1], gap.round(9), side="left")
+    sizes = known[column].abs()
+    edges = np.unique(np.quantile(sizes, np.linspace(0, 1, bins + 1)).round(9))
+    codes = np.searchsorted(edges[1:-1], sizes.round(9), side="left")
     for code in np.unique(codes):
-        chosen = rated[codes == code]
+        chosen = known[codes == code]
         chosen.attrs.update(n_trials=2 * len(chosen), n_dropped=0)
-        yield float(chosen["human_gap"].abs().mean()), chosen
+        yield float(chosen[column].abs().mean()), chosen
 
 
 def replicate_agreement(trials: pd.DataFrame) -> pd.DataFrame:

@@ -120,7 +120,7 @@ def _of_bin(trials: pd.DataFrame, mean: float, bins: int = 4) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         blocks = pairs.both_orders(both, "pairs")
-    binned = list(pairs.by_gap(blocks, bins))
+    binned = list(pairs.in_bins(blocks, bins))
     if not binned:
         return both
     _, chosen = min(binned, key=lambda part: abs(part[0] - mean))

@@ -1,4 +1,4 @@
-from .card_figure import bias_matrix as bias_matrix, matrix as matrix
+from .card_figure import bias_matrix as bias_matrix, forest as forest, matrix as matrix
 from .drawing import Hover as Hover, against as against, hover as hover, intervals as intervals
 from .figure import (
     DrawnFigures as DrawnFigures,

@@ -1,4 +1,4 @@
-"""Figures of verdicts: each estimate of a bias card as a distance from no bias, and judges and biases as a matrix."""
+"""Figures of verdicts: distances from no bias for a bias card, judges × biases as a matrix, data sets as a forest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import seaborn as sns
 
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import number
+from biaslab.core.output import count, number, percent, with_interval
 from biaslab.probes import available
+from biaslab.report.plots.drawing import caption, fit_text, height_of, intervals
 from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.figure_words import judge_words, marked, short_label
 from biaslab.report.plots.style import (
@@ -29,9 +30,9 @@ from biaslab.report.plots.style import (
     styled,
 )
 from biaslab.report.summary import STATUS, is_bias, strongest_of
-from biaslab.report.verdicts import by_metric, classify
+from biaslab.report.verdicts import by_metric, classify, with_findings
 from biaslab.report.wording import span
-from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
+from biaslab.stats.frame import pooled, require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,10 +205,13 @@ def _mark(ax: Axes, reach: float) -> None:
 _REACH = 4.0  # distance from no bias, in units of what matters, of the darkest colour
 _COLOURS = sns.diverging_palette(255, 35, s=90, l=65, as_cmap=True)  # light enough for black text, and distinct in grey
 _HEAD, _LINES = 26, 3  # characters and lines of a column's name
-_ROW, _AROUND = 0.45, 5.2  # centimetres of a row, and of all else
+_ROW, _TWO_LINES, _AROUND = 0.45, 0.66, 5.2  # centimetres of a row, of one with two lines, and of all else
 _FEW = 6  # columns whose names are not turned
 _LIGHT = 1.7  # factor by which the darkest colour lies above the largest value, so that text is legible
 _MOST = 3  # biases that a headline names
+_FILL = {"above": "black", "below": "black"}
+_STRONGEST = "\nof several tests (attributes, data, prompts) the strongest, and in how many a bias is found"
+_DIAMOND, _LEGEND = np.array([0.0, 0.3, 0.0, -0.3]), 0.9  # corners of a diamond, in rows; centimetres of a legend
 
 
 @styled
@@ -221,8 +225,9 @@ def bias_matrix(
 ) -> DrawnFigures:
     """Plot which judge has which bias: a row per judge, a column per bias.
 
-    A cell has the mark of the finding and the strongest estimate, as in `biaslab.report.verdict_table`. Its colour is
-    the distance of the estimate from no bias, in units of the smallest that matters. Hatched cells were not tested.
+    A cell has the mark of the finding and the strongest of its estimates, as in `biaslab.report.verdict_table`, and in
+    how many of its tests a bias is found, unless in all. Its colour is the distance of the estimate from no bias, in
+    units of the smallest that matters. Hatched cells were not tested.
 
     Parameters
     ----------
@@ -257,13 +262,17 @@ def bias_matrix(
     require_columns(estimates, ["probe", "judge", "metric", "estimate"], "estimates")
     whole = without_breakdowns(with_numpy_types(estimates))
     tested = whole[[is_bias(*named) for named in zip(whole["metric"], whole["probe"], strict=True)]]
-    cells = map(strongest_of, by_metric(classify(tested, matters)).values()) if len(tested) else ()
+    classified = [each for each in classify(tested, matters) if each.kind != "untested"] if len(tested) else []
     rows = pd.DataFrame(
         [
             {**each.row, "status": status, "finding": each.kind, "slight": each.slight, "matters": each.matters}
             | {"distance": (each.estimate - each.null) / (each.matters or np.nan)}
-            for status, each in cells
-            if status != "untested"
+            | {
+                "n_found": sum(cell.is_bias for cell in cells),
+                "n_tests": sum(cell.kind != "untested" for cell in cells),
+            }
+            for cells in by_metric(classified).values()
+            for status, each in [strongest_of(cells)]
         ]
     )
     if len(rows):
@@ -278,16 +287,19 @@ def bias_matrix(
     )
     table = rows.pivot_table("distance", "judge", "bias", dropna=False)
     table = table.loc[order.index, rows["bias"].value_counts().index]
+    partly = (rows["n_found"] > 0) & (rows["n_found"] < rows["n_tests"])
+    shares = ("in " + rows["n_found"].astype(str) + " of " + rows["n_tests"].astype(str)).where(partly, "")
     words = {
-        (row["judge"], row["bias"]): f"{STATUS[row['status']][0]} {number(row['estimate'], 2)}"
-        for row in rows.to_dict("records")
+        (row["judge"], row["bias"]): f"{STATUS[row['status']][0]} {number(row['estimate'], 2)}\n{share}".strip()
+        for row, share in zip(rows.to_dict("records"), shares, strict=True)
     }
-    [ax] = panels(1, _AROUND + _ROW * len(table), width=17.0)
+    [ax] = panels(1, _AROUND + (_TWO_LINES if partly.any() else _ROW) * len(table), width=17.0)
     image = _draw_matrix(ax, table, words, cmap=_COLOURS, vmin=-_REACH, vmax=_REACH)
     label = "distance from no bias (1: smallest that matters)"
     ax.figure.colorbar(image, ax=ax, location="bottom", extend="both", label=label, fraction=0.04, pad=0.02, aspect=40)
     explained = [f"{mark} {text}" for mark, text in STATUS.values()][:-1]
-    note(ax, f"{_facts(rows, title)}\n{'  '.join(explained)}  hatched: not tested")
+    explained[-1] += f"  hatched: not tested{_STRONGEST if (rows['n_tests'] > 1).any() else ''}"
+    note(ax, f"{_facts(rows, title)}\n{'  '.join(explained)}")
     return close([ax], rows, name, out, _most_frequent(rows))
 
 
@@ -316,6 +328,68 @@ def _most_frequent(rows: pd.DataFrame) -> str:
 
 
 @styled
+def forest(
+    estimates: pd.DataFrame,
+    by: str = "dataset",
+    title: str | None = None,
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+) -> DrawnFigures:
+    """Plot each judge's independent estimates of one metric, and pool them: a forest plot.
+
+    A diamond is the pooled estimate with its interval, filled if a bias is found; the grey bar holds 95 % of other data
+    sets. See `biaslab.stats.pooled`.
+
+    Parameters
+    ----------
+    estimates : pandas.DataFrame
+        Rows of one metric, at least three for each judge, which do not share contexts.
+    by : str
+        Column that names the rows of a judge.
+    title, name, out
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    DrawnFigures
+        The headline has for each judge the pooled estimate, I², and what is predicted for other data sets.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, or as in `biaslab.stats.pooled`.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> rows = bl.atlas.estimates(judge="gpt-4", metric="first_position_rate", source="llmbar", breakdowns=False)
+    >>> len(forest(rows[rows["subset"].notna() & (rows["template"] == "Vanilla")], by="subset").axes)
+    1
+    """
+    require_columns(estimates, [by], "estimates")
+    whole = with_findings(pooled(estimates))
+    whole[by] = [f"pooled, I² {percent(share, 2)}" for share in whole["i_squared"]]
+    known = with_findings(estimates[estimates["estimate"].notna()]).sort_values("estimate", kind="stable")
+    rows = pd.concat([known, whole]).sort_values("judge", kind="stable")
+    [ax] = panels(1, height_of(len(rows), 1) + _LEGEND)
+    intervals(rows, by=["judge", by] if len(whole) > 1 else by, hue="", ax=ax)
+    clauses = []
+    for place, row in enumerate(rows.to_dict("records")):
+        if row["n_estimates"] > 0:
+            x, y = [row[each] for each in ("ci_low", "estimate", "ci_high", "estimate")], place + _DIAMOND
+            ax.fill(x, y, facecolor=_FILL.get(row["finding"], "white"), edgecolor="black", zorder=5)
+            ends = row["prediction_low"], row["prediction_high"]
+            ax.plot(ends, [place] * 2, color="0.7", linewidth=4, zorder=0, label="95 % of other data sets")
+            value = f"{short_label(find_metric(row['metric'], row['probe']))} {with_interval(row, 2)}"
+            value += f" pooled over {row['n_estimates']:.0f} data sets (I² {percent(row['i_squared'], 2)}); "
+            value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another one"
+            clauses.append(f"{judge_words(row['judge'])}: {value}")
+    note(ax, caption(known, title))
+    fit_text(ax)
+    return close([ax], rows, name, out, "; ".join(clauses))
+
+
+@styled
 def matrix(
     estimates: pd.DataFrame,
     metric: str,
@@ -339,7 +413,7 @@ def matrix(
     title : str, optional
         Title above n.
     name, out, headline
-        As in `biaslab.plots.draw`; default headline: the lowest estimate of each row, over all rows.
+        As in `biaslab.plots.draw`; default headline: in which columns most rows are lowest and highest.
 
     Returns
     -------
@@ -375,9 +449,12 @@ def matrix(
     note(ax, _facts(rows, title))
     if headline is None:
         label = short_label(find_metric(metric, rows["probe"].iloc[0] if "probe" in rows else None))
-        lowest = table.min(axis=1).sort_values()
-        ends = " to ".join(f"{number(lowest.iloc[end], 2)} ({lowest.index[end]})" for end in (0, -1))
-        headline = f"{label[:1].upper()}{label[1:]} in the lowest {across} of each {by}: {ends}"
+        ends = []
+        for word, place in (("lowest", table.idxmin(axis=1)), ("highest", table.idxmax(axis=1))):
+            values = table.loc[place == place.mode()[0], place.mode()[0]]
+            reach = " to ".join(dict.fromkeys(number(value, 2) for value in (values.min(), values.max())))
+            ends.append(f"{word} in {values.name} for {len(values)} of {count(len(table), by)} ({reach})")
+        headline = f"{label[:1].upper()}{label[1:]} is {', '.join(ends)}"
     return close([ax], rows, name, out, headline)
 
 
@@ -393,7 +470,7 @@ def _draw_matrix(ax: Axes, table: pd.DataFrame, words: Mapping[Any, str], **colo
     ax.patch.set(hatch="////", edgecolor="0.88", facecolor="white")
     for place, row in enumerate(table.index):
         for along, column in enumerate(table.columns):
-            ax.text(along, place, words.get((row, column), ""), ha="center", va="center", fontsize=7)
+            ax.text(along, place, words.get((row, column), ""), ha="center", va="center", fontsize=7, linespacing=0.9)
     ax.set_yticks(range(len(table)), [shortened(judge_words(str(each))) for each in table.index], parse_math=False)
     ax.xaxis.tick_top()
     upright = len(table.columns) > _FEW

@@ -377,11 +377,11 @@ def compared(
     rows = estimates[estimates["metric"].isin([metric, f"{metric}_difference"])]
     if rows.empty:
         raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(own['metric']))}")
-    names = varying(rows, condition_names(rows, "role", "compared"))
+    names, who = varying(rows, condition_names(rows, "role", "compared")), rows["compared"].astype(str)
     pairs = {f"{other} − {one}": (other, one) for one, other in permutations(map(str, own["compared"].unique()), 2)}
     rows = rows.assign(
         cell=[", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")],
-        who=["\n− ".join(map(_short, pairs.get(text, (text,)))) for text in map(str, rows["compared"])],
+        who=["\n− ".join(style.shortened(each, _LONG) for each in pairs.get(text, (text,))) for text in who],
     )
     shifts = rows["role"] == "difference"
     shown, apart = rows[~shifts].drop_duplicates(["who", "cell"]), rows[shifts]
@@ -408,10 +408,6 @@ def _largest(shifts: pd.DataFrame, metric: str, pairs: Mapping[str, tuple[str, s
     other, reference = pairs[str(largest["compared"])]
     label = short_label(find_metric(metric, str(largest["probe"])))
     return f"{other} {'differs' if found else 'is not shown to differ'} from {reference} in {label}: {value}"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONG else f"{name[: _LONG - 1]}…"
 
 
 @style.styled

@@ -1,12 +1,15 @@
 """Plots draw what the frame says: every estimate, its interval, its null, its n."""
 
 import re
+from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
+from matplotlib.patches import Polygon
+from scipy import stats
 
 import biaslab as bl
 from biaslab.core.errors import TrialsError
@@ -511,6 +514,19 @@ def test_bias_matrix_has_a_cell_per_judge_and_tested_bias(make_row, tmp_path):
     assert not bl.plots.bias_matrix(pd.DataFrame(rows), 3).axes
 
 
+def test_bias_matrix_counts_tests_of_a_cell_that_found_a_bias(make_row):
+    rates = {"x": (0.68, 0.001), "y": (0.5, 0.9), "z": (0.51, 0.8)}
+    rows = [
+        make_row(attribute=name, estimate=rate, ci_low=rate - 0.03, ci_high=rate + 0.03, p_value=p, q_value=p)
+        for name, (rate, p) in rates.items()
+    ]
+    frame = pd.DataFrame(rows)
+    assert [text.get_text() for text in bl.plots.bias_matrix(frame).axes[0].texts] == ["● 0.68\nin 1 of 3"]
+    for part in (frame[:1], frame[1:]):  # one test, and no bias found
+        [text] = [text.get_text() for text in bl.plots.bias_matrix(part).axes[0].texts]
+        assert "of" not in text
+
+
 def test_matrix_has_a_cell_per_pair_of_conditions(make_row, tmp_path):
     rates = {("a", "x"): 0.2, ("a", "y"): 0.9, ("b", "x"): 0.7, ("b", "y"): 0.8}
     rows = pd.DataFrame([make_row(judge=judge, attribute=name, estimate=x) for (judge, name), x in rates.items()])
@@ -518,12 +534,41 @@ def test_matrix_has_a_cell_per_pair_of_conditions(make_row, tmp_path):
     [ax] = bl.plots.matrix(rows, metric, across="attribute", name="a__b", out=tmp_path).axes
     assert [text.get_text() for text in ax.texts] == ["0.70", "0.80", "0.20", "0.90"]  # highest mean first
     [headline] = pd.read_csv(tmp_path / "a__b.csv")["headline"].unique()
-    assert headline == "P(A) in the lowest attribute of each judge: 0.20 (a) to 0.70 (b)"
+    assert (
+        headline
+        == "P(A) is lowest in x for 2 of 2 judges (0.20 to 0.70), highest in y for 2 of 2 judges (0.80 to 0.90)"
+    )
     assert bl.plots.matrix(rows, "tie_rate", across="attribute").missing == ("Not drawn: no tie rate by attribute",)
     [image] = bl.plots.matrix(rows.assign(estimate=-rows["estimate"]), metric, across="attribute").axes[0].images
     assert image.norm.vmin < -0.9 < 0.9 < image.norm.vmax
     with pytest.raises(TrialsError, match="judge a and attribute x"):
         bl.plots.matrix(pd.concat([rows, rows]), metric, across="attribute")
+
+
+def test_forest_draws_pooled_interval_as_a_diamond(make_row, tmp_path):
+    """With equal standard errors the pooled interval is the t interval of the mean."""
+    rates = {"x": 0.62, "y": 0.6, "z": 0.72, "w": 0.7}
+    rows = [make_row(estimate=x, se=0.02, ci_low=x - 0.04, ci_high=x + 0.04, dataset=name) for name, x in rates.items()]
+    [ax] = bl.plots.forest(pd.DataFrame(rows), name="a__b", out=tmp_path).axes
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert (names[:4], names[4][:6]) == (["y", "x", "w", "z"], "pooled")
+    [diamond] = [each for each in ax.patches if isinstance(each, Polygon) and len(each.get_xy()) == 5]
+    low, high = stats.t.interval(0.95, 3, 0.66, stats.sem(list(rates.values())))
+    assert diamond.get_xy()[:4].ravel() == pytest.approx([low, 4, 0.66, 4.3, high, 4, 0.66, 3.7])
+    assert diamond.get_facecolor()[:3] == (0, 0, 0)  # a bias is found
+    saved = pd.read_csv(tmp_path / "a__b.csv")
+    assert saved["n_estimates"].dropna().tolist() == [4]
+    [bar] = [line for line in ax.lines if line.get_linewidth() == 4]
+    assert bar.get_xdata() == pytest.approx(saved[["prediction_low", "prediction_high"]].to_numpy()[-1])
+
+
+def test_forest_pools_each_judge_by_itself(make_row):
+    rows = [make_row(estimate=x, se=0.02, dataset=n, judge=j) for j, n, x in product("ab", "xyz", (0.5,))]
+    rows.append(make_row(estimate=0.9, se=0.02, dataset="x", judge="c"))  # too few data sets
+    [ax] = bl.plots.forest(pd.DataFrame(rows)).axes
+    assert [label.get_text()[:5] for label in ax.get_yticklabels()] == [
+        "a · x", "a · y", "a · z", "a · p", "b · x", "b · y", "b · z", "b · p", "c · x",
+    ]  # fmt: skip
 
 
 def test_identity_draws_estimates_at_their_targets():
