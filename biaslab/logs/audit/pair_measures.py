@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
-from biaslab.logs.audit.measures import CellMeasure
+from biaslab.logs.audit.measures import UNCHECKED_ORDER, CellMeasure
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base.feature_probe import as_verdicts, human_scores, log_odds_given_quality, seen_from
 from biaslab.probes.base.probe import Accepted, Part, paired
@@ -66,7 +66,7 @@ class OneOrder(CellMeasure):
     counts (log ratio) enter if at least half of the pairs have them, and people's preferences if a fifth of the pairs
     and at least 20 have one, or 100, or all, without a test of their balance; pairs without them are left out and
     counted. If fewer are known, log odds average over differences in quality, and assume that these do not depend on
-    the order, given systems and lengths.
+    the order, given systems and lengths; verdicts name this assumption.
 
     **Label error.** Human scores with several ratings per text are corrected for error
     (`biaslab.stats.regression.log_odds_at_equal`). With one label per pair, interval and test hold for every
@@ -169,7 +169,8 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
         return undefined(_why_collinear(decided), contexts)
     known = f"conditional on {', '.join(given)}" if given else "unadjusted"
     equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
-    return replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
+    named = replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
+    return named.noted(UNCHECKED_ORDER) if equal and np.isfinite(estimate.estimate) else named
 
 
 def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measure: OneOrder) -> Estimate:

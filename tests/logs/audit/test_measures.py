@@ -128,7 +128,7 @@ def test_degrees_of_freedom_of_a_baseline_turned_twice():
     measure = OneOrder(Resampling())
     few, half = (first_position_log_odds(against_baseline(3, turned), measure) for turned in ((0, 1), range(6)))
     assert (few.ci_high - few.estimate) / few.se > 4  # t with about two degrees of freedom; with 11, 2.2
-    assert codes(few) == ["few_contexts_inform"]
+    assert codes(few) == ["few_contexts_inform", "unchecked_order"]
     assert (half.ci_high - half.estimate) / half.se < 2.3
 
 
@@ -361,6 +361,17 @@ def test_an_order_by_quality_is_not_taken_for_random():
 def balance(table, **columns):
     trials = bl.read_judgements(table)
     return _balance(trials.assign(**{name: make(trials) for name, make in columns.items()}), 4, Resampling())
+
+
+def test_verdicts_name_an_order_that_nothing_checks():
+    systems, pairs = lists(40, 1.0, seed=3), log(200, 0.7, seed=2, best_first=0.5, texts=True)
+    texts = systems.copy()
+    for name in ("candidates", "ranking"):
+        texts[name] = [[f"{one} {n}" for one in row] for n, row in enumerate(systems[name])]
+    labelled = pairs.assign(human_gap=1 - 2 * (pairs.index % 2))
+    rows = [audited(table).loc["first_place_excess"] for table in (texts, systems)]
+    rows += [log_odds(table) for table in (pairs, labelled)]
+    assert ["unchecked_order" in notes_of(row) for row in rows] == [True, False, True, False]
 
 
 def test_balance_of_lists_is_tested_as_by_anderson():
