@@ -647,9 +647,10 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
     y : numpy.ndarray, shape (rows,)
         The outcomes; NaN if missing.
     x : numpy.ndarray, shape (rows, terms)
-        The variables; the last is the human score, and the one before it the term in question.
+        The variables; the last is the human score, and the one before it the term in question. A single one is the
+        term.
     error : float
-        The error part of Σh², as in `log_odds_at_equal`.
+        The error part of Σh², as in `log_odds_at_equal`; 0 if the last variable has none.
     sign : float
         1 for the largest log odds, −1 for the smallest.
 
@@ -666,6 +667,8 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
     (array([1., 0.]), array([0., 1.]))
     """
     missing = np.isnan(y)
+    if x.shape[1] == 1:
+        return np.where(missing, sign * x[:, 0] > 0, y)
     filled = np.where(missing, 0.5, y)
     best = _outcome_effects(filled, x, error)
     for _ in range(_STEPS):

@@ -31,6 +31,7 @@ NOTES = {
     "few contexts differ: a test needs # that do, to one side",
     "holds if error shared by annotators is less than # % of the variance they agree on",
     "holds if single human ratings have a reliability above #",
+    "if the order was random, which the log cannot show",
     "a smooth distribution like that of the other scores has an index of #",
     "missing judgements depend on the order (p = #)",
     "missing judgements depend on the template (p = #)",

@@ -280,6 +280,8 @@ _NOT_BALANCED = because(
     "unbalanced_order",
     "{what} are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
 )
+#: Assumption of a verdict on position where neither systems nor human scores can show whether better texts come first.
+UNCHECKED_ORDER = Note("unchecked_order", words="if the order was random, which the log cannot show")
 _UNBALANCED = 0.05  # significance level of the balance tests; at .01 a mild imbalance gave a type-I error of .095
 
 
@@ -304,7 +306,8 @@ class OneList(CellMeasure):
     permuting positions within each context, in all its lists alike, because lists of a context may share their order.
     For k systems that are in every list, one list per context, it is (k − 1)/k times Pearson's statistic of systems by
     positions, χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is estimated if one is unbalanced at the .05
-    level. Ranking each list in balanced orders needs no such assumption and is the better design.
+    level; if there is nothing to test, verdicts name the assumption. Ranking each list in balanced orders needs no such
+    assumption and is the better design.
 
     References
     ----------
@@ -357,9 +360,11 @@ def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resam
         "first_place_excess": place_excess(blocks, 0, resampling),
         "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
     }
-    assumption = f"; assumes random order: {', '.join(checks) or 'the log has nothing to check this with'}"
+    assumption = f"; assumes random order{': ' if checks else ''}{', '.join(checks)}"
     return {
-        name: replace(each, method=f"{each.method}{assumption}") if np.isfinite(each.estimate) else each
+        name: replace(each, method=f"{each.method}{assumption}").noted("" if checks else UNCHECKED_ORDER)
+        if np.isfinite(each.estimate)
+        else each
         for name, each in metrics.items()
     }
 

@@ -12,9 +12,16 @@ from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
-from biaslab.logs.audit.measures import CellMeasure
+from biaslab.logs.audit.measures import UNCHECKED_ORDER, CellMeasure
 from biaslab.measures.ranking import pairs
-from biaslab.probes.base.feature_probe import as_verdicts, human_scores, log_odds_given_quality, seen_from
+from biaslab.probes.base.feature_probe import (
+    as_verdicts,
+    bound_missing_verdicts,
+    human_error_sums,
+    human_scores,
+    log_odds_given_quality,
+    seen_from,
+)
 from biaslab.probes.base.probe import Accepted, Part, paired
 from biaslab.stats.blocks import usable
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined, without_interval
@@ -66,7 +73,10 @@ class OneOrder(CellMeasure):
     counts (log ratio) enter if at least half of the pairs have them, and people's preferences if a fifth of the pairs
     and at least 20 have one, or 100, or all, without a test of their balance; pairs without them are left out and
     counted. If fewer are known, log odds average over differences in quality, and assume that these do not depend on
-    the order, given systems and lengths.
+    the order, given systems and lengths; verdicts name this assumption.
+
+    **Missing judgements.** ``bound_low`` and ``bound_high`` are ends of the intervals where missing verdicts make the
+    log odds smallest and largest (`biaslab.stats.regression.extreme_outcomes`).
 
     **Label error.** Human scores with several ratings per text are corrected for error
     (`biaslab.stats.regression.log_odds_at_equal`). With one label per pair, interval and test hold for every
@@ -116,37 +126,38 @@ class OneOrder(CellMeasure):
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell."""
         readable = usable(trials)
-        won = _won(readable)
-        decided = readable[won.notna()].assign(won=won[won.notna()])
-        metrics = {"first_position_log_odds": first_position_log_odds(decided, self)}
-        yield Part(metrics, (len(decided), len(trials) - len(readable)))
+        won = _won(readable).reindex(trials.index)
+        judged = trials.assign(won=won)[won.notna() | ~trials.index.isin(readable.index)]
+        metrics = {"first_position_log_odds": first_position_log_odds(judged, self)}
+        yield Part(metrics, (int(won.notna().sum()), len(trials) - len(readable)))
 
 
-def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimate:
+def first_position_log_odds(judged: pd.DataFrame, measure: OneOrder) -> Estimate:
     """Estimate the log odds of choosing the candidate shown first at equal quality.
 
     Parameters
     ----------
-    decided : pandas.DataFrame
-        One row per decision, with ``won`` 1 if the first won and 0 otherwise.
+    judged : pandas.DataFrame
+        One row per decision or missing judgement, with ``won`` 1 if the first won, 0 if the second did, and NaN if it
+        is missing.
     measure : OneOrder
         Its ``resampling`` sets the confidence level and the clusters.
     """
-    contexts = decided["context_id"].nunique()
-    if decided.empty:
-        return undefined(because("no_decision", "no pair was decided"))
-    seen = seen_from(decided.assign(value=decided["won"]), np.ones(len(decided), bool))
+    contexts = judged["context_id"].nunique()
+    if judged["won"].isna().all():
+        return undefined(because("no_decision", "no pair was judged"))
+    seen = seen_from(judged.assign(value=judged["won"]), np.ones(len(judged), bool))
     frame = as_verdicts(seen, [])
     terms: list[str] = []
     given: list[str] = []
     left_out: list[str] = []
-    systems = _systems_judged_often(decided)
+    systems = _systems_judged_often(judged)
     for number, system in enumerate(systems):
-        signs = (decided["candidate_id"] == system).astype(float) - (decided["opponent_id"] == system)
+        signs = (judged["candidate_id"] == system).astype(float) - (judged["opponent_id"] == system)
         frame, terms = frame.assign(**{f"system {number}": signs}), [*terms, f"system {number}"]
     if systems:
         given.append(f"strengths of {len(systems)} systems")
-    texts = decided[["words", "opponent_words"]].where(lambda words: words > 0)
+    texts = judged[["words", "opponent_words"]].where(lambda words: words > 0)
     frame = frame.assign(length=np.log(texts["words"] / texts["opponent_words"]))
     for name, what in (("length", "lengths"), ("human", "people's preferences")):
         values = frame[name]
@@ -162,30 +173,45 @@ def first_position_log_odds(decided: pd.DataFrame, measure: OneOrder) -> Estimat
             left_out.append(f"{what} differ in the same way in every pair, which cannot be separated from order")
             continue
         frame, terms, given = frame[values.notna()], [*terms, name], [*given, what]
-    if len(frame) < len(decided):
-        left_out.append(f"leaves out {len(decided) - len(frame):,} of {len(decided):,} pairs without these")
+    if len(frame) < len(judged):
+        left_out.append(f"leaves out {len(judged) - len(frame):,} of {len(judged):,} pairs without these")
     estimate = _intercept(frame, terms, seen.loc[frame.index], measure)
     if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
-        return undefined(_why_collinear(decided), contexts)
+        return undefined(_why_collinear(judged[judged["won"].notna()]), contexts)
     known = f"conditional on {', '.join(given)}" if given else "unadjusted"
     equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
-    return replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
+    named = replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
+    return named.noted(UNCHECKED_ORDER) if equal and np.isfinite(estimate.estimate) else named
 
 
 def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measure: OneOrder) -> Estimate:
-    """Return the log odds of the first given the terms, of which people's preferences have errors."""
+    """Return the log odds of the first given the terms, of which people's preferences have errors, with bounds."""
     others, resampling = [*(name for name in terms if name != "human"), "first"], measure.resampling
-    if "human" not in terms:
-        return logistic_model(frame, "won", others, resampling, effective=True)["first"]
-    x, label = frame[others].to_numpy(float), frame["human"].to_numpy(float)
-    left = label - x @ np.linalg.lstsq(x, label, rcond=None)[0]
-    unexplained = float(left.var() / label.var())
-    if unexplained < _ALIKE:  # the systems say how much people prefer one
-        return logistic_model(frame, "won", others, resampling, effective=True)["first"]
-    sides = human_scores(seen)
-    known, least = _label_reliability(frame, sides, resampling, measure.reliability)
-    least = 1 - (1 - least) * unexplained
-    return log_odds_given_quality(frame, others, sides, resampling, known, least, effective=True)
+    won = frame["won"].to_numpy(float)
+    decided = ~np.isnan(won)
+    errs, (known, least) = False, (None, LEAST_RELIABILITY)
+    if "human" in terms:
+        x, label = frame.loc[decided, others].to_numpy(float), frame.loc[decided, "human"].to_numpy(float)
+        left = label - x @ np.linalg.lstsq(x, label, rcond=None)[0]
+        unexplained = float(left.var() / label.var())
+        errs = unexplained >= _ALIKE  # otherwise the systems say how much people prefer one
+        known, least = _label_reliability(frame[decided], human_scores(seen[decided]), resampling, measure.reliability)
+        least = 1 - (1 - least) * unexplained
+
+    def given(won: Floats) -> Estimate:
+        whole = ~np.isnan(won)
+        of = frame.assign(won=won)[whole]
+        if not errs:
+            return logistic_model(of, "won", others, resampling, effective=True)["first"]
+        return log_odds_given_quality(of, others, human_scores(seen[whole]), resampling, known, least, effective=True)
+
+    logit = given(won)
+    if decided.all() or np.isnan(logit.ci_low) or resampling.values_only:
+        return logit
+    names = [*others, "human"] if errs else [*others[:-2], "first", *others[-2:-1]]
+    x = frame[names].to_numpy(float)
+    errors = human_error_sums(human_scores(seen), x[:, -1], known, least) if errs else [0.0]
+    return bound_missing_verdicts(logit, won, x, errors, given)
 
 
 def _systems_judged_often(decided: pd.DataFrame) -> list[str]:

@@ -341,6 +341,40 @@ def log_odds_given_quality(
     return allowing_for_errors(sides, uncorrected, at_equal, resampling, reliability, least)
 
 
+def human_error_sums(
+    sides: pd.DataFrame, human: Floats, reliability: float | None, least: float = LEAST_RELIABILITY
+) -> list[float]:
+    """Return the error part of a sum of squared differences in human scores, at each reliability to allow for.
+
+    Parameters as in `log_odds_given_quality`; ``human`` has the differences.
+    """
+    declared = known_reliability(sides, reliability)
+    if declared is None and has_several_ratings(sides):
+        return [2 * float(rating_error(sides).error[0])]
+    assumed = (1.0, least) if declared is None else (declared,)
+    return [(1 - each) * float(human.var() * len(human)) for each in assumed]
+
+
+def bound_missing_verdicts(
+    logit: Estimate, won: Floats, x: Floats, errors: Sequence[float], refit: Callable[[Floats], Estimate]
+) -> Estimate:
+    """Return log odds with bounds: intervals where missing verdicts (NaN) make them smallest and largest.
+
+    ``won`` and ``x`` as in `biaslab.stats.regression.extreme_outcomes`, errors from `human_error_sums`; ``refit``
+    returns the log odds of complete verdicts.
+    """
+    ends = [(logit.ci_low, logit.ci_high)]
+    for error in errors:
+        for sign in (1.0, -1.0):
+            filled = extreme_outcomes(won, x, error, sign)
+            if filled is None:
+                return logit
+            extreme = refit(filled)
+            ends.append((extreme.ci_low, extreme.ci_high))
+    low, high = float(np.min(ends)), float(np.max(ends))  # NaN if one is
+    return replace(logit, bound_low=low, bound_high=high)
+
+
 _SHARED = "depends_on_shared_error"
 
 
@@ -768,35 +802,19 @@ class PairFeatureProbe(FeatureProbe):
     def _with_bounds(
         self, logit: Estimate, rated: pd.DataFrame, terms: Sequence[str], resampling: Resampling
     ) -> Estimate:
-        """Return log odds of verdicts with bounds: intervals where missing verdicts make them smallest and largest."""
-        ends = [(logit.ci_low, logit.ci_high)]
-        for wins in self._extreme_wins(rated, terms):
-            if wins is None:
-                return logit
-            extreme = self._verdict_log_odds(with_verdicts(rated, wins), terms, resampling)
-            ends.append((extreme.ci_low, extreme.ci_high))
-        low, high = float(np.min(ends)), float(np.max(ends))  # NaN if one is
-        return replace(logit, bound_low=low, bound_high=high)
-
-    def _extreme_wins(self, rated: pd.DataFrame, terms: Sequence[str]) -> Iterator[Bools | None]:
-        """Yield verdicts, for the missing ones, that make log odds extreme, at the reliabilities to allow for."""
+        """Return log odds of verdicts with bounds, as of `bound_missing_verdicts`."""
         verdicts = as_verdicts(rated, terms)
         x = verdicts[["first", *terms, "human"]].to_numpy(float)
         known = np.isfinite(x).all(axis=1)
-        sides = human_scores(rated[known])
-        declared = known_reliability(sides, self.reliability)
-        if declared is None and has_several_ratings(sides):
-            errors = [2 * float(rating_error(sides).error[0])]
-        else:
-            assumed = (1.0, LEAST_RELIABILITY) if declared is None else (declared,)
-            errors = [(1 - reliability) * float(x[known, -1].var() * known.sum()) for reliability in assumed]
-        won, wins = verdicts["won"].where(has_value(rated)).to_numpy(float)[known], np.zeros(len(x), bool)
-        for error in errors:
-            for sign in (1.0, -1.0):
-                extreme = extreme_outcomes(won, x[known], error, sign)
-                if extreme is not None:
-                    wins[known] = extreme > 0
-                yield None if extreme is None else wins.copy()
+        errors = human_error_sums(human_scores(rated[known]), x[known, -1], self.reliability)
+
+        def refit(won: Floats) -> Estimate:
+            wins = np.zeros(len(x), bool)
+            wins[known] = won > 0
+            return self._verdict_log_odds(with_verdicts(rated, wins), terms, resampling)
+
+        won = verdicts["won"].where(has_value(rated)).to_numpy(float)
+        return bound_missing_verdicts(logit, won[known], x[known], errors, refit)
 
     def _log_odds(self, judged: pd.DataFrame, terms: Sequence[str], resampling: Resampling) -> Estimate:
         """Regress the log odds for a text on its differences from the other; return the last term's coefficient."""
