@@ -83,4 +83,4 @@ def test_unknown_column_is_refused(log):
 def test_missing_labels_are_named(log):
     found = bl.audit(log.assign(human=np.nan), only=["covariate"], covariates=["docs"], resampling=FAST)
     assert "labels" in found.attrs["not_run"]["covariate"]
-    assert "human scores of 300 items" in found.attrs["additions"]["covariate"]
+    assert "human scores of the items" in found.attrs["additions"]["covariate"]
