@@ -300,7 +300,8 @@ def draw_marks(
     else:
         at = places + _within_rows(places, ranks)
     largest = float(rows["estimate"].abs().max())
-    digits = 0 if largest >= 100 else 3 if 0 < largest < 0.1 else 2
+    whole = all(metric.whole for metric in metrics_of(rows))  # such as ranks
+    digits = 0 if largest >= 100 or whole else 3 if 0 < largest < 0.1 else 2
     by_family = hue in _JUDGES and {style.family_colour(str(each)) for each in values} != {style.OTHERS}
     for index, value in enumerate(values):
         part = rows[ranks == index]
