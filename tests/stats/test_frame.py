@@ -109,7 +109,7 @@ def of_data_sets(estimates, errors):
     return pd.DataFrame([cell | {"estimate": x, "se": se} for x, se in zip(estimates, errors, strict=True)])
 
 
-def test_pooled_estimate_of_equal_errors_is_the_t_interval_of_their_mean():
+def test_pooled_estimate_of_equal_errors_is_a_t_interval():
     """With equal standard errors the weights are equal, and Hartung and Knapp's interval is that of a one-sample t."""
     values = np.array([0.2, 0.5, 0.4, 0.7, 0.6])
     [row] = pooled(of_data_sets(values, [0.05] * 5)).to_dict("records")

@@ -164,7 +164,8 @@ def audit(
     stacked = _without_repeated_rates(_stacked(frames))
     estimates = stacked if breakdowns else without_breakdowns(stacked)
     additions = _additions(every, not_run, estimates, audited)
-    notes = {name: note for name, note in notes.items() if name not in additions}
+    estimated = set(estimates.loc[estimates["estimate"].notna(), "probe"])
+    notes = {name: note for name, note in notes.items() if name in estimated}
     judged = audited[["judge", "dataset", "context_id"]].drop_duplicates()
     contexts = {str(judge): int(n) for judge, n in judged["judge"].value_counts(sort=False).items()}
     estimates.attrs = {"not_run": not_run, "notes": notes, "additions": additions, "contexts": contexts}
