@@ -635,7 +635,7 @@ def log_odds_at_equal(
     return at
 
 
-def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats | None:
+def extreme_outcomes(y: Floats, x: Floats, error: float | None, sign: float) -> Floats | None:
     """Fill in missing outcomes, 0 or 1, such that log odds at equal human score are largest, or smallest.
 
     Log odds are not linear in the outcomes, so which value of an outcome raises them depends on the others. The search
@@ -647,17 +647,18 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
     y : numpy.ndarray, shape (rows,)
         The outcomes; NaN if missing.
     x : numpy.ndarray, shape (rows, terms)
-        The variables; the last is the human score, and the one before it the term in question. A single one is the
+        The variables; the last is the human score, and the one before it the term in question.
+    error : float or None
+        The error part of Σh², as in `log_odds_at_equal`; None if there is no human score, and the last variable is the
         term.
-    error : float
-        The error part of Σh², as in `log_odds_at_equal`; 0 if the last variable has none.
     sign : float
         1 for the largest log odds, −1 for the smallest.
 
     Returns
     -------
     numpy.ndarray or None
-        The outcomes; None if the terms separate them at some step, or human scores are too unreliable.
+        The outcomes; None if variables are collinear, the terms separate outcomes at some step, or human scores are too
+        unreliable.
 
     Examples
     --------
@@ -667,8 +668,6 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
     (array([1., 0.]), array([0., 1.]))
     """
     missing = np.isnan(y)
-    if x.shape[1] == 1:
-        return np.where(missing, sign * x[:, 0] > 0, y)
     filled = np.where(missing, 0.5, y)
     best = _outcome_effects(filled, x, error)
     for _ in range(_STEPS):
@@ -694,23 +693,23 @@ def extreme_outcomes(y: Floats, x: Floats, error: float, sign: float) -> Floats 
     return filled
 
 
-def _outcome_effects(y: Floats, x: Floats, error: float) -> tuple[float, Floats] | None:
-    """Return log odds at equal human score and their derivative by each outcome; None if undefined."""
+def _outcome_effects(y: Floats, x: Floats, error: float | None) -> tuple[float, Floats] | None:
+    """Return the log odds of the term and their derivative by each outcome; None if undefined."""
     b, gram = fitted_log_odds(y, x), (x.T @ x)[None]
     if b is None or np.linalg.cond(gram[0]) >= _SINGULAR:
         return None
-    shifts = np.array([[0.0], [1.0], [-1.0], [1.0], [-1.0]]) * _NEAR
-    near = b + shifts * np.eye(len(b))[[-2, -2, -2, -1, -1]]
-    ratio = Attenuated.of(near, gram, np.array([error]))
-    if not ratio.reliability[0] > LEAST_BESIDE:
-        return None
-    corrected = (
-        ratio.product / ratio.reliability * _deattenuation(near[:, -1], ratio.reliability, np.array([error / len(x)]))
-    )
-    slopes = np.zeros(len(b))
-    slopes[-2:] = (corrected[1::2] - corrected[2::2]) / (2 * _NEAR)
+    value, slopes = float(b[-1]), np.eye(len(b))[-1]
+    if error is not None:
+        shifts = np.array([[0.0], [1.0], [-1.0], [1.0], [-1.0]]) * _NEAR
+        near = b + shifts * np.eye(len(b))[[-2, -2, -2, -1, -1]]
+        ratio = Attenuated.of(near, gram, np.array([error]))
+        if not ratio.reliability[0] > LEAST_BESIDE:
+            return None
+        factor = _deattenuation(near[:, -1], ratio.reliability, np.array([error / len(x)]))
+        corrected = ratio.product / ratio.reliability * factor
+        value, slopes[-2:] = float(corrected[0]), (corrected[1::2] - corrected[2::2]) / (2 * _NEAR)
     p = expit(x @ b)
-    return float(corrected[0]), np.asarray(x @ np.linalg.solve(x.T @ (x * (p * (1 - p))[:, None]), slopes), float)
+    return value, np.asarray(x @ np.linalg.solve(x.T @ (x * (p * (1 - p))[:, None]), slopes), float)
 
 
 def _of_differences(sides: pd.DataFrame, codes: Codes, spread: Floats) -> RatingError:

@@ -536,7 +536,7 @@ def test_type_i_error_and_coverage_with_three_annotators(contexts, crowd):
         assert rejected <= 0.085
 
 
-@pytest.mark.parametrize("error", [0.0, 12.0])
+@pytest.mark.parametrize("error", [None, 0.0, 12.0])
 def test_extreme_outcomes_are_those_of_all_completions(error):
     """Every way to fill in eight outcomes; log odds by statsmodels, regression calibration by hand."""
     rng = np.random.default_rng(5)
@@ -545,10 +545,12 @@ def test_extreme_outcomes_are_those_of_all_completions(error):
     y = (rng.random(60) < expit(x @ [0.3, 0.8, 0.5])).astype(float)
     y[:8] = np.nan
     inverse = np.linalg.inv(x.T @ x)
-    reliability = 1 - error * inverse[2, 2]
+    reliability = 1 - (error or 0.0) * inverse[2, 2]
 
     def at_equal(outcomes):
         _, feature, human = sm.Logit(outcomes, x).fit(disp=0).params
+        if error is None:
+            return human
         left = 1 - (16 * 3**0.5 / 15 / math.pi) ** 2 * (human / reliability) ** 2 * reliability * error / 60
         return (feature + human * error * inverse[1, 2] / reliability) / left**0.5
 

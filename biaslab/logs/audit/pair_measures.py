@@ -26,7 +26,7 @@ from biaslab.probes.base.probe import Accepted, Part, paired
 from biaslab.stats.blocks import usable
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.regression import logistic_model
+from biaslab.stats.regression import identified, logistic_model
 from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability
 from biaslab.stats.resample import Resampling
 
@@ -189,14 +189,20 @@ def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measur
     others, resampling = [*(name for name in terms if name != "human"), "first"], measure.resampling
     won = frame["won"].to_numpy(float)
     decided = ~np.isnan(won)
+    contexts = frame["context_id"][decided].nunique()
+    kept, reasons = identified(won[decided], frame.loc[decided, others].to_numpy(float), others, contexts)
+    if "first" in reasons:
+        return undefined(reasons["first"], contexts)
+    others = [others[k] for k in kept]  # strengths of all systems add up to 0, so that of the last follows
     errs, (known, least) = False, (None, LEAST_RELIABILITY)
     if "human" in terms:
         x, label = frame.loc[decided, others].to_numpy(float), frame.loc[decided, "human"].to_numpy(float)
         left = label - x @ np.linalg.lstsq(x, label, rcond=None)[0]
         unexplained = float(left.var() / label.var())
-        errs = unexplained >= _ALIKE  # otherwise the systems say how much people prefer one
-        known, least = _label_reliability(frame[decided], human_scores(seen[decided]), resampling, measure.reliability)
-        least = 1 - (1 - least) * unexplained
+        if errs := unexplained >= _ALIKE:  # otherwise the systems say how much people prefer one
+            sides = human_scores(seen[decided])
+            known, least = _label_reliability(frame[decided], sides, resampling, measure.reliability)
+            least = 1 - (1 - least) * unexplained
 
     def given(won: Floats) -> Estimate:
         whole = ~np.isnan(won)
@@ -208,9 +214,8 @@ def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measur
     logit = given(won)
     if decided.all() or np.isnan(logit.ci_low) or resampling.values_only:
         return logit
-    names = [*others, "human"] if errs else [*others[:-2], "first", *others[-2:-1]]
-    x = frame[names].to_numpy(float)
-    errors = human_error_sums(human_scores(seen), x[:, -1], known, least) if errs else [0.0]
+    x = frame[[*others, *(["human"] if errs else [])]].to_numpy(float)
+    errors = human_error_sums(human_scores(seen), x[:, -1], known, least) if errs else [None]
     return bound_missing_verdicts(logit, won, x, errors, given)
 
 

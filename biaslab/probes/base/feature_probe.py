@@ -356,7 +356,7 @@ def human_error_sums(
 
 
 def bound_missing_verdicts(
-    logit: Estimate, won: Floats, x: Floats, errors: Sequence[float], refit: Callable[[Floats], Estimate]
+    logit: Estimate, won: Floats, x: Floats, errors: Sequence[float | None], refit: Callable[[Floats], Estimate]
 ) -> Estimate:
     """Return log odds with bounds: intervals where missing verdicts (NaN) make them smallest and largest.
 

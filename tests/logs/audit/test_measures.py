@@ -3,7 +3,7 @@
 import json
 import random
 import warnings
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
@@ -133,13 +133,16 @@ def test_degrees_of_freedom_of_a_baseline_turned_twice():
     assert (half.ci_high - half.estimate) / half.se < 2.3
 
 
+@pytest.mark.parametrize("systems", [80, 4])  # each judged once, and several, whose strengths are collinear
 @pytest.mark.parametrize("labels", [0, 1, 3])
-def test_bounds_hold_for_every_fill_of_missing_verdicts(labels):
+def test_bounds_hold_for_every_fill_of_missing_verdicts(labels, systems):
     rng = np.random.default_rng(5)
     gap = rng.normal(0.5, 1, 80)
     ratings = gap[:, None] / 2 + 0.3 * rng.normal(size=(80, max(labels, 1)))
     table = pd.DataFrame({"context_id": np.arange(80), "candidate_id": np.arange(80).astype(str)})
     table = table.assign(opponent_id="x" + table["candidate_id"], won=(rng.random(80) < 0.5 + 0.2 * (gap > 0)) * 1.0)
+    if systems < 80:
+        table["candidate_id"], table["opponent_id"] = np.array(list(permutations("abcd", 2)) * 7)[:80].T
     table = table.assign(words=50 + 10 * rng.random(80), opponent_words=50, human_gap=np.nan)
     if labels:
         table["human"], table["opponent_human"] = ratings.mean(axis=1), -ratings.mean(axis=1)
