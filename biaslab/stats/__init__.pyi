@@ -10,7 +10,7 @@ from .frame import (
     corrected_effects as corrected_effects,
     estimate_rows as estimate_rows,
     estimates_frame as estimates_frame,
-    pooled as pooled,
+    random_effects as random_effects,
     without_breakdowns as without_breakdowns,
 )
 from .power import expected_power as expected_power

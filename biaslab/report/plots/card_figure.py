@@ -32,7 +32,7 @@ from biaslab.report.plots.style import (
 from biaslab.report.summary import STATUS, is_bias, strongest_of
 from biaslab.report.verdicts import by_metric, classify, with_findings
 from biaslab.report.wording import span
-from biaslab.stats.frame import pooled, require_columns, with_numpy_types, without_breakdowns
+from biaslab.stats.frame import random_effects, require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,7 +210,7 @@ _FEW = 6  # columns whose names are not turned
 _LIGHT = 1.7  # factor by which the darkest colour lies above the largest value, so that text is legible
 _MOST = 3  # biases that a headline names
 _FILL = {"above": "black", "below": "black"}
-_STRONGEST = "\nof several tests (attributes, data, prompts) the strongest, and in how many a bias is found"
+_STRONGEST = "\nof several tests (attributes, data, prompts) the strongest, with the number in which a bias is found"
 _DIAMOND, _LEGEND = np.array([0.0, 0.3, 0.0, -0.3]), 0.9  # corners of a diamond, in rows; centimetres of a legend
 
 
@@ -288,7 +288,7 @@ def bias_matrix(
     table = rows.pivot_table("distance", "judge", "bias", dropna=False)
     table = table.loc[order.index, rows["bias"].value_counts().index]
     partly = (rows["n_found"] > 0) & (rows["n_found"] < rows["n_tests"])
-    shares = ("in " + rows["n_found"].astype(str) + " of " + rows["n_tests"].astype(str)).where(partly, "")
+    shares = (rows["n_found"].astype(str) + " of " + rows["n_tests"].astype(str)).where(partly, "")
     words = {
         (row["judge"], row["bias"]): f"{STATUS[row['status']][0]} {number(row['estimate'], 2)}\n{share}".strip()
         for row, share in zip(rows.to_dict("records"), shares, strict=True)
@@ -309,7 +309,7 @@ def _bias(metric: str, probe: str) -> str:
 
 
 def _most_frequent(rows: pd.DataFrame) -> str:
-    """Say how many judges have a bias that matters, and which biases are most frequent; people are left out."""
+    """Say how many judges have a bias, and which biases are most frequent; people are left out."""
     people = rows["judge"].map(family_of) == "people"
     rows = rows if people.all() else rows[~people]
     biased = rows["status"] == "bias"
@@ -324,7 +324,7 @@ def _most_frequent(rows: pd.DataFrame) -> str:
         who = marked(judges[0]) or judge_words(judges[0])
         return f"{who}: {biased.sum()} of {len(rows)} tested biases found"
     most = f", most often {', '.join(of)}" if of else ""
-    return f"{rows.loc[biased, 'judge'].nunique()} of {len(judges)} judges have a bias that matters{most}"
+    return f"{rows.loc[biased, 'judge'].nunique()} of {len(judges)} judges have a bias{most}"
 
 
 @styled
@@ -337,27 +337,27 @@ def forest(
 ) -> DrawnFigures:
     """Plot each judge's independent estimates of one metric, and pool them: a forest plot.
 
-    A diamond is the pooled estimate with its interval, filled if a bias is found; the grey bar holds 95 % of other data
-    sets. See `biaslab.stats.pooled`.
+    A diamond is the pooled estimate with its interval, filled if a bias is found; the grey bar is where 95 % of other
+    estimates are predicted. See `biaslab.stats.random_effects`.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Rows of one metric, at least three for each judge, which do not share contexts.
+        Rows of one metric. Judges with fewer than three, and rows without a standard error, are left out.
     by : str
-        Column that names the rows of a judge.
+        Column of the independent parts, such as data sets, each in one row of a judge.
     title, name, out
         As in `biaslab.plots.draw`.
 
     Returns
     -------
     DrawnFigures
-        The headline has for each judge the pooled estimate, I², and what is predicted for other data sets.
+        The headline has for each judge the pooled estimate, I², and what is predicted for another part.
 
     Raises
     ------
     TrialsError
-        If a column is missing, or as in `biaslab.stats.pooled`.
+        If there are several metrics, or as in `biaslab.stats.random_effects`.
 
     Examples
     --------
@@ -366,10 +366,12 @@ def forest(
     >>> len(forest(rows[rows["subset"].notna() & (rows["template"] == "Vanilla")], by="subset").axes)
     1
     """
-    require_columns(estimates, [by], "estimates")
-    whole = with_findings(pooled(estimates))
+    whole = with_findings(random_effects(estimates, by))
+    if len(metrics := estimates["metric"].unique()) > 1:
+        raise TrialsError("metric", ", ".join(metrics), "rows of one metric")
     whole[by] = [f"pooled, I² {percent(share, 2)}" for share in whole["i_squared"]]
-    known = with_findings(estimates[estimates["estimate"].notna()]).sort_values("estimate", kind="stable")
+    known = estimates[(estimates["se"] > 0) & estimates["judge"].isin(whole["judge"])]
+    known = with_findings(known[known["estimate"].notna()]).sort_values("estimate", kind="stable")
     rows = pd.concat([known, whole]).sort_values("judge", kind="stable")
     [ax] = panels(1, height_of(len(rows), 1) + _LEGEND)
     intervals(rows, by=["judge", by] if len(whole) > 1 else by, hue="", ax=ax)
@@ -379,10 +381,10 @@ def forest(
             x, y = [row[each] for each in ("ci_low", "estimate", "ci_high", "estimate")], place + _DIAMOND
             ax.fill(x, y, facecolor=_FILL.get(row["finding"], "white"), edgecolor="black", zorder=5)
             ends = row["prediction_low"], row["prediction_high"]
-            ax.plot(ends, [place] * 2, color="0.7", linewidth=4, zorder=0, label="95 % of other data sets")
+            ax.plot(ends, [place] * 2, color="0.7", linewidth=4, zorder=0, label="95 % of others, predicted")
             value = f"{short_label(find_metric(row['metric'], row['probe']))} {with_interval(row, 2)}"
-            value += f" pooled over {row['n_estimates']:.0f} data sets (I² {percent(row['i_squared'], 2)}); "
-            value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another one"
+            value += f" pooled over {row['n_estimates']:.0f} estimates (I² {percent(row['i_squared'], 2)}); "
+            value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another"
             clauses.append(f"{judge_words(row['judge'])}: {value}")
     note(ax, caption(known, title))
     fit_text(ax)
