@@ -257,7 +257,7 @@ class SharedRoles(ScoreRoles):
         named_in = (entry for name, entry in self.entries.items() if name != "ignore")
         used = {name for entry in named_in for name in columns_in(entry, self.columns)}
         rest = [column for name, column in self.columns.items() if name not in used | self.asked]
-        self.aside |= {c.name: f"--cluster {c.name} if its questions are related" for c in rest
+        self.aside |= {c.name: f"audit --cluster {c.name}, if related" for c in rest
                        if self._groups_questions(c)}  # fmt: skip
         return {column.name: self.aside.get(column.name) or _why_unused(column) for column in rest}
 
