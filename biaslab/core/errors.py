@@ -178,15 +178,19 @@ class OutOfMemoryError(JudgeError):
 
     Parameters
     ----------
-    message : str
-        What went wrong and what to do.
+    reason : str
+        What went wrong.
+    request : Request, optional
+        The request that could not be answered.
+    remedy : str, optional
+        What to do.
     index : int
         Index of the sequence in the batch that did not fit; the judge maps it to the request.
     """
 
-    def __init__(self, message: str, request: Request | None = None, *, index: int = 0) -> None:
+    def __init__(self, reason: str, request: Request | None = None, *, remedy: str = "", index: int = 0) -> None:
         self.index = index
-        super().__init__(message, request)
+        super().__init__(reason, request, remedy=remedy)
 
 
 class StoreError(BiaslabError):

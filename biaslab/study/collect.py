@@ -252,7 +252,8 @@ def _nearest(walk: Walk, probe: Design, error: JudgeError) -> tuple[Design | Non
     if isinstance(error, UnreachableError):
         for window in windows(design.design(walk.dataset), window_size(walk.judge)):
             if missing := unanswered(walk.judge, [trial.request for trial in window], walk.store):
-                stored, further = _nearest(walk, design, UnreachableError(str(error), missing[0]))
+                there = UnreachableError(error.reason, missing[0], remedy=error.remedy)
+                stored, further = _nearest(walk, design, there)
                 return stored, changes + further
     return design, changes
 
@@ -420,8 +421,11 @@ class Walk:
             shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
             keys = {request: request_key(request, study["judge"]) for request in shared}
             replies = {request: known[key] for request, key in keys.items() if key in known}
+            trials: defaultdict[Request, list[Trial]] = defaultdict(list)
+            for trial in window if self._first.watches(requests) else ():
+                trials[trial.request].append(trial)
             for part in self._affordable([each for each in requests if each not in replies] if replies else requests):
-                self._ask(part, replies, window)
+                self._ask(part, replies, trials)
             try:
                 in_order = [replies[trial.request] for trial in window]
             except KeyError:
@@ -437,11 +441,10 @@ class Walk:
             yield requests[start : start + left]
             start += left
 
-    def _ask(self, requests: list[Request], replies: dict[Request, Reply], window: Sequence[Trial]) -> None:
+    def _ask(
+        self, requests: list[Request], replies: dict[Request, Reply], trials: Mapping[Request, list[Trial]]
+    ) -> None:
         """Ask requests and add their replies; stop if the first ones hold no label, unless an earlier run did so."""
-        trials: defaultdict[Request, list[Trial]] = defaultdict(list)
-        for trial in window if self._first.watches(requests) else ():
-            trials[trial.request].append(trial)
         with closing(self.source.packs(requests)) as packs:
             for pack in packs:
                 replies.update(pack)

@@ -178,4 +178,5 @@ def _check(judge: Judge, requests: Sequence[Request], trials: Sequence[Trial]) -
         if trial is None:
             raise
         shown = " and ".join(filter(None, (trial.candidate_id, trial.opponent_id)))
-        raise type(error)(f"context {trial.context_id!r}, candidate {shown}: {error}", error.request) from error
+        reason = f"context {trial.context_id!r}, candidate {shown}: {error.reason}"
+        raise type(error)(reason, error.request, remedy=error.remedy) from error

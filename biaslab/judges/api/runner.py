@@ -266,11 +266,13 @@ class ReplyStream(InFlight[Request]):
         wait = (fault.wait or 0.0) + min(wait, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
         if fault.unreached and tried + wait > patience.reach:
             asked = f"asked {count(item.attempts, 'time')} in {tried:.0f} s"
-            raise UnreachableError(f"{fault}, {asked}; start the server, or check its address", item.request)
+            remedy = "start the server, or check its address"
+            raise UnreachableError(f"{fault}, {asked}", item.request, remedy=remedy)
         if item.costly > patience.retries or (fault.refused and tried > patience.minutes * 60):
             words = f"a request failed {count(item.attempts, 'time')}, most recently because {fault}"
             gone = UnreachableError if fault.refused and fault.status is None else ServerError
-            error = gone(f"{words}; run again to ask the missing requests", item.request, status=fault.status)
+            remedy = "run again to ask the missing requests"
+            error = gone(words, item.request, remedy=remedy, status=fault.status)
             if fault.body:
                 error.add_note(f"the server's last response: {fault.body}")
             if self._last_reply < item.since:
