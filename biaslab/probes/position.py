@@ -49,7 +49,7 @@ def better_by_stated(trials: pd.DataFrame, bins: int = 4, resampling: Resampling
     trials : pandas.DataFrame
         Pair trials. Pairs without human scores, or with equal ones, are left out.
     bins : int
-        Quantile bins of the probability.
+        Quantile bins of the probability; verdicts have a bin for each value.
     resampling : Resampling, optional
         Resampling settings.
 
@@ -71,7 +71,8 @@ def better_by_stated(trials: pd.DataFrame, bins: int = 4, resampling: Resampling
     resampling, rows = resampling or Resampling(), []
     known, cell = trials[(trials["status"] == "ok") & (trials["human_gap"] != 0)], ["judge", "dataset", "template"]
     for where, part in known[known["human_gap"].notna()].groupby(cell, sort=False):
-        for stated, shown in pairs.in_bins(part, bins, "value"):
+        verdicts = part["value"].isin([0.0, 0.5, 1.0]).all()
+        for stated, shown in part.groupby("value") if verdicts else pairs.in_bins(part, bins, "value"):
             share = mean_of(shown, shown["human_gap"].to_numpy(float) > 0, None, (0.0, 1.0)).estimate(resampling)
             at = dict(zip(cell, where, strict=True)) | {"stated": stated}
             rows += estimate_rows({"first_is_better": share}, at, resampling, len(shown), 0)

@@ -19,7 +19,7 @@ from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import wrapped
+from biaslab.core.output import MISSING, wrapped
 from biaslab.logs.audit.holdings import STUDY
 from biaslab.logs.audit.measures import Covariates
 from biaslab.logs.audit.run import measures as audit_measures
@@ -41,7 +41,7 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
 #: Headings and the verdicts below them.
-_VERDICTS = {"found": ("bias", "slight"), "not found": ("none",), "cannot tell": ("unclear",)}
+_VERDICTS = {"found": ("bias", "slight"), "not found": ("none",), "cannot tell": ("unclear", "untested")}
 _SLIGHT = {"slight": "slight: "}
 _MARKS = ("·", "!", *(mark for mark, _ in STATUS.values()))
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
@@ -177,10 +177,10 @@ def _head(judge: str, own: pd.DataFrame, n_contexts: int | None) -> str:
 
 
 def _biases(rows: Sequence[Mapping[str, Any]], width: int, with_people: bool) -> list[str]:
-    """Return lines on the biases found, not found, and those for which the study cannot tell."""
+    """Return lines on the biases found, not found, and those for which the study cannot tell, or has no test."""
     lines: list[str] = []
     for words, statuses in _VERDICTS.items():
-        of = [row for status in statuses for row in rows if row["status"] == status]
+        of = [row for status in statuses for row in rows if row["status"] == status and row["estimate"] != MISSING]
         lines += [f"  {words}:"] if of else []
         for row in of:
             where = f" ({row['strongest']})" if _names_cell(row) else ""

@@ -474,7 +474,7 @@ def random_effects(estimates: pd.DataFrame, by: str = "dataset") -> pd.DataFrame
     Parameters
     ----------
     estimates : pandas.DataFrame
-        An estimates frame. Rows without a standard error, or where it is 0, are left out.
+        An estimates frame. Rows without a finite standard error, or where it is 0, are left out.
     by : str
         Column of the independent parts, each in one row of a judge's metric. They must not share contexts.
 
@@ -489,7 +489,7 @@ def random_effects(estimates: pd.DataFrame, by: str = "dataset") -> pd.DataFrame
     Raises
     ------
     TrialsError
-        If a column is missing, a judge has several estimates of a part, or no judge has estimates of three.
+        If a column is missing, a row has no part, a judge has several estimates of one, or no judge has three.
 
     Examples
     --------
@@ -502,7 +502,10 @@ def random_effects(estimates: pd.DataFrame, by: str = "dataset") -> pd.DataFrame
     from statsmodels.stats.meta_analysis import combine_effects
 
     require_columns(estimates, [*FAMILY, by, "estimate", "se", "n_contexts", "n_trials"], "estimates")
-    known, rows = estimates[np.isfinite(estimates["estimate"].to_numpy(float)) & (estimates["se"] > 0)], []
+    if estimates[by].isna().any():
+        raise TrialsError.plain(f"estimates have rows without {by}: leave them out")
+    finite = np.isfinite(estimates[["estimate", "se"]].to_numpy(float)).all(axis=1)
+    known, rows = estimates[finite & (estimates["se"] > 0)], []
     for (_, judge, metric), part in known.groupby(list(FAMILY), sort=False):
         if part[by].duplicated().any():
             what = f"{judge} has several estimates of {metric} for {by} {part[by][part[by].duplicated()].iloc[0]}"
@@ -519,7 +522,7 @@ def random_effects(estimates: pd.DataFrame, by: str = "dataset") -> pd.DataFrame
         declared = find_metric(row["metric"], row["probe"])
         null, ends = declared.null, _BOUNDS.get(declared.unit, (-np.inf, np.inf))
         row["p_value"] = np.nan if null is None else 2 * stats.t.sf(abs(mean - null) / se, k - 1)
-        row |= {"estimate": mean, "se": se, "n_estimates": k, "tau": tau, "i_squared": max(0.0, fit.i2)}
+        row |= {"estimate": mean, "se": se, "n_estimates": k, "tau": tau, "i_squared": float(np.clip(fit.i2, 0, 1))}
         row |= part[["n_contexts", "n_trials"]].sum().to_dict() | {"ci_level": 1 - ALPHA, "method": _SYNTHESIS}
         for name, error, df in (("ci", se, k - 1), ("prediction", np.hypot(tau, se), k - 2)):
             row[f"{name}_low"], row[f"{name}_high"] = np.clip(stats.t.interval(1 - ALPHA, df, mean, error), *ends)

@@ -103,6 +103,14 @@ def test_stated_probability_of_a_blind_judge_is_not_reliable(graded):
     assert position.better_by_stated(run_trials(judge, graded).assign(human_gap=np.nan)).empty
 
 
+def test_verdicts_are_binned_by_what_was_chosen(graded):
+    trials = run_trials(bl.SimulatedJudge(graded, quality=2.0), graded)
+    trials = trials.assign(value=(trials["value"] > 0.5) * 1.0)
+    curve = position.better_by_stated(trials)
+    assert curve["stated"].tolist() == [0, 1]
+    assert curve["estimate"].iloc[0] < 0.2 < 0.8 < curve["estimate"].iloc[1]
+
+
 def run_trials(judge, data):
     return bl.collect(Position(["coherence"], [1]), judge, data, progress=False)
 

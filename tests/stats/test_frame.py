@@ -147,3 +147,10 @@ def test_several_estimates_of_a_data_set_are_not_pooled():
     rows = of_data_sets([0.4, 0.5, 0.6, 0.5], [0.03] * 4)
     with pytest.raises(TrialsError, match="for dataset 0"):
         random_effects(pd.concat([rows, rows]))
+
+
+def test_infinite_errors_and_unnamed_parts_are_not_pooled():
+    rows = of_data_sets([0.4, 0.5, 0.6, 0.9], [0.03, 0.03, 0.03, np.inf])
+    assert random_effects(rows)["n_estimates"].tolist() == [3]
+    with pytest.raises(TrialsError, match="without dataset"):
+        random_effects(rows.assign(dataset=["a", "b", "c", None]))

@@ -125,6 +125,7 @@ class OneOrder(CellMeasure):
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
         """Yield the metrics of one cell."""
+        trials = trials.reset_index(drop=True)
         readable = usable(trials)
         won = _won(readable).reindex(trials.index)
         judged = trials.assign(won=won)[won.notna() | ~trials.index.isin(readable.index)]

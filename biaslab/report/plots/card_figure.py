@@ -370,7 +370,8 @@ def forest(
     if len(metrics := estimates["metric"].unique()) > 1:
         raise TrialsError("metric", ", ".join(metrics), "rows of one metric")
     whole[by] = [f"pooled, I² {percent(share, 2)}" for share in whole["i_squared"]]
-    known = estimates[(estimates["se"] > 0) & estimates["judge"].isin(whole["judge"])]
+    known = estimates[np.isfinite(estimates["se"]) & (estimates["se"] > 0) & estimates["judge"].isin(whole["judge"])]
+    left = len(estimates) - len(known)
     known = with_findings(known[known["estimate"].notna()]).sort_values("estimate", kind="stable")
     rows = pd.concat([known, whole]).sort_values("judge", kind="stable")
     [ax] = panels(1, height_of(len(rows), 1) + _LEGEND)
@@ -386,7 +387,8 @@ def forest(
             value += f" pooled over {row['n_estimates']:.0f} estimates (I² {percent(row['i_squared'], 2)}); "
             value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another"
             clauses.append(f"{judge_words(row['judge'])}: {value}")
-    note(ax, caption(known, title))
+    apart = f"\n{count(left, 'estimate')} not drawn: without a standard error, or of a judge with fewer than three"
+    note(ax, f"{caption(known, title)}{apart if left else ''}")
     fit_text(ax)
     return close([ax], rows, name, out, "; ".join(clauses))
 

@@ -495,14 +495,14 @@ def test_bias_matrix_has_a_cell_per_judge_and_tested_bias(make_row, tmp_path):
     ]
     length = {"probe": "verbosity", "metric": "verbosity_slope", "judge": "a", "estimate": -0.4}
     rows.append(make_row(ci_low=-0.5, ci_high=-0.3, p_value=0.001, **length))
-    drawn = bl.plots.bias_matrix(pd.DataFrame(rows), name="audit__biases", out=tmp_path)
+    drawn = bl.plots.bias_matrix(pd.DataFrame(rows), name="a__biases", out=tmp_path)
     [ax] = drawn.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     texts = [text.get_text() for text in ax.texts]
     assert texts == ["● 0.80", "● −0.40", "○ 0.50", ""]
     [image] = ax.images
     assert image.get_array().filled(np.nan).ravel() == pytest.approx([3.0, -2.0, 0.0, np.nan], nan_ok=True)
-    saved = pd.read_csv(tmp_path / "audit__biases.csv")
+    saved = pd.read_csv(tmp_path / "a__biases.csv")
     assert saved["headline"].iloc[0] == "1 of 2 judges have a bias, most often position (1 of 2), verbosity (1 of 1)"
     assert dict(zip(saved["judge"] + saved["metric"], saved["finding"], strict=True)) == {
         "afirst_position_rate": "above", "averbosity_slope": "below", "bfirst_position_rate": "none",
