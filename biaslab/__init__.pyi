@@ -43,7 +43,7 @@ from .measures import ranking as ranking, scoring as scoring
 from .prompts import edits as edits
 from .prompts.protocols import Protocol as Protocol
 from .report import plots as plots
-from .report.evidence import CardPage as CardPage, show as show
+from .report.evidence import CardPage as CardPage, LabelPage as LabelPage, label as label, show as show
 from .report.screening import Screen as Screen, plan_screen as plan_screen, screen as screen
 from .stats.resample import Resampling as Resampling
 from .store import Store as Store
