@@ -81,6 +81,18 @@ def test_numbers_survive_the_way_through_an_address(fields):
     assert made.wire.parameters == fields
 
 
+@pytest.mark.parametrize(
+    "bare", ["127.0.0.1:8941/v1", "localhost/v1", "localhost:8000/v1", "gpu2:8000/v1", "[::1]:8000/v1", "localhost"]
+)
+def test_address_without_scheme_is_a_server(bare):
+    assert split_address(f"fake@{bare}?temperature=0")[:2] == ("fake", f"http://{bare}")
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet@20240620", "org/model@main", "qwen3:8b", "gemini@002:latest"])
+def test_model_name_with_at_sign_is_no_address(model):
+    assert split_address(model) == (model, None, {})
+
+
 FILE = """
 [judges.mini]
 model = "gpt-4o-mini"

@@ -379,6 +379,8 @@ for _other in ("model", "base_url", "return"):
 #: Options that may hold a key, also where they are misspelt, so that no error quotes their values.
 _SECRET = ("api_key", "parameters", "prefill", "patience")
 _NAMED = re.compile(r"@[A-Z][A-Z0-9_]*(?:,|$)")  # an environment variable that holds an address
+#: Addresses without a scheme: on this machine, or with a port.
+_BARE = re.compile(r"@(?=(?:localhost|127\.0\.0\.1|\[::1\]|[\w.-]+(?=:\d+(?:[/,]|$)))(?::\d+)?(?:[/,]|$))")
 #: Request fields that need no "parameters." prefix.
 FIELDS = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
@@ -393,7 +395,7 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     ----------
     name : str
         ``MODEL[@ADDRESS][?NAME=VALUE&…]``; several addresses are separated by commas. An address may be in an
-        environment variable, whose name is given in capitals.
+        environment variable, whose name is given in capitals; on this machine or with a port, it needs no ``http://``.
 
     Raises
     ------
@@ -404,8 +406,13 @@ def split_address(name: str) -> tuple[str, str | None, dict[str, Any]]:
     --------
     >>> split_address("qwen3@http://localhost:8000/v1?prefill=vllm&temperature=0&patience.reach=2")
     ('qwen3', 'http://localhost:8000/v1', {'prefill': 'vllm', 'temperature': '0', 'patience': {'reach': '2'}})
+    >>> split_address("qwen3@127.0.0.1:8000/v1,gpu2:8000/v1")[:2]
+    ('qwen3', 'http://127.0.0.1:8000/v1,http://gpu2:8000/v1')
     """
     where, mark, query = name.partition("?")
+    if bare := _BARE.search(where):
+        hosts = where[bare.end() :].split(",")
+        where = f"{where[: bare.start()]}@{','.join(host if '://' in host else f'http://{host}' for host in hosts)}"
     model, address, rest = where.partition("@http")
     if not address and _NAMED.search(where):
         model, _, rest = where.rpartition("@")
