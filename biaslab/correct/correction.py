@@ -93,7 +93,8 @@ def correct(
         between their mean scores; all systems with simultaneous intervals, and their ranks; each system with its own
         interval (pass rate, mean score, or win rate over all others), all differences, ranks, and for *rogan_gladen*
         the judge's true-positive and true-negative rate; agreement with humans (within contexts: Spearman's ρ for
-        scores, accuracy on pairs that humans decide). By default win rates for pairs and mean scores for scores.
+        scores, accuracy on pairs that humans decide). By default a ranking of more than two systems; of one or two, win
+        rates for pairs and mean scores for scores.
     systems : sequence of str, optional
         Systems of interest; by default all. For win rates and differences the earlier one is compared with the later.
     corrections : sequence of {"judge", "human", "ppi", "rogan_gladen"}, optional
@@ -164,9 +165,32 @@ def correct(
         require_some_of("corrections", corrections, CORRECTIONS)
     rows: list[dict[str, Any]] = []
     for cell in read_cells(judged, labels, labelled, by):
-        wanted: Estimand = estimand or ("win_rate" if cell.pairs else "mean_score")
-        rows += _rows(cell, wanted, systems, corrections, target, settings)
+        own = list(_rows(cell, estimand or _default(cell, systems), systems, corrections, target, settings))
+        rows += [_noted(row, own) for row in own]
     return _framed(rows, by)
+
+
+def _default(cell: LabelledCell, systems: Sequence[str] | None) -> Estimand:
+    names = {*cell.items["system"], *(cell.items["opponent"] if cell.pairs else ())} - {""}
+    if len(names if systems is None else systems) > 2:
+        return "ranking"
+    return "win_rate" if cell.pairs else "mean_score"
+
+
+def _noted(row: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Say of a corrected estimate that its interval is no narrower than that of the labels alone."""
+    if row["correction"] != "ppi" or row["metric"] == "rank":
+        return row
+    same = ("metric", "system", "other")
+    widths = [
+        each["ci_high"] - each["ci_low"]
+        for each in others
+        if each["correction"] == "human" and all(each[name] == row[name] for name in same)
+    ]
+    if not widths or not row["ci_high"] - row["ci_low"] >= widths[0]:
+        return row
+    note = "the judge adds nothing: no narrower than from the labels alone"
+    return {**row, "note": "; ".join(filter(None, (row["note"], note)))}
 
 
 def _rows(

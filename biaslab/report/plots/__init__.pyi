@@ -6,6 +6,7 @@ from .figure import (
     draw as draw,
     identity as identity,
     inherited as inherited,
+    leaderboard as leaderboard,
     recovery as recovery,
     save as save,
     standard as standard,

@@ -512,6 +512,48 @@ def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
 
 
 @style.styled
+def leaderboard(
+    ranking: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures", **options: Any
+) -> DrawnFigures:
+    """Draw a corrected ranking: each system's number and rank, by the judge, by the labels alone, and corrected.
+
+    Parameters
+    ----------
+    ranking : pandas.DataFrame
+        From `biaslab.correct` with the estimand *ranking*, or *systems*.
+    name, out, **options
+        As in `draw`.
+
+    Returns
+    -------
+    DrawnFigures
+        Systems from best to worst corrected rank; a rank is known where its interval is one number.
+
+    Raises
+    ------
+    TrialsError
+        If there are no ranks.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> found = bl.correct(bl.atlas.trials("pandalm", judge="gpt-3.5-turbo"), corrections=["judge", "ppi"])
+    >>> len(leaderboard(found).axes)
+    2
+    """
+    ranks = ranking[ranking["metric"] == "rank"]
+    if ranks.empty:
+        remedy = 'pass bl.correct(judged, labels, "ranking")'
+        raise TrialsError.plain(f"estimates have no ranks; {remedy}")
+    corrected = ranks[ranks["correction"] == "ppi"]
+    best = (ranks if corrected.empty else corrected).sort_values("estimate", kind="stable")
+    order = {system: place for place, system in enumerate(dict.fromkeys(best["system"]))}
+    values = ranking[ranking["metric"].isin(["pass_rate", "mean_score", "win_rate", "rank"])]
+    shown = values.sort_values("system", key=lambda names: names.map(order), kind="stable")
+    metrics = list(dict.fromkeys(shown["metric"]))
+    return draw(shown, metrics, by="system", hue="correction", col="metric", name=name, out=out, **options)
+
+
 def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
     """Plot estimates of planted biases against their population, in units of the smallest size that matters.
 
