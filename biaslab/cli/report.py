@@ -77,8 +77,6 @@ def card(
             require_whole(name, value, 1)
     from biaslab import load_judge
     from biaslab.report.screening import Measured, measure_all
-    from biaslab.report.summary import STATUS
-    from biaslab.report.wording import correction
 
     remedied = read_estimates(remedies) if remedies is not None else None
     probes = _kinds(probe)
@@ -100,10 +98,7 @@ def card(
     for name, why in measured.ended.items():
         typer.echo(f"{name}: stopped asking: {why}")
     written = measured.card()
-    for row in written.biases.to_dict("records"):
-        status = STATUS[row["status"]][1]
-        typer.echo(f"{row['judge']}: {row['probe']}, {row['label']}: {status}: {row['verdict']}")
-    typer.echo(f"“found” means q < .05 over {correction(written.cells)} on this card")
+    typer.echo(written)
     typer.echo(f"written: {', '.join(map(str, written.save(out)))}")
 
 

@@ -17,9 +17,10 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import count, replacing, require_file
+from biaslab.core.output import MISSING, count, replacing, require_file
 from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
+from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
@@ -29,9 +30,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
+_WIDTH = 100  # characters per line of a card as text
+
+
+def _agreement(row: Mapping[Any, Any]) -> str:
+    named = ", ".join(filter(None, (row["label"], row["cell"])))
+    return " ".join(filter(None, (f"{named}: {row['estimate']}", row["interval"])))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Card:
-    """A bias card; JupyterLab shows it as HTML.
+    """A bias card; ``print`` shows it as text, and JupyterLab as HTML.
 
     Attributes
     ----------
@@ -85,6 +94,28 @@ class Card:
     def _fitness(self, judge: str) -> Fitness:
         own, quality = (frame[frame["judge"] == judge].to_dict("records") for frame in (self.biases, self.quality))
         return fitness(own, quality)
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for judge, about in self.overall.items():
+            rows = self.biases[self.biases["judge"] == judge].to_dict("records")
+            quality = self.quality[self.quality["judge"] == judge].to_dict("records")
+            untested = dict.fromkeys(spaced(row["probe"]) for row in rows if row["estimate"] == MISSING)
+            reasons = [f"{spaced(probe)} ({why})" for name, probe, why in self.unmeasured if name == judge]
+            rest = "; ".join([*untested, *reasons])
+            lines += [
+                judge,
+                *(part for sentence in about.splitlines() for part in item(sentence, _WIDTH)),
+                *verdict_lines(rows, _WIDTH),
+                *(part for row in quality for part in item(f"· {_agreement(row)}", _WIDTH)),
+                *advice_lines(rows, _WIDTH),
+                *(item(f"– not tested: {rest}", _WIDTH) if rest else []),
+                *(part for name, _, words in self.otherwise if name == judge for part in item(f"! {words}", _WIDTH)),
+                "",
+            ]
+        return "\n".join([*lines, f"Found: q < .05 over {correction(self.cells)} on this card."])
+
+    __repr__ = __str__
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""

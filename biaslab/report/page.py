@@ -7,10 +7,9 @@ what could not be tested, grouped by what would allow it.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from os import PathLike
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,13 +18,12 @@ from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, wrapped
 from biaslab.logs.audit.holdings import STUDY
-from biaslab.logs.audit.measures import Covariates
 from biaslab.logs.audit.run import measures as audit_measures
 from biaslab.logs.readers.card import ReadingCard
 from biaslab.report.agreement import PROBE, agreement_lines, agreement_table
 from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
+from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
 from biaslab.report.verdicts import by_metric, classify
 from biaslab.report.wording import levels
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
@@ -40,9 +38,6 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
     ("consistency", "sample_alpha"): {"level": "interval"},
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
-#: Headings and the verdicts below them.
-_VERDICTS = {"found": ("bias", "slight"), "not found": ("none",), "cannot tell": ("unclear", "untested")}
-_SLIGHT = {"slight": "slight: "}
 _MARKS = ("·", "!", *(mark for mark, _ in STATUS.values()))
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
@@ -129,26 +124,27 @@ def page(
     found = classify(tested, reference=reference) if len(tested) else []
     rows = [sum_up(part) for part in by_metric(found).values()]
     lines = [
-        part for line in agreement_table(all_rows) for part in (_item(line, width) if line[0] in _MARKS else [line])
+        part for line in agreement_table(all_rows) for part in (item(line, width) if line[0] in _MARKS else [line])
     ]
     lines += [""] if lines else []
     for judge, own in whole.groupby("judge", sort=False):
         biases = [row for row in rows if row["judge"] == judge]
         figures = _figures(own, _FIGURES, width)
         with_people = list(agreement_lines(all_rows[all_rows["judge"] == judge], biases))
+        nothing = [] if with_people else ["  no bias could be tested"]
         lines += [
             _head(str(judge), own, estimates.attrs.get("contexts", {}).get(str(judge))),
-            *(part for line in with_people for part in (_item(line, width) if line[0] in _MARKS else [f"  {line}"])),
-            *_biases([row for row in biases if row["probe"] != PROBE], width, bool(with_people)),
+            *(part for line in with_people for part in (item(line, width) if line[0] in _MARKS else [f"  {line}"])),
+            *(verdict_lines([row for row in biases if row["probe"] != PROBE], width) or nothing),
             *figures,
-            *_advice(biases, width),
+            *advice_lines(biases, width),
         ]
         lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
     if missing := estimates.attrs.get("missing"):
         lines += ["missing judgements, which may bias an estimate:"]
-        lines += [part for sentence in missing for part in _item(f"! {sentence}", width)] + [""]
+        lines += [part for sentence in missing for part in item(f"! {sentence}", width)] + [""]
     reasons = estimates.attrs.get("not_run", {}) if not_run is None else not_run
     lines += _not_tested(whole, reasons, estimates.attrs.get("additions", {}), width)
     if found:
@@ -176,43 +172,6 @@ def _head(judge: str, own: pd.DataFrame, n_contexts: int | None) -> str:
     return f"{judge} ({of}{f', {contexts:,.0f} contexts' if contexts > 0 else ''})"
 
 
-def _biases(rows: Sequence[Mapping[str, Any]], width: int, with_people: bool) -> list[str]:
-    """Return lines on the biases found, not found, and those for which the study cannot tell, or has no test."""
-    lines: list[str] = []
-    for words, statuses in _VERDICTS.items():
-        of = [row for status in statuses for row in rows if row["status"] == status and row["estimate"] != MISSING]
-        lines += [f"  {words}:"] if of else []
-        for row in of:
-            where = f" ({row['strongest']})" if _names_cell(row) else ""
-            numbers = f": {row['estimate']} {row['interval']}, q {row['q']}{where}" if row["q"] != "–" else ""
-            verdict = "; ".join(filter(None, (row["verdict"], row["standing"])))
-            lines += _item(
-                f"{STATUS[row['status']][0]} {_SLIGHT.get(row['status'], '')}{_named(row)}{numbers}: {verdict}", width
-            )
-    return lines or ([] if with_people else ["  no bias could be tested"])
-
-
-def _names_cell(row: Mapping[str, Any]) -> bool:
-    """Return whether a line names the cell of its estimate: one of several, or of a column that the user named."""
-    return bool(row["strongest"]) and (row["n_cells"] > 1 or row["probe"] == Covariates.name)
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    return f"{str(row['probe']).replace('_', ' ')}, {find_metric(row['metric'], row['probe']).axis}"
-
-
-def _advice(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Return the advice on the biases found, each once."""
-    advice: dict[str, list[str]] = {}
-    for row in rows:
-        if row["advice"]:
-            advice.setdefault(row["advice"], []).append(str(row["probe"]).replace("_", " "))
-    lines = ["  what to do:"] if advice else []
-    for sentence, probes in advice.items():
-        lines += _item(f"→ {sentence} ({', '.join(dict.fromkeys(probes))})", width)
-    return lines
-
-
 def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, str]], width: int) -> list[str]:
     """Return lines on other figures, such as agreement with humans; a range if there are many cells."""
     lines: list[str] = []
@@ -224,7 +183,7 @@ def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, st
         if agreement:
             cells = ((row["cell"], row["estimate"], row["interval"]) for row in agreement)
             values = "; ".join(" ".join(filter(None, cell)) for cell in cells)
-            lines += _item(f"· {find_metric(metric, probe).axis}: {values}", width)
+            lines += item(f"· {find_metric(metric, probe).axis}: {values}", width)
     return lines
 
 
@@ -237,19 +196,15 @@ def _not_tested(whole: pd.DataFrame, not_run: Mapping[str, str], additions: Mapp
     empty = biases[biases["estimate"].isna() & biases.get("note", pd.Series(dtype=object)).fillna("").ne("")]
     lacking = [name for name, what in additions.items() if what and what != STUDY]
     known = {*additions, *audit_measures(None)}
-    reasons = {why: [name.replace("_", " ")] for name, why in not_run.items() if name not in known}
+    reasons = {why: [spaced(name)] for name, why in not_run.items() if name not in known}
     for (note, probe), part in empty.groupby(["note", "probe"], sort=False):
         if probe not in lacking:
             metrics = ", ".join(dict.fromkeys(part["metric"]))
-            reasons.setdefault(str(note), []).append(f"{str(probe).replace('_', ' ')} ({metrics})")
+            reasons.setdefault(str(note), []).append(f"{spaced(probe)} ({metrics})")
     lines = ["not estimated:"] if reasons or lacking else []
     for why, names in reasons.items():
-        lines += _item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
+        lines += item(f"– {', '.join(dict.fromkeys(names))}: {why}", width)
     if lacking:
-        every = ", ".join(name.replace("_", " ") for name in lacking)
-        lines += _item(f"– {every} (biaslab doctor says what each needs)", width)
+        every = ", ".join(spaced(name) for name in lacking)
+        lines += item(f"– {every} (biaslab doctor says what each needs)", width)
     return [*lines, ""] if lines else []
-
-
-def _item(text: str, width: int) -> Sequence[str]:
-    return wrapped(f"  {text}", width)
