@@ -14,7 +14,14 @@ import typer
 
 from biaslab.cli import audit, figures, probe, report, store
 from biaslab.cli.command import CommandGroup
-from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning, NearestDesignWarning, UnreadableLogError
+from biaslab.core.errors import (
+    BiaslabError,
+    BudgetExceededError,
+    InputError,
+    MissingDataWarning,
+    NearestDesignWarning,
+    UnreadableLogError,
+)
 from biaslab.core.output import count
 from biaslab.core.secrets import require_none_in_command
 from biaslab.core.stopping import Stopped, dropped
@@ -109,7 +116,8 @@ def _options(
 
 def _explain(error: Exception) -> tuple[int, str]:
     """Return the exit code and the one-line message of an error; lines of a mapping to copy stay separate."""
-    lines = str(error).split("\n  ") if isinstance(error, InputError) else [str(error)]
+    words = f"{error.reason}; {error.options}" if isinstance(error, BudgetExceededError) else str(error)
+    lines = words.split("\n  ") if isinstance(error, InputError) else [words]
     text = "\n  ".join(" ".join(line.split()) for line in lines)
     if isinstance(error, BiaslabError):
         code = audit.UNREAD if isinstance(error, UnreadableLogError) else 2 if isinstance(error, InputError) else 3

@@ -219,8 +219,7 @@ def screen(
     dataset = data.load(attribute)
     asks = bl.load_judge(judge, dataset)
     if plan:
-        planned = bl.plan_screen(asks, dataset, protocol, **options)
-        typer.echo(f"{asks.id}: {planned or f'nothing to ask: all replies are in the store ({store})'}")
+        typer.echo(bl.plan_screen(asks, dataset, protocol, **options))
         return
     result = bl.screen(asks, dataset, protocol, progress=sys.stderr.isatty(), say=typer.echo, **options)
     typer.echo(f"\n{result}")

@@ -218,7 +218,19 @@ class CorruptStoreError(StoreError):
 
 
 class BudgetExceededError(BiaslabError):
-    """The budget is spent (all replies so far are stored), or does not cover the run (nothing was asked)."""
+    """The budget is spent (all replies so far are stored), or does not cover the run (nothing was asked).
+
+    Parameters
+    ----------
+    reason : str
+        What went wrong.
+    remedy, options : str, optional
+        What to do, in Python and on the command line.
+    """
+
+    def __init__(self, reason: str, remedy: str = "", options: str = "") -> None:
+        self.reason, self.remedy, self.options = reason, remedy, options or remedy
+        super().__init__("; ".join(filter(None, (reason, remedy))))
 
 
 class NotebookError(BiaslabError):

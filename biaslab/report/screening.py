@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ from biaslab.core.checks import require_one_of, require_study, require_whole
 from biaslab.core.interfaces import Judge, as_judge
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, number
-from biaslab.core.requests import Choice, Compare, Completion, Score
+from biaslab.core.requests import Choice, Compare, Completion, Request, Score
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
 from biaslab.probes.base.probe import Probe
@@ -33,19 +34,20 @@ from biaslab.probes.self_preference import SelfPreference
 from biaslab.probes.verbosity import Verbosity
 from biaslab.prompts.protocols import Protocol
 from biaslab.report.card import Card, card
-from biaslab.report.summary import STATUS
-from biaslab.report.wording import correction
+from biaslab.report.verdict_lines import spaced
+from biaslab.report.wording import size
 from biaslab.stats.frame import corrected
 from biaslab.stats.resample import Resampling
-from biaslab.store import Store
+from biaslab.store import Store, open_store
+from biaslab.study import planning
 from biaslab.study.collect import collect
-from biaslab.study.spending import Announcement, Budget, announcement_of_all, budget_of, unanswered
+from biaslab.study.spending import Announcement, Budget, announcement_of_all, answerable, budget_of, unanswered
 
 #: Metrics printed below the biases: stability and decisiveness of the answers.
 _ALSO_PRINTED = ("order_consistency", "resampling_consistency", "tie_rate", "sample_alpha")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Screen:
     """Result of `screen`: JupyterLab shows the card, and ``print`` the findings.
 
@@ -62,18 +64,15 @@ class Screen:
         The planned requests; None if the store held all replies.
     """
 
-    estimates: pd.DataFrame = field(repr=False)
-    card: Card = field(repr=False)
-    trials: pd.DataFrame = field(repr=False)
+    estimates: pd.DataFrame
+    card: Card
+    trials: pd.DataFrame
     planned: Announcement | None
 
     def __str__(self) -> str:
-        rows = self.card.biases.to_dict("records")
-        lines = [f"{row['probe']}, {row['label']}: {STATUS[row['status']][1]}: {row['verdict']}" for row in rows]
-        lines += [f"also: {words}" for words in self._other_metrics()]
-        lines += [f"{probe} not measured: {why}" for _, probe, why in self.card.unmeasured]
-        lines += [words for _, _, words in self.card.otherwise]
-        return "\n".join([*lines, f"“found” means q < .05 over {correction(self.card.cells)} on this card"])
+        return "\n".join([str(self.card), *(f"also: {words}" for words in self._other_metrics())])
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return self.card._repr_html_()
@@ -188,6 +187,51 @@ def screen(
     return _screened(measured, planned, reference)
 
 
+@dataclass(frozen=True)
+class ScreenPlan:
+    """What `screen` asks with the same arguments; ``print`` shows it as text.
+
+    Attributes
+    ----------
+    judge : str
+        Id of the judge.
+    probes : tuple of str
+        The biases that are measured.
+    contexts : int
+        Number of contexts.
+    announced : Announcement or None
+        Requests, tokens and price; None if the store holds all replies.
+    as_text : Announcement or None
+        The same if the server returns no label probabilities, which only its first reply shows; None if it is known
+        whether it does, or if that makes no difference.
+    detectable : dict of str to float
+        For the first metric of each probe, in words: the shift that is detected with 80 % power, by a simulated pilot;
+        NaN if there are too few contexts.
+    missing : tuple of tuple of str
+        Judge, probe and reason of what is not measured.
+    """
+
+    judge: str
+    probes: tuple[str, ...]
+    contexts: int
+    announced: Announcement | None
+    as_text: Announcement | None
+    detectable: dict[str, float]
+    missing: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        shifts = "; ".join(f"{name} {size(shift)}" for name, shift in self.detectable.items() if shift == shift)
+        lines = [
+            str(self.announced) if self.announced else "nothing to ask: all replies are in the store",
+            f"or, if the server returns no label probabilities: {self.as_text}" if self.as_text else "",
+            f"detected with 80 % power, by a simulated pilot: {shifts}" if shifts else "",
+            *(f"not measured: {spaced(probe)} ({why})" for _, probe, why in self.missing),
+        ]
+        biases = ", ".join(dict.fromkeys(map(spaced, self.probes)))
+        head = f"{self.judge}: {biases}; {count(self.contexts, 'context')}"
+        return "\n  ".join([head, *filter(None, lines)])
+
+
 def plan_screen(
     judge: Judge | Callable[..., Any],
     dataset: Dataset,
@@ -200,15 +244,13 @@ def plan_screen(
     store: Store | str | PathLike[str] | None = None,
     budget: Budget | None = None,
     seed: int = 0,
-) -> Announcement | None:
-    """Plan a `screen` with the same arguments: count its requests without asking.
-
-    Assumes that a server returns label probabilities unless it is known not to.
+) -> ScreenPlan:
+    """Plan a `screen` with the same arguments: count its requests without asking, and say what it can detect.
 
     Returns
     -------
-    Announcement or None
-        Requests, tokens and price; prints as one line. None if the store holds all replies.
+    ScreenPlan
+        Biases, contexts, requests, tokens, price, and detectable shifts.
 
     Raises
     ------
@@ -220,26 +262,60 @@ def plan_screen(
     >>> import biaslab as bl
     >>> data = bl.load_dataset("graded")
     >>> planned = plan_screen(bl.SimulatedJudge(data), data, contexts=10, budget=bl.Budget(prices={"input": 1.0}))
-    >>> planned.requests
+    >>> planned.announced.requests
     90
     """
     asked = judge_of(judge)
     require_study(Position(), asked, dataset)
     data = draw_texts(dataset, contexts, candidates, own, seed)
-    probes, _ = choose_probes(asked, data, protocol, attributes, own, seed)
+    probes, missing = choose_probes(asked, data, protocol, attributes, own, seed)
+    limits = budget_of(asked) if budget is None else budget
+    for probe in list(probes):
+        try:
+            answerable(probe, asked, data)
+        except (errors.InputError, errors.JudgeError) as error:
+            probes.remove(probe)
+            missing.append((asked.id, probe.name, " ".join(str(error).split())))
     with _store_path(store) as path:
-        return announcement_of_all(probes, asked, data, path, budget_of(asked) if budget is None else budget)
+        announced = announcement_of_all(probes, asked, data, path, limits)
+        unknown = _first_of_labels(asked, probes, data, path) is not None
+        as_text = announcement_of_all(probes, asked, data, path, limits, (Choice,)) if unknown else None
+    return ScreenPlan(
+        asked.id,
+        tuple(probe.name for probe in probes),
+        data.n_contexts,
+        announced,
+        None if as_text == announced else as_text,
+        dict(_detectable(probe, asked, data) for probe in probes),
+        tuple(missing),
+    )
+
+
+def _detectable(probe: Probe, judge: Judge, data: Dataset) -> tuple[str, float]:
+    """Return the first metric of a probe in words, and the shift that the contexts can detect."""
+    metric = find_metric(probe.primary[0], probe.name)
+    with suppress(errors.InputError, errors.JudgeError, errors.TrialsError):
+        return f"{spaced(probe.name)}, {metric.axis}", planning.plan(probe, judge, data).effect
+    return f"{spaced(probe.name)}, {metric.axis}", math.nan
+
+
+def _first_of_labels(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> Request | None:
+    """Return a request for label probabilities of a server that has not answered one yet; None if none is needed."""
+    server = as_judge(judge)
+    if server.prices is None or server.asks:
+        return None
+    with suppress(errors.InputError, errors.JudgeError), open_store(store, create=False) as kept:
+        designs = chain.from_iterable(probe.design(data) for probe in probes)
+        first = next((trial.request for trial in designs if isinstance(trial.request, Choice)), None)
+        server.check([] if first is None else [first])
+        return first if first is not None and unanswered(judge, [first], kept) else None
+    return None
 
 
 def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> None:
     """Ask a server one question for label probabilities, so that it is known whether it returns them."""
-    server = as_judge(judge)
-    if server.prices is None or server.asks:
-        return
-    with suppress(errors.InputError, errors.JudgeError), Store(store) as kept:
-        designs = chain.from_iterable(probe.design(data) for probe in probes)
-        first = next((trial.request for trial in designs if isinstance(trial.request, Choice)), None)
-        if first is not None and unanswered(judge, [first], kept):
+    if (first := _first_of_labels(judge, probes, data, store)) is not None:
+        with suppress(errors.InputError, errors.JudgeError), Store(store) as kept:
             list(kept.wrap(judge).ask([first]))
 
 
@@ -371,13 +447,37 @@ def measure_all(
             spent = left is not None and isinstance(error, errors.BudgetExceededError)
             if spent or _ends_all(error, answered=len(measured.frames) > before):
                 measured.ended[judge.id] = error
-                measured.missing.append((judge.id, ", ".join(other.name for other in probes[place:]), why))
+                rest = list(probes[place:])
+                if spent:  # what was paid for is estimated
+                    rest = [each for each in rest if not _measured_in_part(each, judge, data, store, measured)]
+                if rest:
+                    measured.missing.append((judge.id, ", ".join(other.name for other in rest), why))
                 return planned
             measured.missing.append((judge.id, probe.name, why))
             measured.say(f"{probe.name} of {judge.id}: not measured; {why}")
         else:
             measured.save()
     return planned
+
+
+def _measured_in_part(probe: Probe, judge: Judge, data: Dataset, store: Path, measured: Measured) -> bool:
+    """Measure a probe on the contexts whose requests the store answers; return whether there are any."""
+    with open_store(store, create=False) as kept:
+        trials = answerable(probe, judge, data)
+        open_ = set(unanswered(judge, [trial.request for trial in trials], kept))
+    short = {trial.context_id for trial in trials if trial.request in open_}
+    answered = [name for name in dict.fromkeys(trial.context_id for trial in trials) if name not in short]
+    if not answered:
+        return False
+    try:
+        estimates = _measure(probe, judge, data.of_contexts(answered), store, measured, None)
+    except _OF_ONE:
+        return False
+    measured.frames.append(estimates)
+    part = f"only {len(answered)} of {count(data.n_contexts, 'context')}, because the budget was spent"
+    measured.otherwise.append((judge.id, probe.name, f"{probe.name}: {part}"))
+    measured.save()
+    return True
 
 
 class _Left:

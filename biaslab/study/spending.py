@@ -224,11 +224,15 @@ class Ledger:
             f"{_amount(name, total)} {name}" + method * (name in ("tokens", "dollars")) for name, total in over.items()
         )
         allowed = " and ".join(f"{getattr(self.budget, name):,g}" for name in over)
-        start = f"dataset.head({fits}), " if fits else ""
-        raise BudgetExceededError(
+        reason = (
             f"the run needs {needs}, but the budget allows {allowed}, enough for {fits} of {len(self._contexts)} "
-            f"contexts; nothing was asked. Use {start}a larger budget, or Budget(..., partial=True) to start anyway "
-            "and stop at the limit with all replies so far in the store"
+            "contexts; nothing was asked"
+        )
+        less = (f"dataset.head({fits}), ", f"--contexts {fits}, ") if fits else ("", "")
+        then = "to start anyway and stop at the limit with all replies so far in the store"
+        partial = ("Budget(..., partial=True)", "with biaslab screen --partial")
+        raise BudgetExceededError(
+            reason, *(f"use {start}a larger budget, or {how} {then}" for start, how in zip(less, partial, strict=True))
         )
 
     @property
@@ -502,6 +506,7 @@ def announcement_of_all(
     dataset: Dataset,
     store: str | PathLike[str],
     budget: Budget | None = None,
+    refused: tuple[type[Request], ...] = (),
 ) -> Announcement | None:
     """Count the requests of several designs together, each request once.
 
@@ -518,6 +523,8 @@ def announcement_of_all(
         Path of the store; need not exist.
     budget : Budget, optional
         Budget for all of them together.
+    refused : tuple of type
+        Kinds of requests that the judge is assumed to refuse, such as `biaslab.Choice`.
 
     Returns
     -------
@@ -535,7 +542,7 @@ def announcement_of_all(
     with open_store(store, create=False) as kept:
         for design in designs:
             with suppress(InputError, JudgeError):
-                trials = _answerable(design, judge, dataset)
+                trials = answerable(design, judge, dataset, refused)
                 fresh = [each for each in dict.fromkeys(trial.request for trial in trials) if each not in planned]
                 planned.update(fresh)
                 ledger.plan(unanswered(judge, fresh, kept), trials)
@@ -545,14 +552,29 @@ def announcement_of_all(
     return announcement_of(ledger, len(planned) - ledger.planned, is_open) if ledger.planned else None
 
 
-def _answerable(design: Design, judge: Judge, dataset: Dataset) -> list[Trial]:
-    """Return the trials of a design or the nearest one that a judge can answer; raise `JudgeError` if there is none."""
+def answerable(design: Design, judge: Judge, dataset: Dataset, refused: tuple[type[Request], ...] = ()) -> list[Trial]:
+    """Return the trials of a design, or of the nearest one, that a judge can answer.
+
+    Parameters
+    ----------
+    design, judge, dataset
+        As in `announcement_of_all`.
+    refused : tuple of type
+        Kinds of requests that the judge is assumed to refuse.
+
+    Raises
+    ------
+    JudgeError
+        If there is none.
+    """
     trials = list(design.design(dataset))
     try:
+        if first := next((trial.request for trial in trials if isinstance(trial.request, refused)), None):
+            raise UnsupportedRequestError("assumed to be refused", first)
         judge.check([trial.request for trial in trials])
     except UnsupportedRequestError as error:
         nearest = design.nearest(error.request) if isinstance(design, Adaptable) and error.request is not None else None
         if nearest is None or nearest.reads is not None:
             raise
-        return _answerable(nearest.design, judge, dataset)
+        return answerable(nearest.design, judge, dataset, refused)
     return trials

@@ -1,15 +1,21 @@
 """The screen: the common biases in one call, at the cost that was announced, on one card."""
 
+import contextlib
 import runpy
+import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import Phase, assume, given, settings, strategies as st
 
 import biaslab as bl
-from biaslab.core.errors import BiaslabError, BudgetExceededError, InputError
+from biaslab.core.errors import BiaslabError, BudgetExceededError, InputError, JudgeError
 from biaslab.judges.api import ApiJudge, Patience
+from biaslab.judges.function import FunctionJudge
+from biaslab.report.screening import choose_probes, draw_texts
 
 AnsweringServer = runpy.run_path(str(Path(__file__).parents[1] / "judges" / "answering_server.py"))["AnsweringServer"]
 QUICK = Patience(retries=2, first_wait=0.001, grace=5, reach=0.2)
@@ -67,7 +73,9 @@ def test_announced_requests_are_each_asked_once(judge, graded, told):
     planned = bl.plan_screen(judge, graded)
     assert judge.asked == []
     found = screen(judge, graded, say=told.append)
-    assert planned.requests == found.planned.requests == len(judge.asked) == len(set(judge.asked)) == 8 * (6 + 3)
+    assert (
+        planned.announced.requests == found.planned.requests == len(judge.asked) == len(set(judge.asked)) == 8 * (6 + 3)
+    )
     assert found.trials.attrs["asked"] == 72
     assert f"{judge.id}, 5 probes: 72 requests; " in told[0]
     assert found.trials.attrs["stored"] == 2 * 24 + 48  # three probes read one question for scores, two one for pairs
@@ -105,8 +113,9 @@ def test_form_selects_probes_and_others_have_a_reason(judge, protocol, measured,
     asked = ", ".join(probe for _, probe, _ in found.card.unmeasured)
     everything = {"position", "verbosity", "consistency", "score_distribution", "self_preference"}
     assert {*asked.split(", ")} == everything - measured
+    text = " ".join(str(found).split())
     for _, probe, why in found.card.unmeasured:
-        assert f"{probe} not measured: {why}" in str(found)
+        assert f"{probe.replace('_', ' ')} ({why})" in text
         assert "\n" not in why
     assert found.planned.requests >= found.trials.attrs["asked"] > 0
 
@@ -141,6 +150,50 @@ def test_a_server_of_text_alone_costs_what_is_announced(protocol, graded, told):
         assert any("reads text instead of label probabilities" in why for _, _, why in found.card.otherwise)
         said = [line for line in told if "reads text instead" in line]
         assert len(said) == len(set(said)) == len(found.card.otherwise)
+
+
+@pytest.mark.parametrize("probabilities", [True, False])
+def test_plan_of_an_unknown_server_counts_both_ways_of_answering(probabilities, graded, told):
+    with AnsweringServer(probabilities=probabilities, completions=False) as server:
+        judge = ApiJudge("judge", server.url, patience=QUICK, timeout=5.0)
+        planned = bl.plan_screen(judge, graded, contexts=2)
+        assert not server.bodies
+        found = screen(judge, graded, contexts=2, say=told.append)
+        judge.close()
+    known = planned.announced if probabilities else planned.as_text
+    assert planned.as_text.requests > planned.announced.requests
+    assert known.requests == found.planned.requests + probabilities  # one was asked to see how it answers
+    assert "no label probabilities" in str(planned)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@settings(max_examples=200, phases=(Phase.explicit, Phase.generate))
+@given(
+    kind=st.sampled_from(["exact", "sampled:2", "pair", "score"]),
+    forms=st.sampled_from([(), (PAIRS,), (SCORES,), (PAIRS, SCORES)]),
+    contexts=st.integers(1, 3),
+    candidates=st.integers(2, 4),
+    seed=st.integers(0, 5),
+)
+def test_plan_is_what_runs(kind, forms, contexts, candidates, seed):
+    data = bl.load_dataset("graded", limit=3)
+    functions = {"pair": FunctionJudge(longer), "score": FunctionJudge(words)}
+    inner = functions.get(kind) or bl.SimulatedJudge(data, noise=1.0)
+    assume(not (forms and kind in functions))
+    judge = Counted(bl.Sampled(inner, 2) if kind == "sampled:2" else inner)
+    drawn = draw_texts(data, contexts, candidates, None, seed)
+    probes, _ = choose_probes(judge, drawn, forms, None, None, seed)
+    planned = bl.plan_screen(judge, data, forms, contexts=contexts, candidates=candidates, seed=seed)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        measured = []
+        for probe in probes:
+            with contextlib.suppress(JudgeError):  # a function of one text answers no samples
+                bl.collect(probe, judge, drawn, store=Path(folder) / "replies.sqlite", progress=False)
+                measured.append(probe.name)
+    assert planned.announced.requests == len(judge.asked)
+    assert planned.probes == tuple(measured)
 
 
 @pytest.mark.slow
@@ -185,10 +238,18 @@ def test_a_budget_refuses_everything_before_anything_is_asked(judge, graded):
 def test_a_partial_budget_is_one_budget_for_all_probes(judge, graded):
     found = screen(judge, graded, budget=bl.Budget(requests=60, partial=True))
     assert len(judge.asked) == 60
-    assert set(found.trials["probe"]) == {"position", "verbosity"}
-    [(_, names, why)] = [each for each in found.card.unmeasured if each[1] != "self_preference"]
-    assert names == "verbosity, consistency, score_distribution"
-    assert "the budget is spent" in why
+    assert [probe for _, probe, _ in found.card.unmeasured] == ["self_preference"]
+    contexts = found.trials.groupby("probe")["context_id"].nunique()
+    assert contexts.to_dict() == {"position": 8, "verbosity": 8, "consistency": 4, "score_distribution": 4}
+    parts = {probe: words for _, probe, words in found.card.otherwise}
+    assert {probe for probe, words in parts.items() if "only 4 of 8 contexts" in words} == set(parts) == {
+        "verbosity", "consistency", "score_distribution",
+    }  # fmt: skip
+
+
+def test_budget_of_no_context_gives_no_card(judge, graded):
+    with pytest.raises(BudgetExceededError, match="the budget is spent"):
+        screen(judge, graded, budget=bl.Budget(requests=3, partial=True))
 
 
 @pytest.mark.slow
@@ -197,7 +258,8 @@ def test_tokens_are_one_budget_for_all_probes(judge, graded):
     assert spent > 0
     found = screen(judge, graded, budget=bl.Budget(tokens=round(0.95 * spent), partial=True))
     assert "position" in set(found.trials["probe"])
-    assert any("the budget is spent" in why for _, _, why in found.card.unmeasured)
+    notes = [*found.card.unmeasured, *found.card.otherwise]
+    assert any("the budget was spent" in words or "the budget is spent" in words for _, _, words in notes)
 
 
 @pytest.mark.slow
