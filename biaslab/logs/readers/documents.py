@@ -151,7 +151,7 @@ def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
 
-def first_rows(path: str | Path) -> Rows | None:
+def first_rows(path: LogInput) -> Rows | None:
     """Return the first records at a path; None if there are none."""
     for document in iter_documents(path):
         if (rows := next(read_rows(document, Log(document.name)), None)) is not None:
