@@ -151,6 +151,8 @@ def table(
         with replacing(macros) as partial:
             partial.write_text(text, encoding="utf-8")
         typer.echo(f"{count(text.count('newcommand'), 'macro')} written to {macros}")
+    if out is not None:
+        typer.echo(f"methods: {report.methods(frame, wanted)}")
 
 
 def read_estimates(path: Path) -> pd.DataFrame:
@@ -423,6 +425,10 @@ def correct(
     corrected = correct_systems(trials, known, by)
     typer.echo(f"\n{corrected}")
     write_table(corrected.estimates, out, "estimate")
+    if out is not None:
+        first = corrected.estimates["metric"].iloc[0]
+        shown = f"--metric {first} --metric rank --across correction" if by == "system" else f"--metric {first}"
+        typer.echo(f"for a paper: biaslab table {quote(str(out))} {shown} --out table.tex --macros numbers.tex")
     if corrected.plan is not None and len(files) == 1 and by == "system":
         words = f"--judged {quote(str(files[0]))}{log.words(labels)}"
         typer.echo(f"next: biaslab plan-labels {words} --estimand systems --effect {corrected.plan.effect:g}")
