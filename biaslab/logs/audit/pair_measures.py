@@ -98,6 +98,7 @@ class OneOrder(CellMeasure):
             "log odds of the first at equal quality, one order per pair",
             "log odds",
             null=0.0,
+            odds_of="P(A) between equals",
             above="prefers the candidate shown first",
             below="prefers the candidate shown second",
             advice="ask every pair in both orders and average",
