@@ -361,18 +361,18 @@ def bound_missing_verdicts(
     """Return log odds with bounds: intervals where missing verdicts (NaN) make them smallest and largest.
 
     ``won`` and ``x`` as in `biaslab.stats.regression.extreme_outcomes`, errors from `human_error_sums`; ``refit``
-    returns the log odds of complete verdicts.
+    returns the log odds of complete verdicts. Nothing bounds log odds that some missing verdicts make infinite, or
+    leave without an interval.
     """
     ends = [(logit.ci_low, logit.ci_high)]
     for error in errors:
         for sign in (1.0, -1.0):
             filled = extreme_outcomes(won, x, error, sign)
-            if filled is None:
-                return logit
-            extreme = refit(filled)
+            extreme = logit if filled is None else refit(filled)
+            if filled is None or math.isnan(extreme.ci_low):
+                return logit.noted(Note("unbounded"))
             ends.append((extreme.ci_low, extreme.ci_high))
-    low, high = float(np.min(ends)), float(np.max(ends))  # NaN if one is
-    return replace(logit, bound_low=low, bound_high=high)
+    return replace(logit, bound_low=float(np.min(ends)), bound_high=float(np.max(ends)))
 
 
 _SHARED = "depends_on_shared_error"

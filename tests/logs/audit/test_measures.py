@@ -16,8 +16,9 @@ import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.logs.audit.measures import Halo, OneList, _balance
 from biaslab.logs.audit.pair_measures import OneOrder, PairLength, first_position_log_odds
+from biaslab.probes.base.feature_probe import bound_missing_verdicts
 from biaslab.report.verdicts import classify
-from biaslab.stats.estimate import notes_of
+from biaslab.stats.estimate import NO_TRIALS, Estimate, notes_of, undefined
 from biaslab.stats.resample import Resampling
 
 STRENGTH = {"weak": 0.0, "middling": 0.6, "strong": 1.5}
@@ -546,6 +547,40 @@ def test_least_reliability_of_labels_that_name_the_better():
     assert f"from {2 / np.pi * (2 * share - 1) ** 2:.2g} to 1" in equal_gold(agreed)["method"]
 
 
+@pytest.mark.parametrize("label", ["gap", "sign", "noisy gap"])
+def test_bounds_of_length_hold_for_every_fill(label):
+    trials = longer_is_better(120, label, np.random.default_rng(5))
+    lost = np.arange(120) % 45 == 0
+    found = equal_gold(trials.assign(value=trials["value"].where(~lost), status=np.where(lost, "refused", "ok")))
+    assert found[["n_trials", "n_dropped"]].tolist() == [117, 3]
+    assert found["bound_low"] < found["ci_low"] < found["ci_high"] < found["bound_high"]
+    for fill in product([0.0, 1.0], repeat=3):
+        value = trials["value"].copy()
+        value[lost] = fill
+        there = equal_gold(trials.assign(value=value))
+        assert found["bound_low"] <= there["estimate"] <= found["bound_high"]
+
+
+def test_refusals_of_longer_texts_are_no_preference_for_shorter():
+    rng = np.random.default_rng(1)
+    gap = rng.normal(size=3000)
+    trials = compared(gap, rng.random(3000) < 1 / (1 + np.exp(-gap))).assign(annotators="construction")
+    lost = (trials["value"] == 1) & (trials["value"].cumsum() <= 145)
+    refused = trials.assign(value=trials["value"].where(~lost), status=np.where(lost, "refused", "ok"))
+    estimates = PairLength(QUICK).estimate(refused)
+    [finding] = classify(estimates[estimates["metric"] == "longer_wins_at_equal_gold"])
+    assert finding.row["q_value"] < 0.05
+    assert finding.doubt == "missing"
+
+
+def test_nothing_bounds_what_some_missing_verdicts_leave_undefined():
+    logit = Estimate(0.5, 0.1, 0.3, 0.7, 0.001, 0.3, 40, "logistic regression")
+    won = np.r_[np.nan, np.tile([0.0, 1.0], 20)]
+    found = bound_missing_verdicts(logit, won, np.ones((41, 1)), [None], lambda _: undefined(NO_TRIALS))
+    assert np.isnan(found.bound_low)
+    assert codes(found) == ["unbounded"]
+
+
 def test_preference_for_longer_texts_is_found():
     rng = np.random.default_rng(3)
     gap = rng.normal(size=400)
@@ -585,6 +620,14 @@ def test_the_gold_label_by_subset(tmp_path):
     assert found["comparative_accuracy", "hard"] == pytest.approx(1 / 4)
     one = [row | {"subset": "easy"} for row in rows]
     assert "several subsets" in bl.audit(read(tmp_path, one), only=["subsets"]).attrs["not_run"]["subsets"]
+
+
+def test_accuracy_in_a_subset_is_bounded_where_verdicts_are_missing(tmp_path):
+    rows = [pair(n, "who" if n in (3, 9) else "x", 1, subset="easy" if n < 16 else "hard") for n in range(32)]
+    found = found_in(read(tmp_path, rows), "subsets").set_index("subset", append=True)
+    easy, hard = (found.loc[("comparative_accuracy", name)] for name in ("easy", "hard"))
+    assert easy["bound_low"] == pytest.approx(14 / 16 * easy["ci_low"])
+    assert np.isnan(hard["bound_low"])
 
 
 def own_log(judge, **more):
