@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -12,7 +13,7 @@ from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.metrics import Comparison, Metric
-from biaslab.logs.audit.measures import UNCHECKED_ORDER, CellMeasure
+from biaslab.logs.audit.measures import UNKNOWN_ORDER, CellMeasure
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base.feature_probe import (
     as_verdicts,
@@ -21,6 +22,7 @@ from biaslab.probes.base.feature_probe import (
     human_scores,
     log_odds_given_quality,
     seen_from,
+    without_test,
 )
 from biaslab.probes.base.probe import Accepted, Part, paired
 from biaslab.stats.blocks import has_value, usable
@@ -37,6 +39,8 @@ _OFTEN_KNOWN = 0.5  # of the pairs, from which on lengths enter the model; pairs
 #: the number that is enough for any share.
 _FEWEST_LABELS, _LABELLED, _MANY_LABELS = 20, 0.2, 100
 _ALIKE = 1e-9  # relative difference that may be due to rounding
+#: Assumption of a verdict on the order of systems, between whose texts it may follow from quality.
+_UNCHECKED_ORDER = Note("unchecked_order", words="if the order was random, which the log cannot show")
 _FIXED = because(
     "always_same_side", "{system} is always shown {side}, so position cannot be told apart from the baseline"
 )
@@ -73,7 +77,8 @@ class OneOrder(CellMeasure):
     counts (log ratio) enter if at least half of the pairs have them, and people's preferences if a fifth of the pairs
     and at least 20 have one, or 100, or all, without a test of their balance; pairs without them are left out and
     counted. If fewer are known, log odds average over differences in quality, and assume that these do not depend on
-    the order, given systems and lengths; verdicts name this assumption.
+    the order, given systems and lengths; verdicts name this assumption. Without systems, nothing shows whether better
+    texts come first, so that there is no interval and no test.
 
     **Missing judgements.** ``bound_low`` and ``bound_high`` are ends of the intervals where missing verdicts make the
     log odds smallest and largest (`biaslab.stats.regression.extreme_outcomes`).
@@ -182,7 +187,17 @@ def first_position_log_odds(judged: pd.DataFrame, measure: OneOrder) -> Estimate
     known = f"conditional on {', '.join(given)}" if given else "unadjusted"
     equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
     named = replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
-    return named.noted(UNCHECKED_ORDER) if equal and np.isfinite(estimate.estimate) else named
+    return _of_assumed_order(named, len(systems), labels) if equal else named
+
+
+def _of_assumed_order(estimate: Estimate, systems: int, labels: float) -> Estimate:
+    """Name the assumption that the order is random or, without systems that could show it, leave out the test."""
+    if math.isnan(estimate.estimate):
+        return estimate
+    if systems:
+        return estimate.noted(_UNCHECKED_ORDER)
+    showing = f"people's preferences of {math.ceil(labels):,} pairs, candidates that are systems, or both orders"
+    return without_test(estimate).noted(UNKNOWN_ORDER.with_values(what=showing))
 
 
 def _intercept(
@@ -193,7 +208,8 @@ def _intercept(
     won = frame["won"].to_numpy(float)
     decided = ~np.isnan(won)
     contexts = frame["context_id"][decided].nunique()
-    kept, reasons = identified(won[decided], frame.loc[decided, others].to_numpy(float), others, contexts)
+    x = frame.loc[decided, others].to_numpy(float)
+    kept, reasons = identified(won[decided], x, others, contexts, verdicts=True)
     if terms[-1] in reasons:
         return undefined(reasons[terms[-1]], contexts)
     others = [others[k] for k in kept]  # strengths of all systems add up to 0, so that of the last follows
