@@ -147,6 +147,17 @@ def test_leniency_and_what_matters_have_one_unit():
     assert "no bias of ≥ 0.05" in line
 
 
+def test_correlations_of_systems_are_shown_with_their_notes():
+    names = {"context_id": [*"aaabbbccc"], "candidate_id": [*"xyz"] * 3}
+    log = pd.DataFrame(names | {"score": [1, 3, 4, 2, 2, 5, 1, 4, 3], "human": [1, 2, 4, 2, 3, 5, 1, 2, 3]})
+    mapping = {"judge": "=j", "scale": "=1-5", "human_scale": "=1-5"}
+    estimates = bl.audit(bl.read_judgements(log, mapping=mapping), only=["agreement"])
+    (line,) = (line for line in page(estimates, reference=None, width=WIDE).splitlines() if "of systems" in line)
+    rows = estimates[(estimates["metric"] == "correlation") & (estimates["level"] == "system")]
+    assert rows["note"].ne("").all()
+    assert all(note in line for note in rows["note"])
+
+
 def test_notes_are_of_measures_with_an_estimate():
     texts = [" ".join(["word"] * (3 + n % 4)) for n in range(30)]
     log = pd.DataFrame({"question": [f"What of {n} is there?" for n in range(30)], "answer_a": texts,

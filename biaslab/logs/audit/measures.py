@@ -25,12 +25,14 @@ from biaslab.probes.base.feature_probe import (
     holding_for,
     kept_columns,
     slope_given_quality,
+    without_test,
 )
 from biaslab.probes.base.probe import Accepted, Cell, Part, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable, whole_blocks
 from biaslab.stats.correlation import jackknife_t
 from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.frame import estimates_frame
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
 
@@ -280,8 +282,10 @@ _NOT_BALANCED = because(
     "unbalanced_order",
     "{what} are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
 )
-#: Assumption of a verdict on position where neither systems nor human scores can show whether better texts come first.
-UNCHECKED_ORDER = Note("unchecked_order", words="if the order was random, which the log cannot show")
+#: Why position has no test where nothing in the log can show whether better texts come first.
+UNKNOWN_ORDER = Note("unknown_order", words="no test: the order may follow from quality; {what} would show it")
+_SHOWING = "human scores, candidates that are systems, or each list in several orders"
+_SEVERAL = 0.5  # of the contexts, in which lists are shown in several orders
 _UNBALANCED = 0.05  # significance level of the balance tests; at .01 a mild imbalance gave a type-I error of .095
 
 
@@ -306,7 +310,8 @@ class OneList(CellMeasure):
     permuting positions within each context, in all its lists alike, because lists of a context may share their order.
     For k systems that are in every list, one list per context, it is (k − 1)/k times Pearson's statistic of systems by
     positions, χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is estimated if one is unbalanced at the .05
-    level; if there is nothing to test, verdicts name the assumption. Ranking each list in balanced orders needs no such
+    level. Without either, orders of the same list must not resemble each other, in at least half of the contexts; if
+    there is nothing to test, there is no interval and no test. Ranking each list in balanced orders needs no such
     assumption and is the better design.
 
     References
@@ -361,8 +366,9 @@ def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resam
         "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
     }
     assumption = f"; assumes random order{': ' if checks else ''}{', '.join(checks)}"
+    unknown = UNKNOWN_ORDER.with_values(what=_SHOWING)
     return {
-        name: replace(each, method=f"{each.method}{assumption}").noted("" if checks else UNCHECKED_ORDER)
+        name: replace(each if checks else without_test(each).noted(unknown), method=f"{each.method}{assumption}")
         if np.isfinite(each.estimate)
         else each
         for name, each in metrics.items()
@@ -370,7 +376,10 @@ def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resam
 
 
 def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, float]:
-    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known."""
+    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known.
+
+    If neither is, that of a test that the orders of a list do not resemble each other, unless they do.
+    """
     if ranked.empty:
         return {}
     cluster = grouped_codes(pd.factorize(resampling.cluster_of(ranked["context_id"]))[0], resampling.seed)
@@ -382,6 +391,12 @@ def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, 
         p_values["systems"] = _permuted_positions(systems, cell, k)
     if scores.notna().all() and scores.any():
         p_values["human scores"] = _permuted_positions(scores.to_numpy(float)[:, None], cell, k)
+    if not p_values:
+        of, off = [ranked["context_id"], ranked["candidate_id"]], ranked["place"] - (k + 1) / 2
+        alike = (off.groupby(of).sum() ** 2 - (off**2).groupby(of).sum()).groupby(level=0).sum()
+        found = Ratio(alike.index, alike, np.ones(len(alike)), 0.0, inference="t").estimate(resampling)
+        if alike.ne(0).mean() >= _SEVERAL and not (found.estimate > 0 and found.p_value < _UNBALANCED):
+            p_values["orders of a list"] = found.p_value
     return p_values
 
 
