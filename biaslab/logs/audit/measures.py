@@ -5,9 +5,11 @@ Covariates at equal human label: whether items with more of something score high
 
 from __future__ import annotations
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from itertools import combinations
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -34,6 +36,17 @@ from biaslab.stats.frame import estimates_frame
 from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
 
+with files("biaslab.logs.audit").joinpath("metrics.toml").open("rb") as _declared:
+    _METRICS = tomllib.load(_declared)
+
+
+def _metric(name: str, entry: Mapping[str, Any]) -> Metric:
+    """Return a metric of the table."""
+    told = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    if (comparison := told.pop("comparison", None)) is not None:
+        told["comparison"] = Comparison(comparison["of"], tuple(comparison.get("alike", ())))
+    return Metric(name, **told)
+
 
 @dataclass(frozen=True)
 class AuditMeasure(ABC):
@@ -51,7 +64,7 @@ class AuditMeasure(ABC):
     name : str
         Name in the column ``probe`` of the estimates.
     metrics : tuple of Metric
-        The metrics that it declares; those of a probe are declared there.
+        The metrics that it declares, in ``metrics.toml``; those of a probe are declared there.
     primary : tuple of str
         Names of the primary metrics, over which q-values are computed.
     leading : tuple of str
@@ -68,9 +81,9 @@ class AuditMeasure(ABC):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        if cls.metrics:
-            cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
         if hasattr(cls, "name"):
+            cls.metrics = tuple(_metric(name, entry) for name, entry in _METRICS.get(cls.name, {}).items())
+            cls.primary = cls.primary or tuple(metric.name for metric in cls.metrics if metric.primary)
             declare_metrics(cls.name, cls.metrics, again=True)
 
     @abstractmethod
@@ -137,23 +150,6 @@ class Halo(CellMeasure):
     """
 
     name: ClassVar[str] = "halo"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "halo_excess",
-            "correlation of two scores, judge minus humans",
-            "r",
-            null=0.0,
-            above="lets one attribute's score drag the other more than the reference does",
-            below="distinguishes attributes more than the reference does",
-            advice=("ask for one attribute at a time", ""),
-            use=("distinguishing attributes", ""),
-            matters=0.1,
-            primary=True,
-            comparison=Comparison("scores of two attributes"),
-        ),
-        Metric("halo_judge", "correlation of the judge's scores of two attributes", "r"),
-        Metric("halo_human", "correlation of human scores of two attributes", "r"),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")
 
@@ -315,22 +311,6 @@ class OneList(CellMeasure):
     """
 
     name: ClassVar[str] = "one_list"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "first_place_excess",
-            "lists whose first is ranked best, less 1/k, one order per list",
-            "share",
-            null=0.0,
-            above="prefers the candidate shown first",
-            below="avoids the candidate shown first",
-            advice="ask every list in balanced orders and average",
-            use="lists shown in one order only",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts on lists in one order", ("k",)),
-        ),
-        Metric("place_rank_correlation", "correlation of place and rank, one order per list", "correlation", null=0.0),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "k")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
@@ -403,18 +383,6 @@ _MOST = 20  # levels of a column of words that are compared
 _UNBOUNDED = because("unbounded_scale", "the scale has no ends, so that nothing is a share of it")
 _CONSTANT = because("constant_covariate", "{covariate} has one value where people's labels are known")
 _MANY = because("many_levels", "{covariate} has {levels} values: group them into at most {most}")
-_SLOPE = Metric(
-    "covariate_slope",
-    "score per SD of a covariate",
-    "widths of the scale",
-    null=0.0,
-    above="scores items with more of it higher at the same human label",
-    below="scores items with more of it lower at the same human label",
-    advice="compare scores only where the covariate is equal, or adjust them for it",
-    use="comparing items that differ in the covariate",
-    matters=0.05,
-    primary=True,
-)
 
 
 @dataclass(frozen=True)
@@ -449,16 +417,6 @@ class Covariates(CellMeasure):
     """
 
     name: ClassVar[str] = "covariate"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        _SLOPE,
-        replace(
-            _SLOPE,
-            name="covariate_contrast",
-            label="score for a value of a covariate",
-            above="scores items with the first value higher at the same human label",
-            below="scores items with the first value lower at the same human label",
-        ),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("covariate", "contrast")
 
