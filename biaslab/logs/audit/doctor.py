@@ -16,7 +16,7 @@ import pandas as pd
 from biaslab.core.errors import BiaslabError, UnreadableLogError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, wrapped
-from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition_for, holdings
+from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
@@ -202,8 +202,8 @@ class Diagnosis:
         Number of judgements.
     reading : dict, optional
         How the log was read; see `biaslab.read_judgements`.
-    holdings : Holdings
-        Counts of the log's content.
+    holdings : mapping of str to int
+        Counts of the log's content; see `biaslab.logs.audit.holdings.holdings`.
     unread : tuple of str
         How many replies of each kind are unreadable, and if these are most, how to have them read.
     biases : pandas.DataFrame
@@ -216,7 +216,7 @@ class Diagnosis:
 
     n_judgements: int
     reading: Mapping[str, Any] | None
-    holdings: Holdings
+    holdings: Mapping[str, int]
     unread: tuple[str, ...]
     biases: pd.DataFrame
     command: str
@@ -310,21 +310,19 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
             yield from wrapped(f"    {', '.join(dict.fromkeys(names))}: {reason}", width) if reason else ()
 
 
-def _holdings(counts: Holdings) -> list[str]:
-    nouns = {"judge": counts.judges, "context": counts.contexts, "candidate": counts.candidates,
-             "attribute": counts.attributes, "prompt": counts.prompts, "replicate": counts.replicates}  # fmt: skip
-    lines = ["  " + ", ".join(count(number, noun) for noun, number in nouns.items())]
-    if counts.pairs:
-        orders = {"in both orders": counts.both_orders, "in one order": counts.one_order,
-                  "in unknown order": counts.unknown_order}  # fmt: skip
-        shown = ", ".join(f"{number:,} {order}" for order, number in orders.items() if number)
-        known = f"with human preference {counts.rated_pairs:,}, with lengths {counts.long_pairs:,}"
-        lines.append(f"  {count(counts.pairs, 'pair')}: {shown}; {known}")
-    if counts.scores:
-        known = f"with human scores {counts.rated_items:,}, with lengths {counts.long_items:,}"
-        lines.append(f"  {counts.scores:,} scores of {count(counts.items, 'item')}: {known}")
-    if counts.annotators:
-        lines.append(f"  at most {count(counts.annotators, 'annotator')} per item")
+def _holdings(counts: Mapping[str, int]) -> list[str]:
+    nouns = ("judge", "context", "candidate", "attribute", "prompt", "replicate")
+    lines = ["  " + ", ".join(count(counts[f"{noun}s"], noun) for noun in nouns)]
+    if counts["pairs"]:
+        orders = ("both_orders", "one_order", "unknown_order")
+        shown = ", ".join(f"{counts[order]:,} in {order.replace('_', ' ')}" for order in orders if counts[order])
+        known = f"with human preference {counts['rated_pairs']:,}, with lengths {counts['long_pairs']:,}"
+        lines.append(f"  {count(counts['pairs'], 'pair')}: {shown}; {known}")
+    if counts["scores"]:
+        known = f"with human scores {counts['rated_items']:,}, with lengths {counts['long_items']:,}"
+        lines.append(f"  {counts['scores']:,} scores of {count(counts['items'], 'item')}: {known}")
+    if counts["annotators"]:
+        lines.append(f"  at most {count(counts['annotators'], 'annotator')} per item")
     return lines
 
 
