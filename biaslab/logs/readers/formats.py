@@ -54,7 +54,7 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers import study_formats, tool_formats
+from biaslab.logs.readers import coded_formats
 from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
 from biaslab.logs.readers.readings import (
@@ -434,20 +434,20 @@ ORDER = (
 )  # fmt: skip
 #: Formats that need code, for what a spec cannot say.
 _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
-    "collected": tool_formats.read_collected,
-    "alpaca_eval": tool_formats.read_alpaca_eval,
-    "llmbar": study_formats.read_llmbar,
-    "all_responses": study_formats.read_all_responses,
-    "socreval": study_formats.read_socreval,
-    "summeval_scores": study_formats.read_summeval_scores,
-    "rankings": tool_formats.read_rankings,
-    "self_recognition": study_formats.read_self_recognition,
-    "self_recognition_scores": study_formats.read_self_recognition_scores,
-    "promptfoo": partial(score_trials, scores=tool_formats.promptfoo_scores, tool="promptfoo"),
-    "promptfoo_table": partial(score_trials, scores=tool_formats.promptfoo_table_scores, tool="promptfoo"),
+    "collected": coded_formats.read_collected,
+    "alpaca_eval": coded_formats.read_alpaca_eval,
+    "llmbar": coded_formats.read_llmbar,
+    "all_responses": coded_formats.read_all_responses,
+    "socreval": coded_formats.read_socreval,
+    "summeval_scores": coded_formats.read_summeval_scores,
+    "rankings": coded_formats.read_rankings,
+    "self_recognition": coded_formats.read_self_recognition,
+    "self_recognition_scores": coded_formats.read_self_recognition_scores,
+    "promptfoo": partial(score_trials, scores=coded_formats.promptfoo_scores, tool="promptfoo"),
+    "promptfoo_table": partial(score_trials, scores=coded_formats.promptfoo_table_scores, tool="promptfoo"),
 }
 #: Readers that take the mapping themselves.
-_MAPPED: dict[str, LogReader] = {"openai_batch": tool_formats.read_openai_batch, "mapping": read_mapped}
+_MAPPED: dict[str, LogReader] = {"openai_batch": coded_formats.read_openai_batch, "mapping": read_mapped}
 
 
 def available() -> dict[str, str]:
