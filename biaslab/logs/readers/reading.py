@@ -21,6 +21,7 @@ from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
 from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers.card import FileLayout, ReadingNotes
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, list_in, map_line, paths_of, written
@@ -39,7 +40,6 @@ from biaslab.logs.readers.flatten import (
 from biaslab.logs.readers.formats import detect, find_reader
 from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
-from biaslab.logs.readers.roles import FileLayout, ReadingNotes
 from biaslab.logs.readers.rows import (
     COLUMNS,
     NUMERAL,
