@@ -50,7 +50,7 @@ def holdings(trials: pd.DataFrame) -> dict[str, int]:
 
     Examples
     --------
-    >>> from biaslab.logs.readers.rows import trials_of
+    >>> from biaslab.logs.readers.trials import trials_of
     >>> index = pd.RangeIndex(3)
     >>> columns = {"context_id": ["q", "q", "r"], "candidate_id": [*"xyx"], "opponent_id": [*"yxy"], "value": 1.0}
     >>> given = {name: pd.Series(value, index=index) for name, value in columns.items()}

@@ -21,7 +21,7 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, describe_unread, is_by_people, require_readable, unread_share
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
-from biaslab.logs.readers.rows import COLUMNS, trials_of
+from biaslab.logs.readers.trials import COLUMNS, trials_of
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM, joined, linked_contexts
@@ -376,7 +376,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 
     Examples
     --------
-    >>> from biaslab.logs.readers.rows import trials_of
+    >>> from biaslab.logs.readers.trials import trials_of
     >>> items = {"context_id": [*"abcdefgh"], "candidate_id": "x", "ratings": ["1 2", "2 2", "4 5", "5 5"] * 2}
     >>> index = pd.RangeIndex(8)
     >>> given = {name: pd.Series(values, index=index) for name, values in items.items()}

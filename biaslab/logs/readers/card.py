@@ -13,12 +13,14 @@ import pandas as pd
 
 from biaslab.core.errors import UnreadableLogError
 from biaslab.core.output import count, html_table, wrapped
+from biaslab.logs.readers.cells import at
 from biaslab.logs.readers.columns import YES, names_defect
 from biaslab.logs.readers.expressions import COUNTED, parse_expression, written
 from biaslab.logs.readers.formats import available
 from biaslab.logs.readers.proposal import OF_ONE, ROLES
 from biaslab.logs.readers.readings import OUTCOMES
-from biaslab.logs.readers.rows import CALL_FAILED, SCHEMA, Rows, at
+from biaslab.logs.readers.rows import CALL_FAILED, Rows
+from biaslab.logs.readers.trials import SCHEMA
 
 #: Entry of a mapping → the column of trials that holds its values, where that has another name, or none.
 _HELD_IN = {

@@ -105,27 +105,29 @@ from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.core.trials import AT_LIMIT, STATUSES, Status
 from biaslab.datasets._files import text_key
+from biaslab.logs.readers.cells import NUMERAL, at, measured, plain, read_value, strings
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import BY_CODE, UNREAD, each, lettered, number_on, probability, read_answer, scored
+from biaslab.logs.readers.readings import (
+    BY_CODE,
+    UNREAD,
+    lettered,
+    number_on,
+    parse_texts,
+    probability,
+    read_answer,
+    scored,
+)
 from biaslab.logs.readers.rows import (
     CALL_FAILED,
     MALFORMED,
-    NUMERAL,
-    SCHEMA,
     Judged,
     LogSource,
     RefusedRecordError,
     Rows,
-    at,
     judged_records,
-    measured,
-    plain,
-    read_value,
-    record_trials,
-    strings,
-    trials_of,
 )
+from biaslab.logs.readers.trials import SCHEMA, record_trials, trials_of
 from biaslab.prompts.parsing.replies import ParsedScore, is_refusal
 from biaslab.prompts.parsing.thoughts import begins_inside
 from biaslab.prompts.protocols import list_protocol
@@ -721,10 +723,10 @@ def read_summeval_scores(rows: Rows, source: LogSource) -> pd.DataFrame:
     rows.leave_out(mode.str.endswith("old"), "superseded mode")
     readings = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=texts.index)
     letters = mode.str.contains("mcq", regex=False)
-    readings.loc[letters] = each(texts[letters], lambda text: lettered(text, _LETTERS))
+    readings.loc[letters] = parse_texts(texts[letters], lambda text: lettered(text, _LETTERS))
     scale = scale_named(source.scale or _SUMMEVAL_SCALE)
     for aspect, part in texts[~letters].groupby(names["aspect"][~letters]):
-        readings.loc[part.index] = each(part, scored(scale, str(aspect), source.score_pattern))
+        readings.loc[part.index] = parse_texts(part, scored(scale, str(aspect), source.score_pattern))
     return trials_of(
         {
             "judge": names["judge"],

@@ -12,8 +12,9 @@ from importlib.resources import files
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
+from biaslab.logs.readers.cells import NUMERAL, is_no_value, keyed
 from biaslab.logs.readers.expressions import whole, written
-from biaslab.logs.readers.rows import NUMERAL, Rows, is_no_value, keyed
+from biaslab.logs.readers.rows import Rows
 
 ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "object"]
 

@@ -32,13 +32,9 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.checks import read
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings, number_of
-from biaslab.logs.readers.rows import (
+from biaslab.logs.readers.cells import (
     NUMERAL,
-    SCHEMA,
     FieldKind,
-    Rows,
-    field_names,
     is_no_value,
     keyed,
     parse_literal,
@@ -46,6 +42,9 @@ from biaslab.logs.readers.rows import (
     strings,
     word_counts,
 )
+from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings, number_of
+from biaslab.logs.readers.rows import Rows, field_names
+from biaslab.logs.readers.trials import SCHEMA
 
 OPEN = "?"
 """Marks, in a proposed mapping, what only the user knows."""

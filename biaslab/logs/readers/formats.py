@@ -54,30 +54,11 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers import coded_formats
+from biaslab.logs.readers import coded_formats, readings
+from biaslab.logs.readers.cells import WRONG, items_in, value_at
 from biaslab.logs.readers.expressions import parse_expression, whole, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
-from biaslab.logs.readers.readings import (
-    bracketed,
-    each,
-    first_group,
-    number_of,
-    of_pairs,
-    score_trials,
-    text_of,
-    with_refusals,
-)
-from biaslab.logs.readers.rows import (
-    MALFORMED,
-    WRONG,
-    Judged,
-    LogSource,
-    RefusedRecordError,
-    Rows,
-    items_in,
-    judged_records,
-    value_at,
-)
+from biaslab.logs.readers.rows import MALFORMED, Judged, LogSource, RefusedRecordError, Rows, judged_records
 
 Row = Mapping[str, Any]
 RowValue = Callable[[Row], Any]
@@ -87,13 +68,13 @@ _DIFFERENCE = re.compile(r"(\w+) - (\w+)")
 _TABLE = re.compile(r"table\((?P<names>\S+), (?P<rows>\S+)\)")
 _TEXTS: dict[str, Callable[[Any], Any]] = {
     "#": lambda text: text_key(text) if isinstance(text, str) else WRONG,
-    "$": text_of,
+    "$": readings.text_of,
 }
 #: How verdicts in replies are read, instead of any label.
 _VERDICTS: dict[str | None, Callable[[pd.Series], pd.DataFrame] | None] = {
     None: None,
-    "brackets": lambda texts: each(texts, bracketed),
-    "brackets where asked for": of_pairs,
+    "brackets": lambda texts: readings.parse_texts(texts, readings.bracketed),
+    "brackets where asked for": readings.of_pairs,
 }
 
 
@@ -179,7 +160,7 @@ class FormatSpec:
             found = {name: value for name, get in columns if (value := get(row)) is not WRONG}
             return {**found, "human": human(row)}
 
-        return score_trials(rows, source, partial(self._judgements, source.file, score), self.tool)
+        return readings.score_trials(rows, source, partial(self._judgements, source.file, score), self.tool)
 
     def _judgements(self, file: str, judgement: Callable[[Row], Judged], record: Row) -> Iterator[Judged | str]:
         """Yield the judgements of a record, or the reasons for leaving them out."""
@@ -199,7 +180,7 @@ class FormatSpec:
         is_by_people, same = _condition(self._people), [value(entry) for entry in self._people["same"]]
         numbers: dict[tuple[str, ...], list[float]] = {}
         for row in (row for record in records for row in self._some_rows(record) if is_by_people(row)):
-            if not math.isnan(number := number_of(self.columns["score"](row))):
+            if not math.isnan(number := readings.number_of(self.columns["score"](row))):
                 numbers.setdefault(tuple(str(get(row)) for get in same), []).append(number)
         means = {key: sum(scores) / len(scores) for key, scores in numbers.items()}
         if not means:
@@ -213,7 +194,7 @@ class FormatSpec:
         known, name = re.compile(self._others.get("unlike", "")), next(iter(self._items))
         items = {row[f"{name}#"] for row in made}
         for field, number in within.items() if isinstance(within, dict) else ():
-            if field not in items and not math.isnan(number_of(number)) and not known.fullmatch(field):
+            if field not in items and not math.isnan(readings.number_of(number)) and not known.fullmatch(field):
                 yield self._others["reason"].format(field=field)
 
     def _mapped(self, rows: Rows, source: LogSource) -> pd.DataFrame:
@@ -230,7 +211,7 @@ class FormatSpec:
         trials = read_mapped(inner, replace(source, score_pattern=pattern, verdicts=self._verdicts), mapping)
         trials = trials[inner.good[trials.index.to_numpy()]]
         if self._refusals:
-            trials = trials.assign(status=with_refusals(trials["status"], trials["reply"]))
+            trials = trials.assign(status=readings.with_refusals(trials["status"], trials["reply"]))
         whole_tokens: pd.DataFrame = trials.astype({"tokens": "int64"})
         return whole_tokens.set_axis(np.array(places)[trials.index.to_numpy()])
 
@@ -284,7 +265,7 @@ def _single(entry: Any) -> RowValue:
     def read(found: Any) -> Any:
         text = written(None if found is WRONG else found)
         if pattern is not None:
-            text = None if text is None else first_group(pattern, text)
+            text = None if text is None else readings.first_group(pattern, text)
         return known.get(whole("null" if text is None else text)) if known else text
 
     several = expression.fields[0].startswith("[")
@@ -293,7 +274,7 @@ def _single(entry: Any) -> RowValue:
 
 def _difference(one: Any, two: Any) -> Any:
     """Return the difference of two numbers; a value that is no number, to be refused, or `WRONG` if one is missing."""
-    numbers = [number_of(value) for value in (one, two)]
+    numbers = [readings.number_of(value) for value in (one, two)]
     if not any(map(math.isnan, numbers)):
         return numbers[0] - numbers[1]
     return WRONG if any(value is WRONG or value is None for value in (one, two)) else one
@@ -443,8 +424,8 @@ _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "rankings": coded_formats.read_rankings,
     "self_recognition": coded_formats.read_self_recognition,
     "self_recognition_scores": coded_formats.read_self_recognition_scores,
-    "promptfoo": partial(score_trials, scores=coded_formats.promptfoo_scores, tool="promptfoo"),
-    "promptfoo_table": partial(score_trials, scores=coded_formats.promptfoo_table_scores, tool="promptfoo"),
+    "promptfoo": partial(readings.score_trials, scores=coded_formats.promptfoo_scores, tool="promptfoo"),
+    "promptfoo_table": partial(readings.score_trials, scores=coded_formats.promptfoo_table_scores, tool="promptfoo"),
 }
 #: Readers that take the mapping themselves.
 _MAPPED: dict[str, LogReader] = {"openai_batch": coded_formats.read_openai_batch, "mapping": read_mapped}

@@ -72,32 +72,14 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
+from biaslab.logs.readers import readings
+from biaslab.logs.readers.cells import items_in, read_value
 from biaslab.logs.readers.documents import iter_documents, read_frame, read_rows
 from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, OPEN, TEXTS, columns_of, parse_expression
 from biaslab.logs.readers.flatten import are_annotations, by_item
-from biaslab.logs.readers.readings import (
-    OF_PAIRS,
-    OF_SCORES,
-    OUTCOMES,
-    compiled,
-    each,
-    human_gaps,
-    number_on,
-    read_pair,
-    read_score,
-    sides,
-)
-from biaslab.logs.readers.rows import (
-    COLUMNS,
-    SCHEMA,
-    Log,
-    LogSource,
-    Rows,
-    field_names,
-    items_in,
-    read_value,
-    trials_of,
-)
+from biaslab.logs.readers.readings import OF_PAIRS, OF_SCORES, OUTCOMES
+from biaslab.logs.readers.rows import Log, LogSource, Rows, field_names
+from biaslab.logs.readers.trials import COLUMNS, SCHEMA, trials_of
 
 _SHOWN = 6  # verdicts shown in a message
 
@@ -120,13 +102,13 @@ def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = N
     listed = [row if isinstance(row, list) else [] for row in named]
     if named.dtype == "str":  # a constant
         listed = [[text] for text in named]
-    return rest | {"human_gap": human_gaps(listed, first, second, swapped)}
+    return rest | {"human_gap": readings.human_gaps(listed, first, second, swapped)}
 
 
 def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
     """Exchange candidate and opponent in rows that were shown in the other order."""
     if "shown_first" in columns:
-        ahead = sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
+        ahead = readings.sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
         known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=columns["candidate_id"].index)
         columns["order_known"] = columns.get("order_known", known) & known
         columns["swapped"] = pd.Series(ahead == 0.0, index=known.index)
@@ -265,7 +247,8 @@ def _read_once(rows: Rows, source: LogSource, mapping: Mapping[str, Any], both: 
     if outcome is None:
         reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
     else:
-        reading = read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source)
+        read = readings.read_pair if is_pair else readings.read_score
+        reading = read(columns, outcome, source)
         if outcome == "winner":
             _note_unknown(rows, columns["winner"][reading["status"] == "unparsable"])
     kept = {name: column for name, column in columns.items() if name in COLUMNS}
@@ -337,9 +320,9 @@ def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
     other = (trials["opponent_id"].isna() & (trials["scale"] != scale)).to_numpy()
     if other.any():
         usable = other & trials["status"].eq("ok").to_numpy()
-        readings = each(trials.loc[usable, "value"], number_on(scale_named(scale)))
-        for name in readings:
-            trials.loc[usable, name] = readings[name].to_numpy()
+        verdicts = readings.parse_texts(trials.loc[usable, "value"], readings.number_on(scale_named(scale)))
+        for name in verdicts:
+            trials.loc[usable, name] = verdicts[name].to_numpy()
         trials.loc[other, "scale"] = scale
     return trials
 
@@ -368,11 +351,12 @@ def _filled(name: str, column: pd.Series) -> pd.Series:
 
 def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: LogSource) -> pd.DataFrame:
     """Replace the format's verdict or score by the reading of the mapped column."""
-    whole, named, readings = trials.reset_index(drop=True), outcome_column.reset_index(drop=True), []
+    whole, named, parts = trials.reset_index(drop=True), outcome_column.reset_index(drop=True), []
     for is_pair, subset in whole.groupby(whole["opponent_id"].notna()):
         columns = {str(name): subset[name] for name in subset} | {outcome: named[subset.index]}
-        readings.append(read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source))
-    reading = pd.concat(readings).sort_index().set_axis(trials.index)
+        read = readings.read_pair if is_pair else readings.read_score
+        parts.append(read(columns, outcome, source))
+    reading = pd.concat(parts).sort_index().set_axis(trials.index)
     return trials.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))
 
 
@@ -471,7 +455,7 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
             raise InputError(f"{name}: {option}", entries[option], "a text")
     pattern = entries.get("score_pattern")
     if pattern is not None:
-        compiled(pattern, "score_pattern")
+        readings.compiled(pattern, "score_pattern")
     shape = make_shape(entries.get("explode"), entries.get("join"))
     return LogMapping(columns, entries.get("format"), pattern, shape, _ignored(entries.get("ignore"), name))
 

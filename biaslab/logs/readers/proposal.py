@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
+from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
 from biaslab.logs.readers.expressions import OPEN, paths_of
-from biaslab.logs.readers.rows import NUMERAL
 
 SAMPLED = 2000
 """Records from which roles are proposed."""

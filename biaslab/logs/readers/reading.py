@@ -20,37 +20,18 @@ import pandas as pd
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
-from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers import flatten, inspect_logs
 from biaslab.logs.readers.card import FileLayout, ReadingNotes
+from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, list_in, map_line, paths_of, written
-from biaslab.logs.readers.flatten import (
-    ANNOTATED,
-    ANNOTATOR,
-    LABEL,
-    annotated_records,
-    are_annotations,
-    flattened,
-    keyed_records,
-    steps_of_paths,
-    table_within,
-    unnesting,
-)
 from biaslab.logs.readers.formats import detect, find_reader
 from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
-from biaslab.logs.readers.rows import (
-    COLUMNS,
-    NUMERAL,
-    Log,
-    LogSource,
-    Rows,
-    counted,
-    identity_of,
-    without_duplicates,
-)
+from biaslab.logs.readers.rows import Log, LogSource, Rows
 from biaslab.logs.readers.shared_roles import propose_rows
+from biaslab.logs.readers.trials import COLUMNS, counted, identity_of, without_duplicates
 
 FRAME = "a table"
 """Name of a data frame in messages."""
@@ -299,18 +280,18 @@ def _unpacked(start: Rows, chunks: Iterator[Rows]) -> Iterator[Rows]:
     if records is None:
         yield from chunks
         return
-    start.log.unit = "annotation" if set(records[0]) == {ANNOTATOR, ANNOTATED, LABEL} else "row"
+    start.log.unit = "annotation" if set(records[0]) == {flatten.ANNOTATOR, flatten.ANNOTATED, flatten.LABEL} else "row"
     yield Rows(records, range(1, len(records) + 1), start.log, textual=False)
 
 
 def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
     if detect([record], mapped=False) is not None:
         return None
-    rows = table_within(record)
+    rows = flatten.table_within(record)
     if rows is not None and any(roles_of(tokens(str(name))) for name in rows[0]):
         return rows
-    if are_annotations([record]):
-        return annotated_records(record)
+    if flatten.are_annotations([record]):
+        return flatten.annotated_records(record)
     for name, items in record.items():
         if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
             about = {key: value for key, value in record.items() if key != name and not isinstance(value, list)}
@@ -322,18 +303,18 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
         within = [dict(inner[0])] if known else _records_within(inner[0]) if len(record) == 1 else None
         if within is not None:
             return within
-    return keyed_records(record)
+    return flatten.keyed_records(record)
 
 
 def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> Iterator[Rows]:
     """Yield flat records; the lists that become rows are those that the mapping names, or that hold outcomes."""
     first, chunks = _with_lists(first), map(_with_lists, chunks)
     paths = [path for own in by_column(mapping) for entry in own.values() for path in paths_of(entry)]
-    steps = steps_of_paths(paths)
+    steps = flatten.steps_of_paths(paths)
     if not steps and not is_complete(mapping):
         steps = _single_list(first)
     if steps or any("[" in path for path in paths) or not is_complete(mapping):
-        return (rows for rows in (flattened(rows, steps) for rows in chunks) if rows.records)
+        return (rows for rows in (flatten.flattened(rows, steps) for rows in chunks) if rows.records)
     return chunks
 
 
@@ -357,7 +338,7 @@ def _with_lists(rows: Rows) -> Rows:
 
 def _single_list(first: Rows) -> tuple[str, ...]:
     """Return the lists that become rows; refuse a file with verdicts or scores in several."""
-    found = unnesting(first.records, _is_outcome)
+    found = flatten.unnesting(first.records, _is_outcome)
     if found.others:
         lists = ", ".join(steps[-1] for steps in (found.steps, *found.others))
         why = f"{first.log.file} has verdicts or scores in several lists ({lists})"

@@ -8,11 +8,11 @@ from typing import Any
 
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
+from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
 from biaslab.logs.readers.proposal import alias_and_plain, columns_in, is_judged, is_label, listed
-from biaslab.logs.readers.rows import NUMERAL
 from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
