@@ -32,9 +32,10 @@ def aliases() -> dict[str, Any]:
     return tomllib.loads(files("biaslab.logs.readers").joinpath("aliases.toml").read_text(encoding="utf-8"))
 
 
-def alias_words(role: str) -> frozenset[str]:
-    """Return the words that suggest a role."""
-    return frozenset(aliases()["role"][role]["words"])
+def alias_words(meaning: str) -> frozenset[str]:
+    """Return the words that suggest a role, or another meaning in the table such as ``"documents"``."""
+    words: dict[str, list[str]] = aliases()["words"]
+    return frozenset(words[meaning] if meaning in words else aliases()["role"][meaning]["words"])
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -202,11 +203,11 @@ class LogColumn:
         """Whether the name consists of words that mean nothing."""
         return set(self.words) <= set(aliases()["plain"]["words"])
 
-    def has(self, role: str) -> bool:
-        """Return whether the name has a word of a role."""
-        if role == "people":
+    def has(self, meaning: str) -> bool:
+        """Return whether the name has a word of a role, or of another meaning."""
+        if meaning == "people":
             return names_people(self.words)
-        return bool(set(self.words) & alias_words(role))
+        return bool(set(self.words) & alias_words(meaning))
 
 
 def names_people(words: Sequence[str]) -> bool:

@@ -10,9 +10,6 @@ from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
 from biaslab.logs.readers.proposal import RoleDraft, is_judged, is_label, listed, shares
 
-_PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
-_SPEAKS = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
-_SWAPPED = {"swap", "swapped", "flipped", "flip", "reversed", "exchanged"}
 _ORDERS, _FLAGS = ({"ab", "ba"}, {"original", "swapped"}), ({"true", "false"}, {"0", "1"})
 _TURNED = ("ba", "swapped", "true", "1")  # values for the other order
 _EXCHANGED = {"first": "second", "second": "first"}
@@ -61,7 +58,8 @@ class PairRoles(RoleDraft):
             unnamed = (
                 not pair.stem and one.kind in ("word", "name", "id", "text") and not named.verdict_meanings(one, None)
             )
-            if pair.role in ("system", "text") or unnamed or alike or set(pair.stem) & _SPEAKS:
+            named_so = pair.role in ("system", "text") or set(pair.stem) & named.alias_words("conversations")
+            if named_so or unnamed or alike:
                 pairs.append(pair)
         return sorted(pairs, key=lambda pair: (self._is_text(pair), pair.role not in ("", "system")))
 
@@ -93,8 +91,9 @@ class PairRoles(RoleDraft):
 
     def _probabilities(self) -> Any:
         """Return the expression of the probability that the candidate shown first wins, or None."""
+        known = named.alias_words("probabilities").union(*named.sides())
         for column in self.free("probability", first=False):
-            if column.has("people") or not set(column.words) <= _PROBABILITY.union(*named.sides()):
+            if column.has("people") or not set(column.words) <= known:
                 continue
             if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
                 places = {
@@ -119,7 +118,7 @@ class PairRoles(RoleDraft):
         self._ask_about_third(pair)
         systems = self.free("system", kinds=("word", "name"), varied=True)
         if systems and self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
-            self.ask("judge", f"is {systems[0].name} the judge?", systems[0].name, required=False)
+            self.ask("judge", "is_judge", systems[:1])
         self._fill_preference(pair, several=len(verdicts) > 1)
 
     def _fill_preference(self, pair: SidePair | None, *, several: bool) -> None:
@@ -130,11 +129,11 @@ class PairRoles(RoleDraft):
             options = [self._meaning(column, pair) for column in labels]
             plain = all(not isinstance(option, Mapping) for option in options)
             if several and all({"majority"} == set(c.words) & named.alias_words("people") for c in labels):
-                self.ask("preference", f"is {listed(labels)} people's, or of the judges?", *options, required=False)
+                self.ask("preference", "people_or_judges", labels, options)
             elif len(labels) == 1 or plain:
                 self.settle("preference", options[0] if len(labels) == 1 else [column.name for column in labels])
             else:
-                self.ask("preference", "which column holds people's verdicts?", *options, required=False)
+                self.ask("preference", "which_labels", options=options)
 
     def _ask_about_third(self, pair: SidePair | None) -> None:
         if pair is None:
@@ -144,7 +143,7 @@ class PairRoles(RoleDraft):
         for third in others.get(pair.side_words[0], ()):
             own = tuple(third if word == pair.side_words[0] else word for word in named.tokens(pair.first))
             if own in names:
-                self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
+                self.ask("opponent", "third_candidate", third=names[own])
 
     def _is_label(self, column: LogColumn, pair: SidePair | None) -> bool:
         if pair is not None and self._names_candidates(column, pair):
@@ -166,8 +165,8 @@ class PairRoles(RoleDraft):
             self.settle("candidate_id", "=A")
             self.settle("opponent_id", "=B")
         elif len(systems) > 1 and not self._agree(systems):
-            self.ask("candidate_id", "which columns name the candidates?", *(one.first for one in systems))
-            self.ask("opponent_id", "which columns name the candidates?", *(one.second for one in systems))
+            self.ask("candidate_id", "which_candidates", options=[one.first for one in systems])
+            self.ask("opponent_id", "which_candidates", options=[one.second for one in systems])
         else:
             self.settle("candidate_id", pair.first)
             self.settle("opponent_id", pair.second)
@@ -229,25 +228,21 @@ class PairRoles(RoleDraft):
         elif likely:
             self.settle("p_first", likely)
         elif compared is not None:
-            why = (
-                f"{compared.first} and {compared.second} are scores; a verdict only if the judge saw both texts at once"
-            )
             one, two = compared[:2] if "rank" not in compared.stem else (compared.second, compared.first)
-            self.ask("winner", why, f"{one} > {two}")
+            self.ask("winner", "scores_of_both", [self.columns[name] for name in compared[:2]], [f"{one} > {two}"])
         elif len(replies) == 1:
             self.settle("reply", replies[0].name)
         else:
             options = [self._meaning(column, pair) for column in self._unnamed_verdicts(self.unused)]
-            why = "which column holds the judge's verdict?"
-            self.ask("winner", why, *options, *replies)
+            self.ask("winner", "which_verdict", options=[*options, *(reply.name for reply in replies)])
 
     def _fill_verdicts(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         """Fill the verdict from one column, or several that differ by judge, criterion or order; ask otherwise."""
         labels = [column for column in verdicts if is_label(column) and not is_judged(column)]
         if labels and len(labels) < len(verdicts) and self.is_open("preference"):
             verdicts = [column for column in verdicts if column not in labels]
-            why = f"is {listed(labels)} people's, and {listed(verdicts)} the judge's? If not, map winner to the judge's"
-            self.ask("preference", why, *(self._meaning(column, pair) for column in labels))
+            options = [self._meaning(column, pair) for column in labels]
+            self.ask("preference", "labels_and_verdicts", labels, options, verdicts=listed(verdicts))
         several = self._differ_in_name(verdicts) and all(len(self._readings(c, pair)) == 1 for c in verdicts)
         if len(verdicts) == 1:
             self._fill_one_verdict(verdicts[0], pair)
@@ -257,27 +252,26 @@ class PairRoles(RoleDraft):
             self.settle("winner", self._meaning(verdicts[0], pair))
             there = self._meaning(verdicts[1], pair)
             options = [there, _renamed(there, _COLUMNS)] if isinstance(there, Mapping) else [there]
-            why = f"is {verdicts[1].name} the verdict in the other order (of places as shown, or of columns)?"
-            self.ask("winner_swapped", why, *options)
+            self.ask("winner_swapped", "other_order", verdicts[1:], options)
         else:
             options = [self._meaning(column, pair) for column in verdicts]
-            self.ask("winner", f"{listed(verdicts)} are all verdicts", *options)
+            self.ask("winner", "several_verdicts", verdicts, options)
 
     def _fill_one_verdict(self, column: LogColumn, pair: SidePair | None) -> None:
         if ends := shares(column):
-            self.ask("p_first", f"which end of {column.name} means the first?", *ends)
+            self.ask("p_first", "which_end", [column], ends)
             return
         options = self._exchanged(self._readings(column, pair), pair)
         replies = [reply for reply in self._replies() if reply is not column]
         if set(column.words) <= {"label", "labels"} and (column.kind == "number" or replies):
             other = f"; if it is, map reply to {listed(replies)} instead" if replies else ""
-            self.ask("winner", f"is {column.name} the judge's verdict, or people's or a reference{other}?", *options)
+            self.ask("winner", "label_or_verdict", [column], options, other=other)
         elif "verdict" not in column.roles and column.kind == "number":
-            self.ask("winner", f"is {column.name} a verdict on the two?", *options)
+            self.ask("winner", "on_both", [column], options)
         elif len(options) == 1:
             self.settle("winner", options[0])
         else:
-            self.ask("winner", f"what do the values of {column.name} mean ({', '.join(column.examples)})?", *options)
+            self.ask("winner", "meaning", [column], options, values=", ".join(column.examples))
 
     def _fill_both_orders(self, pair: SidePair | None, both: tuple[str, str]) -> None:
         own, swapped = (self.columns[name] for name in both)
@@ -290,8 +284,7 @@ class PairRoles(RoleDraft):
         sides = there["values"] | (here["values"] if isinstance(here, Mapping) else {})
         decided = self._decided(pair, own, swapped, sides)
         if decided is None:
-            why = f"does {swapped.name} name the place as shown in that order, or the column?"
-            self.ask("winner_swapped", why, there, by_column)
+            self.ask("winner_swapped", "place_or_column_swapped", [swapped], [there, by_column])
         else:
             self.settle("winner_swapped", there if decided else by_column)
 
@@ -336,13 +329,12 @@ class PairRoles(RoleDraft):
             values = set(plain.values())
             if pair is not None and self._names_candidates(column, pair):
                 self.settle("shown_first", column.name)
-            elif any(values <= known for known in (*_ORDERS, *(_FLAGS if _SWAPPED & set(column.words) else ()))):
+            elif any(values <= known for known in (*_ORDERS, *(_FLAGS if column.has("swapped") else ()))):
                 meaning = {value: str(word in _TURNED).lower() for value, word in plain.items()}
                 is_flag = values <= _FLAGS[0]
                 self.settle("swapped", column.name if is_flag else {"field": column.name, "values": meaning})
             else:
-                why = f"does {column.name} say in which order the two were shown?"
-                self.ask("swapped", why, column.name, required=False)
+                self.ask("swapped", "shown_order", [column])
 
     def _ask_places(self) -> None:
         """Ask whether verdicts name places as shown or columns, if a column gives the order shown."""
@@ -353,8 +345,8 @@ class PairRoles(RoleDraft):
             return
         self.aside[winner["field"]] = "open"
         del self.entries["winner"]
-        why = f"does {winner['field']} name the place as shown, or the column?"
-        self.ask("winner", why, winner, _renamed(winner, _COLUMNS))
+        options = [winner, _renamed(winner, _COLUMNS)]
+        self.ask("winner", "place_or_column", [self.columns[winner["field"]]], options)
 
 
 def _renamed(expression: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -7,8 +7,10 @@ question is left.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, get_args
 
 from biaslab.core.output import count
@@ -196,9 +198,12 @@ def _short(value: str) -> str:
 _FEW = 6
 #: Columns of trials that a table may have under their own names.
 _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
-_READ_FROM_REPLIES = {"parsed", "extracted", "final"}
-_WINNERS = {"winner", "chosen", "preferred", "preference", "wins", "beats", "best"}  # of a comparison, never a grade
 _NO_VERDICT = ("covariate", "ignore", "shown", "explanation", "derived")
+
+
+_QUESTIONS: dict[str, dict[str, str]] = tomllib.loads(
+    files("biaslab.logs.readers").joinpath("questions.toml").read_text(encoding="utf-8")
+)
 
 
 @dataclass
@@ -252,11 +257,34 @@ class RoleDraft:
         """Fill an entry, unless the user has."""
         self.entries.setdefault(entry, expression)
 
-    def ask(self, entry: str, why: str, *options: Any, required: bool = True) -> None:
-        """Ask about an entry, unless the user has filled it; an option is an expression, or a column."""
+    def ask(
+        self,
+        entry: str,
+        question: str,
+        columns: Sequence[LogColumn] = (),
+        options: Iterable[Any] | None = None,
+        **words: str,
+    ) -> None:
+        """Ask a question of the table about an entry, unless the user has filled it.
+
+        Parameters
+        ----------
+        entry : str
+            The entry.
+        question : str
+            Name in ``questions.toml``.
+        columns : sequence of LogColumn
+            The columns in question.
+        options : iterable, optional
+            Expressions that could fill the entry; default: the names of the columns.
+        **words : str
+            What else the question names.
+        """
         if self.is_open(entry):
-            shown = tuple(each.name if isinstance(each, LogColumn) else each for each in options[:_FEW])
-            self.questions.append(OpenQuestion(entry, why, shown, required))
+            required = question in _QUESTIONS["required"]
+            why = _QUESTIONS["required" if required else "optional"][question].format(columns=listed(columns), **words)
+            shown = [column.name for column in columns] if options is None else list(options)
+            self.questions.append(OpenQuestion(entry, why, tuple(shown[:_FEW]), required))
 
     def is_open(self, entry: str) -> bool:
         """Return whether an entry is neither filled nor asked about."""
@@ -267,7 +295,7 @@ class RoleDraft:
         return [column for column in self.unused if not column.has("people") and self._is_score(column)]
 
     def _is_score(self, column: LogColumn) -> bool:
-        if _names_person(column) or set(column.words) & _WINNERS or column.words[-1:] == ("id",):
+        if _names_person(column) or column.has("winners") or column.words[-1:] == ("id",):
             return False
         others = [role for role in column.roles if role not in ("judge", "people", "person")]
         if "judge" in column.roles or (column.kind != "name" and {"score", "verdict"} & set(others)):
@@ -306,7 +334,8 @@ class RoleDraft:
         by_name = "verdict" in column.roles or (
             (named.is_model(column.name) or column.role == "judge") and column.kind == "word"
         )
-        by_name = by_name or (bool(column.words) and set(column.words) <= _READ_FROM_REPLIES and column.kind == "word")
+        parsed = bool(column.words) and set(column.words) <= named.alias_words("parsed")
+        by_name = by_name or (parsed and column.kind == "word")
         if not by_name:
             return False
         sides: Sequence[SidePair | None] = pairs or [None]
@@ -332,9 +361,8 @@ class RoleDraft:
 
     def _replies(self) -> list[LogColumn]:
         """Return the columns with texts of the judge."""
-        whose = {"judge", "evaluator", "grader", "raw", "verdict"}
         texts = [column for column in self._prose() if column.role != "explanation"]
-        said = [c for c in texts if whose & set(c.words) and {"text", "reply"} & set(c.roles)]
+        said = [c for c in texts if c.has("said") and {"text", "reply"} & set(c.roles)]
         said += [column for column in texts if {"judge", "raw"} <= set(column.words)]
         return [column for column in texts if column.role in ("reply", "verdict") or column in said]
 
@@ -375,8 +403,7 @@ class RoleDraft:
             if self.free("system", "text") or entry == "winner":
                 self.settle("judge", judges)
             else:
-                why = f"are {listed(several)} of several judges, not one judge's of several systems?"
-                self.ask("judge", why, judges)
+                self.ask("judge", "of_several_judges", several, [judges])
         elif self.is_open("attribute"):
             self.settle("attribute", {column.name: f"={without(column, shared)}" for column in several})
 
@@ -432,7 +459,7 @@ def listed(several: Sequence[LogColumn]) -> str:
     """Return the names of columns as a list in words."""
     names = [column.name for column in several]
     shown = names if len(names) <= _FEW else [*names[:_FEW], "…"]
-    return ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + shown[-1]
+    return ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + "".join(shown[-1:])
 
 
 def without(column: LogColumn, shared: set[str]) -> str:
