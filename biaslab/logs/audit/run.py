@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 
 from biaslab import probes
@@ -34,7 +35,7 @@ from biaslab.stats.frame import (
     require_columns,
     without_breakdowns,
 )
-from biaslab.stats.reliability import Measurement, estimate_alpha
+from biaslab.stats.reliability import Measurement, estimate_alpha, read_ratings
 from biaslab.stats.resample import Resampling
 
 #: Measures that apply to judgements of any design, in addition to the probes.
@@ -404,11 +405,5 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rating of items with all ratings in one row; unnamed annotators are numbered by position."""
     items = trials[trials["ratings"].fillna("").ne("")].drop_duplicates([*_HUMAN_CELL, *ITEM])
-    annotators = items["annotators"].where(items["annotators"] != "", items["ratings"].map(_places))
-    parts = items[[*_HUMAN_CELL, *ITEM]].assign(score=items["ratings"].str.split(), annotator=annotators.str.split())
-    rated = parts.explode(["score", "annotator"])
-    return rated.assign(score=rated["score"].astype(float))
-
-
-def _places(ratings: str) -> str:
-    return " ".join(map(str, range(len(ratings.split()))))
+    ratings = read_ratings(items, np.full(len(items), np.nan))
+    return items[[*_HUMAN_CELL, *ITEM]].iloc[ratings["item"]].reset_index(drop=True).join(ratings)
