@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 import pandas as pd
 
+from biaslab.core.files import declared
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, percent
 from biaslab.probes.base.probe import paired, scored
@@ -118,8 +117,7 @@ STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
-with files("biaslab.logs.audit").joinpath("additions.toml").open("rb") as _declared:
-    _ADDITIONS = tomllib.load(_declared)
+_ADDITIONS = declared("biaslab.logs.audit", "additions.toml")
 
 
 def addition_for(metric: str, probe: str, log: Mapping[str, int]) -> str:

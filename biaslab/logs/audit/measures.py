@@ -5,11 +5,9 @@ Covariates at equal human label: whether items with more of something score high
 
 from __future__ import annotations
 
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from itertools import combinations
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -19,6 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
+from biaslab.core.files import declared
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.probes.base.feature_probe import (
@@ -36,8 +35,7 @@ from biaslab.stats.frame import estimates_frame
 from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
 
-with files("biaslab.logs.audit").joinpath("metrics.toml").open("rb") as _declared:
-    _METRICS = tomllib.load(_declared)
+_METRICS = declared("biaslab.logs.audit", "metrics.toml")
 
 
 def _metric(name: str, entry: Mapping[str, Any]) -> Metric:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
+from biaslab.core.files import declared
 from biaslab.logs.readers.cells import NUMERAL, is_no_value, keyed
 from biaslab.logs.readers.expressions import whole, written
 from biaslab.logs.readers.rows import Rows
@@ -26,10 +25,9 @@ _FEW = 12  # most values of a column of words
 _REPEATED = 2  # mean number of rows with each name
 
 
-@cache
 def aliases() -> dict[str, Any]:
     """Return the table of usual names."""
-    return tomllib.loads(files("biaslab.logs.readers").joinpath("aliases.toml").read_text(encoding="utf-8"))
+    return declared("biaslab.logs.readers", "aliases.toml")
 
 
 def alias_words(meaning: str) -> frozenset[str]:

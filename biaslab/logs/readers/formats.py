@@ -40,12 +40,10 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib import resources
 from itertools import chain
 from typing import Any
 
@@ -53,6 +51,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.checks import unknown
+from biaslab.core.files import declared
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers import coded_formats, readings
 from biaslab.logs.readers.cells import WRONG, items_in, value_at
@@ -81,8 +80,7 @@ _VERDICTS: dict[str | None, Callable[[pd.Series], pd.DataFrame] | None] = {
 @cache
 def load_spec(name: str) -> FormatSpec:
     """Return the spec of a format."""
-    file = resources.files("biaslab.logs") / "formats" / f"{name}.toml"
-    return FormatSpec(name, tomllib.loads(file.read_text(encoding="utf-8")))
+    return FormatSpec(name, declared("biaslab.logs", f"formats/{name}.toml"))
 
 
 class FormatSpec:

@@ -7,12 +7,11 @@ question is left.
 from __future__ import annotations
 
 import html
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, get_args
 
+from biaslab.core.files import declared
 from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.cells import NUMERAL
@@ -201,9 +200,7 @@ _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system"
 _NO_VERDICT = ("covariate", "ignore", "shown", "explanation", "derived")
 
 
-_QUESTIONS: dict[str, dict[str, str]] = tomllib.loads(
-    files("biaslab.logs.readers").joinpath("questions.toml").read_text(encoding="utf-8")
-)
+_QUESTIONS: dict[str, dict[str, str]] = declared("biaslab.logs.readers", "questions.toml")
 
 
 @dataclass

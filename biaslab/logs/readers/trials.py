@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from biaslab.core.files import declared
 from biaslab.logs.readers.cells import plain
 from biaslab.logs.readers.rows import Judgements, Rows, judged_records
 
@@ -35,8 +34,7 @@ class Column(NamedTuple):
 
 
 #: The columns of recorded trials, in order: those of `biaslab.collect`, then others that probes read.
-with files("biaslab.logs.readers").joinpath("trials.toml").open("rb") as _declared:
-    SCHEMA = {name: Column(**column) for name, column in tomllib.load(_declared).items()}
+SCHEMA = {name: Column(**column) for name, column in declared("biaslab.logs.readers", "trials.toml").items()}
 
 
 COLUMNS = tuple(SCHEMA)
