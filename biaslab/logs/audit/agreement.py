@@ -22,7 +22,6 @@ from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame, warn_missing
 from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, contrast, differences, rater_pairs
-from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling
 
@@ -294,7 +293,7 @@ class _Cell:
         shown = {name: replace(own[name], null=None).estimate(self.resampling) for name in _OF_GROUPS if name in own}
         compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass") and with_gap]
         for name in (name for name in compared if name in own and name in others):
-            if min(map(_counted, (own[name], others[name]))) >= _LEAST:
+            if min(np.count_nonzero(rates[name].denominator) for rates in (own, others)) >= _LEAST:
                 shown[f"{name}_gap"] = contrast(own[name], others[name], self.resampling)
         yield from self.row(shown, self.frame[inside], 0, **where)
 
@@ -302,7 +301,8 @@ class _Cell:
         """Yield correlations of mean scores with mean human scores."""
         items = self.read.groupby(_ITEM[:2], sort=False)[["value", "human"]].mean().reset_index()
         items = items.assign(score=items["value"], system=items["candidate_id"], judge="", dataset="", attribute="")
-        possible = {"dataset": True, "context": _many_candidates(items), "system": _are_systems(items)}
+        several = items.groupby("context_id").size().median() >= _VARIES
+        possible = {"dataset": True, "context": several, "system": _are_systems(items)}
         levels = [level for level in get_args(Level) if possible[level]]
         for level in levels:
             slow = ("kendall",) if level == "dataset" and len(items) > _SLOW else ()
@@ -311,16 +311,6 @@ class _Cell:
             for row in found.to_dict("records"):
                 own = {str(name): value for name, value in row.items()}
                 yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
-
-
-def _counted(ratio: Ratio) -> int:
-    """Return the number of items in the denominator of a rate."""
-    return int(np.count_nonzero(ratio.denominator))
-
-
-def _many_candidates(items: pd.DataFrame) -> bool:
-    """Return whether contexts have enough candidates for a correlation that is more than the order of two."""
-    return bool(items.groupby("context_id").size().median() >= _VARIES)
 
 
 def _are_systems(items: pd.DataFrame) -> bool:

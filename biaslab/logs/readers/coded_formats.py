@@ -101,6 +101,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from biaslab.core.files import declared
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import count_words
 from biaslab.core.trials import AT_LIMIT, STATUSES, Status
@@ -310,12 +311,7 @@ def _rankings_name(value: Any, names: tuple[str, ...]) -> str:
     return names[place - 1] if 0 < place <= len(names) else name
 
 
-_BY_MODEL = (
-    "llm-rubric", "g-eval", "model-graded-closedqa", "model-graded-factuality", "factuality", "closed-qa",
-    "answer-relevance", "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance", "pi",
-    "search-rubric", "agent-rubric",
-)  # fmt: skip
-_CHOICES = ("select-best", "max-score")
+_PROMPTFOO = declared("biaslab.logs", "formats/promptfoo.toml")
 
 
 def _promptfoo_results(record: Mapping[str, Any]) -> Sequence[Any]:
@@ -341,10 +337,10 @@ def promptfoo_scores(record: Mapping[str, Any]) -> Iterator[Judged | str]:
         for component in grading.get("componentResults") or [grading]:
             assertion = component.get("assertion") or {}
             kind = str(assertion.get("type", "")).removeprefix("not-")
-            if kind in _CHOICES:
+            if kind in _PROMPTFOO["choices"]:
                 yield "a choice among outputs, which is no score"
                 continue
-            if kind not in _BY_MODEL:
+            if kind not in _PROMPTFOO["by_model"]:
                 yield BY_CODE
                 continue
             attribute = assertion.get("metric") or kind
@@ -596,10 +592,7 @@ def _distribution(scores: Any) -> dict[int, float] | None:
 _ATTRIBUTE = re.compile(r"^[ \t]*-?[ \t]*(?P<name>[A-Z]\w+):?\s*\Z", re.MULTILINE)
 _CRITERION = re.compile(r"\b(?P<name>[A-Z]\w+)[ \t]*\((?P<low>\d+)[ \t]*[-–][ \t]*(?P<high>\d+)\)")
 _ALL_RESPONSES_SCALE = re.compile(r"scale of (?P<low>\d+)[ \t]*[-–][ \t]*(?P<high>\d+)")
-_ALL_RESPONSES_NAMES = {
-    "summeval": {"coherence", "consistency", "fluency", "relevance"},
-    "topicalchat": {"engagingness", "coherence"},
-}
+_ALL_RESPONSES = declared("biaslab.logs", "formats/all_responses.toml")
 
 
 def read_all_responses(rows: Rows, source: LogSource) -> pd.DataFrame:
@@ -667,7 +660,7 @@ def _question_of_prompt(prompt: str) -> tuple[str, str, str, str] | None:
 
 def _dataset_of(scores: Any) -> str:
     names = set(scores) if isinstance(scores, dict) else set()
-    return next((name for name, attributes in _ALL_RESPONSES_NAMES.items() if attributes <= names), "unknown")
+    return next((name for name, own in _ALL_RESPONSES["attributes"].items() if set(own) <= names), "unknown")
 
 
 _SOCREVAL_SCALE = re.compile(r"\[(\d+)(?:, \d+)*, (\d+)\]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -288,10 +288,15 @@ def _rare(rows: Rows, name: str, first: tuple[str | None, ...]) -> tuple[str, ..
 class SidePair(NamedTuple):
     """The columns of two candidates, with the words that their names share and those that differ."""
 
-    first: str
-    second: str
+    first: LogColumn
+    second: LogColumn
     stem: tuple[str, ...]
     side_words: tuple[str, str]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the columns."""
+        return self.first.name, self.second.name
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -304,23 +309,25 @@ class SidePair(NamedTuple):
         return next(iter(self.roles), "")
 
 
-def side_pairs(names: Iterable[str]) -> list[SidePair]:
+def side_pairs(columns: Mapping[str, LogColumn]) -> list[SidePair]:
     """Return pairs of columns whose names differ in a word for the first and for the second of two candidates.
 
     Examples
     --------
-    >>> side_pairs(["question", "answer_a", "answer_b", "winner"])
-    [SidePair(first='answer_a', second='answer_b', stem=('answer',), side_words=('a', 'b'))]
+    >>> names = ("question", "answer_a", "answer_b", "winner")
+    >>> [pair[2:] for pair in side_pairs({name: LogColumn(name, ()) for name in names})]
+    [(('answer',), ('a', 'b'))]
     """
-    by_words = {tokens(name): name for name in names}
+    by_words = {column.words: column for column in columns.values()}
     found: dict[tuple[str, str], SidePair] = {}
     for one, two in sides():
-        for words, name in by_words.items():
+        for words, column in by_words.items():
             for place, word in enumerate(words):
                 other = (*words[:place], two, *words[place + 1 :])
                 if word == one and other in by_words:
                     stem = (*words[:place], *words[place + 1 :])
-                    found.setdefault((name, by_words[other]), SidePair(name, by_words[other], stem, (one, two)))
+                    pair = SidePair(column, by_words[other], stem, (one, two))
+                    found.setdefault(pair.names, pair)
     return list(found.values())
 
 

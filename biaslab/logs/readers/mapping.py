@@ -185,7 +185,7 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [dict(mapping)]
     parts = []
     for column in fields:
-        own = {name: _of_column(each, column, fields) for name, each in mapping.items()}
+        own = {n: each.get(column) if _is_by_column(each, fields) else each for n, each in mapping.items()}
         own = {name: each for name, each in own.items() if each is not None} | {outcome: {**entry, "fields": [column]}}
         if not any(_is_by_column(mapping.get(name), fields) for name in DISTINGUISHING) and "attribute" not in own:
             own["attribute"] = f"={column}"
@@ -195,10 +195,6 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_by_column(entry: Any, fields: Sequence[str]) -> bool:
     return isinstance(entry, Mapping) and bool(entry) and set(entry) <= set(fields)
-
-
-def _of_column(entry: Any, field: str, fields: Sequence[str]) -> Any:
-    return entry.get(field) if _is_by_column(entry, fields) else entry
 
 
 def completed(rows: Rows, mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -336,17 +332,13 @@ def _replaced(trials: pd.DataFrame, rows: Rows, source: LogSource, mapping: Mapp
         whole = with_preference(whole)
     if "ratings" in aligned and "human_scale" not in aligned:
         whole["human_scale"] = trials["scale"]
-    replaced = trials.assign(**{name: _filled(name, column) for name, column in whole.items() if name in SCHEMA})
+    defaults = {name: SCHEMA[name].default for name in whole if name in SCHEMA}  # of records that it does not match
+    texts = {name: whole[name].fillna(text) for name, text in defaults.items() if isinstance(text, str)}
+    replaced = trials.assign(**{name: texts.get(name, whole[name]) for name in defaults})
     outcome = next((name for name in OUTCOMES if name in mapping), None)
     if outcome is not None:
         replaced = _read_again(replaced, aligned[outcome], outcome, source)
     return without_value(replaced, unmatched[places])
-
-
-def _filled(name: str, column: pd.Series) -> pd.Series:
-    """Fill in a column's default for records that the mapping did not match."""
-    default = SCHEMA[name].default
-    return column.fillna(default) if isinstance(default, str) else column
 
 
 def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: LogSource) -> pd.DataFrame:

@@ -7,6 +7,7 @@ question is left.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -340,13 +341,13 @@ class RoleDraft:
 
     def _verdicts(self, pairs: Sequence[SidePair]) -> list[LogColumn]:
         """Return the judge's columns of verdicts on two candidates."""
-        taken = {name for pair in pairs for name in pair[:2]}
+        taken = {name for pair in pairs for name in pair.names}
         free = [c for c in self.unused if not (c.has("people") or {"derived", "explanation"} & set(c.roles))]
         return [column for column in free if column.name not in taken and self._is_verdict(column, pairs)]
 
-    def _names_candidates(self, column: LogColumn, pair: SidePair, *, constant: bool = False) -> bool:
+    def _names_candidates(self, column: LogColumn, pair: SidePair | None, *, constant: bool = False) -> bool:
         """Return whether the values of a column are names of the row's candidates, or words for a tie."""
-        rows = zip(column.values, self.columns[pair.first].values, self.columns[pair.second].values, strict=True)
+        rows = zip(column.values, pair.first.values, pair.second.values, strict=True) if pair is not None else ()
         known = [(value, one, two) for value, one, two in rows if value and value in column.known]
         fits = [value in (one, two) for value, one, two in known if named.side_of(value) != "tie"]
         return bool(fits) and sum(fits) >= 0.9 * len(fits) and (constant or not column.is_constant)
@@ -368,7 +369,8 @@ class RoleDraft:
         kept: list[LogColumn] = []
         for column in sorted(found, key=lambda column: len(column.words)):
             twins = [o for o in kept if o.values == column.values and set(o.words) < set(column.words)]
-            twins = [o for o in twins if not (_numbered(o, column) or (is_label(o) and is_judged(column)))]
+            twins = [o for o in twins if not (is_label(o) and is_judged(column))]
+            twins = [o for o in twins if not any(map(str.isdecimal, {*column.words} - {*o.words}))]  # a repetition
             if twins:
                 self.aside[column.name] = f"repeats {twins[0].name}"
             else:
@@ -384,11 +386,8 @@ class RoleDraft:
 
     def _settle_several(self, entry: str, several: Sequence[LogColumn], options: Sequence[Any]) -> None:
         """Fill an outcome with several columns, each of a judge or a criterion."""
-        self.settle(entry, {"fields": [column.name for column in several]})
         tables = [option["values"] for option in options if isinstance(option, Mapping)]
-        if tables:
-            merged = {value: side for table in tables for value, side in table.items()}
-            self.entries[entry] = {"fields": [column.name for column in several], "values": merged}
+        self.settle(entry, fields_of(several, {value: side for table in tables for value, side in table.items()}))
         by_model = all(named.is_model(column.name) for column in several)
         shared = set.intersection(*(set(column.words) for column in several))
         criteria = {frozenset(column.criteria) for column in several}
@@ -452,6 +451,12 @@ def shares(column: LogColumn) -> list[dict[str, Any]]:
     return [{"field": column.name, "values": values} for values in meanings]
 
 
+def fields_of(several: Sequence[LogColumn], meanings: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the expression of several columns, with the meaning of their values."""
+    fields: dict[str, Any] = {"fields": [column.name for column in several]}
+    return fields | ({"values": dict(meanings)} if meanings else {})
+
+
 def listed(several: Sequence[LogColumn]) -> str:
     """Return the names of columns as a list in words."""
     names = [column.name for column in several]
@@ -463,7 +468,8 @@ def without(column: LogColumn, shared: set[str]) -> str:
     """Return the name of a column without the words that it shares with others, or that say that it is a score."""
     generic = named.alias_words("score") | named.alias_words("verdict") | {"judge", "llm", "automatic", "auto", "by"}
     last = named.last_part(column.name)
-    parts = _split_name(last if named.tokens(last) else column.name)
+    name = last if named.tokens(last) else column.name
+    parts = [part for part in re.split("[ _/]", name) if part]
     kept = [part for part in parts if not set(named.tokens(part)) <= generic | shared]
     return last if kept == parts else "_".join(kept) or last
 
@@ -473,12 +479,3 @@ def _model_of(column: LogColumn, shared: set[str]) -> str:
     own = next((part for part in reversed(named.parts_of(column.name)) if named.is_model(part)), column.name)
     short = without(LogColumn(own, ()), shared)
     return short if named.is_model(short) else without(LogColumn(own, ()), set())
-
-
-def _numbered(column: LogColumn, other: LogColumn) -> bool:
-    """Return whether a name is another one with a number: a repetition, even if it agrees everywhere."""
-    return any(word.isdecimal() for word in set(other.words) - set(column.words))
-
-
-def _split_name(name: str) -> list[str]:
-    return [part for part in name.replace(" ", "_").replace("/", "_").split("_") if part]

@@ -12,11 +12,12 @@ from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.expressions import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
-from biaslab.logs.readers.proposal import alias_and_plain, columns_in, is_judged, is_label, listed
+from biaslab.logs.readers.proposal import alias_and_plain, columns_in, fields_of, is_judged, is_label, listed
 from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
+_NUMBERED = re.compile(r"(\[\d+\]|[_ .-]\d{1,2})$")  # names of one of several values in a list, or of a series
 _READ, _MOSTLY = 200, 0.8  # replies that are read, and the share that must state a score
 _LAST = {"pattern": r"(\w+)\W*$"}
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
@@ -33,7 +34,8 @@ class ScoreRoles(PairRoles):
         scores, by_user = self._without_means(), bool({"score", "reply"} & set(self.given))
         if by_user:
             scores = [self.columns[n] for n in columns_in(self.given.get("score"), self.columns)]
-        people = [column for column in self.free("people", first=False) if self._is_rating(column, scores)]
+        people = [c for c in self.free("people", first=False) if "derived" not in c.roles]
+        people = [c for c in people if _is_one_grade(c, scores) or self._is_score(c)]
         scores, labels = (scores, []) if people or self.given else self._with_labels(scores)
         if len(scores) < 2 or all(named.is_model(column.name) for column in scores):
             self.peers = tuple(column for column in (*scores, *people, *labels) if column.kind != "number")
@@ -86,24 +88,18 @@ class ScoreRoles(PairRoles):
     def _fill_score(self, scores: Sequence[LogColumn]) -> None:
         """Fill the score, or ask which of several columns it is."""
         if alike := self._like_scores(scores):
-            names = [column.name for column in scores]
-            both = {"fields": [*names, *(column.name for column in alike)]}
-            one = {"fields": names} if len(names) > 1 else names[0]
-            self.ask("score", "also_scores", alike, [both, one])
+            own = fields_of(scores) if len(scores) > 1 else scores[0].name
+            self.ask("score", "also_scores", alike, [fields_of([*scores, *alike]), own])
         elif len(scores) == 1:
             self.settle("score", self._graded(scores[0]))
-        elif all(_is_numbered(column.name) for column in scores):
-            self.settle("score", {"fields": [column.name for column in scores]})
+        elif all(_NUMBERED.search(column.name) for column in scores):
+            self.settle("score", fields_of(scores))
             repeated = {column.name: f"={place}" for place, column in enumerate(scores)}
             self.ask("replicate", "repetitions", scores, [repeated])
         elif self._name_judges_or_criteria(scores):
             self._settle_scores(scores)
         else:
             self.ask("score", "which_score", scores, map(self._graded, scores))
-
-    def _is_rating(self, column: LogColumn, scores: Sequence[LogColumn]) -> bool:
-        """Return whether a column named after people has their scores: grades, even a single one that the judge has."""
-        return "derived" not in column.roles and (_is_one_grade(column, scores) or self._is_score(column))
 
     def _with_labels(self, scores: list[LogColumn]) -> tuple[list[LogColumn], list[LogColumn]]:
         """Return the judge's columns and those of labels by somebody else, if their names say so."""
@@ -119,9 +115,8 @@ class ScoreRoles(PairRoles):
             plain = isinstance(expression, str) or set(expression) == {"fields"}
             columns = [self.columns[name] for name in columns_in(expression, self.columns)] if plain else []
             if columns and all(c.kind != "number" and self._grades(c) is not None for c in columns):
-                of = {c.name: self._grades(c) or {} for c in columns}
-                where = {"fields": list(of)} if entry == "ratings" or len(of) > 1 else {"field": columns[0].name}
-                self.entries[entry] = {**where, "values": {v: n for own in of.values() for v, n in own.items()}}
+                several = entry == "ratings" or len(columns) > 1
+                self.entries[entry] = self._labels(columns) if several else self._graded(columns[0])
 
     def _grades(self, column: LogColumn) -> dict[str, str] | None:
         """Return the numbers of a column's grades: as the user gives them, or of the vocabulary of judge and people."""
@@ -140,8 +135,7 @@ class ScoreRoles(PairRoles):
     def _labels(self, people: Sequence[LogColumn]) -> Any:
         """Return the expression of people's scores."""
         grades = [self._grades(column) or {} for column in people if column.kind != "number"]
-        meanings = {value: number for own in grades for value, number in own.items()}
-        return {"fields": [column.name for column in people]} | ({"values": meanings} if meanings else {})
+        return fields_of(people, {value: number for own in grades for value, number in own.items()})
 
     def _observed(self, column: LogColumn) -> tuple[str, bool]:
         """Return the observed range as a scale, and whether it is a usual one."""
@@ -348,7 +342,7 @@ class ScoreRoles(PairRoles):
         elif {column.name for own in of.values() for column in own} == {column.name for column in people}:
             self.settle("ratings", {name: self._labels(own) for name, own in of.items() if own})
         else:
-            options = [{one.name: {"fields": [person.name]}} for person in people for one in scores]
+            options = [{one.name: fields_of([person])} for person in people for one in scores]
             self.ask("ratings", "whose_scores", scores, options)
             self.aside |= {column.name: "open" for column in people}
             return
@@ -397,8 +391,3 @@ def _observed(numbers: Sequence[float]) -> tuple[str, bool]:
     if low == high or low % 1 or high % 1 or high > _MOST_STEPS:
         low, high = next(((a, b) for a, b in _SCALES if a <= low and high <= b), (low, high))
     return f"={low:g}-{high:g}", False
-
-
-def _is_numbered(name: str) -> bool:
-    """Return whether a number ends the name of a column: one of several values in a list, or of a series."""
-    return re.search(r"(\[\d+\]|[_ .-]\d{1,2})$", name) is not None

@@ -10,7 +10,7 @@ from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
 from biaslab.logs.readers.expressions import OPEN, require_fields
 from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
-from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, columns_in, is_label, without
+from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, columns_in, fields_of, is_label, without
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
@@ -39,9 +39,7 @@ class SharedRoles(ScoreRoles):
                 found += [column for column in keys if column.kind in kinds and not column.is_constant]
             if entry == "replicate":
                 found = [column for column in found if all(number % 1 == 0 for number in column.numbers)]
-            if len(found) > 1 and all(named.functional(found[0], column) for column in found[1:]):
-                self.aside |= {column.name: f"goes with {found[0].name}" for column in found[1:]}
-                found = found[:1]
+            found = self._without_companions(found)
             if len(found) == 1:
                 self.settle(entry, found[0].name)
             elif found:
@@ -50,6 +48,13 @@ class SharedRoles(ScoreRoles):
         if len(groups) == 1:
             self.settle("subset", groups[0].name)
 
+    def _without_companions(self, found: list[LogColumn]) -> list[LogColumn]:
+        """Set all columns but the first aside if its values determine theirs, and return the others."""
+        if len(found) > 1 and all(named.functional(found[0], column) for column in found[1:]):
+            self.aside |= {column.name: f"goes with {found[0].name}" for column in found[1:]}
+            return found[:1]
+        return found
+
     def _fill_judge(self) -> None:
         judges = [column for column in self.unused if self._is_judge(column)]
         if not judges or "judge" in self.entries or "person" in self.entries:
@@ -57,11 +62,10 @@ class SharedRoles(ScoreRoles):
             if len(named_after) == 1 and self.is_open("judge") and "person" not in self.entries:
                 self.settle("judge", f"={without(self.columns[named_after[0]], set())}")
             return
-        first, *rest = judges
-        if any(not named.functional(first, other) for other in rest):
+        first, *others = self._without_companions(judges)
+        if others:
             self.ask("judge", "several_judges", judges)
             return
-        self.aside |= {column.name: f"goes with {first.name}" for column in rest}
         people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
         if any(set(named.tokens(value)) & people for value in first.counts):
             options = (first.name, "=people")
@@ -211,7 +215,7 @@ class SharedRoles(ScoreRoles):
             if column.name in self.used or column.name in asked or column.kind in ("empty", "object", "text"):
                 continue
             people = column.has("people") and "derived" not in column.roles
-            if self._is_pair and _says_correct(column):
+            if self._is_pair and column.kind in ("flag", "number") and column.has("right"):
                 self.aside[column.name] = "says whether a verdict was right"
             elif people and not column.is_constant and column.kind != "id":
                 if column.has("person") and set(column.words) <= alias_and_plain("person"):
@@ -221,8 +225,7 @@ class SharedRoles(ScoreRoles):
                     self.ask(entry, "may_be_peoples", [column])
             if not self._is_pair and column.name not in self.used and self._may_be_label(column):
                 known = (self._grades(column) or dict.fromkeys(column.counts, OPEN)) if column.kind != "number" else {}
-                labels = {"fields": [column.name]} | ({"values": known} if known else {})
-                self.ask("ratings", "may_be_peoples", [column], [labels])
+                self.ask("ratings", "may_be_peoples", [column], [fields_of([column], known)])
         unread = [c.name for c in self.free("score") if c.numbers and c.kind != "number" and c.name not in asked]
         if unread and "score" in self.entries and "score" not in self.given:
             self.ask("ignore", "mostly_no_numbers", options=[", ".join(unread)], names=", ".join(unread))
@@ -258,10 +261,6 @@ def _why_unused(column: LogColumn) -> str:
         return "empty"
     why: dict[str, str] = named.aliases()["unused"]
     return next((why[role] for role in column.roles if role in why), "not used")
-
-
-def _says_correct(column: LogColumn) -> bool:
-    return column.kind in ("flag", "number") and column.has("right")
 
 
 def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
