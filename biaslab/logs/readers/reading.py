@@ -76,8 +76,9 @@ class LogReading:
         mapping = {name: entry for name, entry in self.mapping.columns.items() if not (inspect and name == "scale")}
         name, chunks = self._restructured(chunks, mapping)
         first = next(chunks, None)
-        name = "mapping" if inspect else name
-        if first is not None and self.alone and name in (None, "mapping", "table") and not inspect:
+        if inspect:
+            name = "mapping"
+        elif first is not None and self.alone and name in (None, "mapping", "table"):
             name, mapping = self._with_table(first, name, mapping)
         if first is None or name is None:
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
@@ -146,19 +147,15 @@ class LogReading:
     def _restructured(self, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> tuple[str | None, Iterator[Rows]]:
         """Return the name of the format, None if it is unknown, and the records, flat if it is."""
         exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
-        start = next(chunks, None)
-        if start is None:
-            return None, chunks
-        chunks = chain([start], chunks)
         free = self.format in (None, "table", "mapping")
         if free and not exploded:
-            chunks = _unpacked(start, chunks)
+            chunks = _unpacked(chunks)
         chunks = shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         if first is None:
-            return None, iter(())
+            return None, chunks
         chunks = chain([first], chunks)
-        if self.format is not None and self.format not in ("table", "mapping"):
+        if not free:
             return self.format, chunks
         known = None if (exploded and mapping) or self.format else detect(first.records, bool(mapping))
         if known not in (None, "mapping"):
@@ -274,11 +271,12 @@ def is_complete(mapping: Mapping[str, Any]) -> bool:
     return scored or bool({"opponent_id", "human", "ratings"} & set(mapping))
 
 
-def _unpacked(start: Rows, chunks: Iterator[Rows]) -> Iterator[Rows]:
+def _unpacked(chunks: Iterator[Rows]) -> Iterator[Rows]:
     """Yield the records within a file that is one object: a table, annotations, or a list of a known format."""
-    records = _records_within(start.records[0]) if len(start.records) == 1 else None
-    if records is None:
-        yield from chunks
+    start = next(chunks, None)
+    records = _records_within(start.records[0]) if start is not None and len(start.records) == 1 else None
+    if start is None or records is None:
+        yield from chunks if start is None else chain([start], chunks)
         return
     start.log.unit = "annotation" if set(records[0]) == {flatten.ANNOTATOR, flatten.ANNOTATED, flatten.LABEL} else "row"
     yield Rows(records, range(1, len(records) + 1), start.log, textual=False)
