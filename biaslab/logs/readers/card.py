@@ -17,17 +17,11 @@ from biaslab.logs.readers.cells import at
 from biaslab.logs.readers.columns import YES, names_defect
 from biaslab.logs.readers.expressions import COUNTED, parse_expression, written
 from biaslab.logs.readers.formats import available
-from biaslab.logs.readers.proposal import OF_ONE, ROLES
+from biaslab.logs.readers.proposal import ROLES
 from biaslab.logs.readers.readings import OUTCOMES
 from biaslab.logs.readers.rows import CALL_FAILED, Rows
 from biaslab.logs.readers.trials import SCHEMA
 
-#: Entry of a mapping → the column of trials that holds its values, where that has another name, or none.
-_HELD_IN = {
-    "text": "words", "opponent_text": "opponent_words", "shown_first": "order_known", "swapped": "order_known",
-    "winner": "value", "winner_swapped": "", "p_first": "value", "score": "value", "reply": "", "person": "judge",
-    "preference": "human_gap", "ratings": "human", "annotators": "", "human_scale": "", "ignore": "",
-}  # fmt: skip
 _MOVED = ("order_known", "shown_first", "swapped")  # entries by which the first column is not always shown first
 _COUNTED = ("words", "opponent_words", "human", "human_gap")  # columns of which only the filled rows are counted
 _OF_ORDER = ("candidate_id", "opponent_id", "replicate")  # columns that may differ between the orders of a pair
@@ -106,14 +100,14 @@ class FileLayout:
         assumed = pairs and bool(self.entries) and not moved and "winner_swapped" not in self.sources
         roles: dict[str, dict[str, Any]] = {}
         for entry in dict.fromkeys([*ROLES, *self.sources]):
-            role = ROLES.get(entry, f"covariate {entry}")
-            column = _HELD_IN.get(entry, entry) if entry in ROLES else ""
+            role = ROLES.get(entry, {"role": f"covariate {entry}", "column": ""})
+            column = role.get("column", entry)
             if entry == "reply" and self.entries and not {"winner", "p_first", "score"} & set(self.sources):
                 column = "value"
             filled = not self.entries and _is_filled(trials, entry, column)
             if entry in self.sources or filled or (assumed and entry == "swapped"):
-                role = self._named(role, pairs, moved)
-                known = roles.setdefault(role, {"role": role, "sources": []})
+                name = self._named(role, pairs, moved)
+                known = roles.setdefault(name, {"role": name, "sources": []})
                 known["sources"] += [each for each in self.sources.get(entry, ()) if each not in known["sources"]]
                 known |= {"holds": _holds(trials, column, pairs)} if column else {}
         if self.kept:
@@ -126,11 +120,12 @@ class FileLayout:
             roles["scale"]["observed"] = not stated and not any(words)
         return [roles[name] for name in roles if not (self.of_texts and name.startswith("text of"))]
 
-    def _named(self, role: str, pairs: bool, moved: bool) -> str:
+    def _named(self, role: Mapping[str, str], pairs: bool, moved: bool) -> str:
         """Return the name of a role: that of a single candidate, or of two that are not in the order shown."""
+        name = role["role"]
         if not pairs:
-            return "text" if role == "first" and self.of_texts else OF_ONE.get(role, role)
-        return role.replace("first", "candidate").replace("second", "opponent") if moved else role
+            return "text" if name == "first" and self.of_texts else role.get("of_one", name)
+        return name.replace("first", "candidate").replace("second", "opponent") if moved else name
 
 
 class ReadingNotes:

@@ -133,23 +133,18 @@ from biaslab.prompts.parsing.replies import ParsedScore, is_refusal
 from biaslab.prompts.parsing.thoughts import begins_inside
 from biaslab.prompts.protocols import list_protocol
 
-COLLECTED_FIELDS = frozenset(
-    {"probe", "judge", "dataset", "context_id", "candidate_id", "attribute", "replicate", "value", "status"}
-)
-
 
 def read_collected(rows: Rows, _source: LogSource) -> pd.DataFrame:
     """Return the saved trials, including the conditions of any probe."""
-    columns = {
-        name: rows.take(name, "id") for name in ("probe", "judge", "dataset", "context_id", "candidate_id", "attribute")
-    }
+    identity = ("probe", "judge", "dataset", "context_id", "candidate_id", "attribute")
+    columns = {name: rows.take(name, "id") for name in identity}
     value, status = rows.take("value", "number"), rows.take("status", "id")
     rows.refuse(~status.isin(STATUSES), f"status is not one of {', '.join(STATUSES)}")
     usable = status.isin(["ok", "tie"])
     rows.refuse(usable & value.isna(), "a value is missing")
     rows.refuse(~usable & value.notna(), "a value although the status excludes one")
-    names = dict.fromkeys(name for record in rows.records for name in record)
-    for name in (name for name in names if name not in (*COLLECTED_FIELDS, "key")):
+    read = {*columns, "value", "status", "replicate", "key"}
+    for name in dict.fromkeys(name for record in rows.records for name in record if name not in read):
         column = SCHEMA.get(name)
         if column is None or column.kind in ("text", "name"):
             columns[name] = _saved_column(rows, name, textual=column is not None)

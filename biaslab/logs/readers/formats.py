@@ -55,7 +55,7 @@ from biaslab.core.files import declared
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers import coded_formats, readings
 from biaslab.logs.readers.cells import WRONG, items_in, value_at
-from biaslab.logs.readers.expressions import parse_expression, whole, written
+from biaslab.logs.readers.expressions import parse_expression, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
 from biaslab.logs.readers.rows import MALFORMED, Judged, LogSource, RefusedRecordError, Rows, judged_records
 
@@ -257,17 +257,10 @@ def _single(entry: Any) -> RowValue:
     get = _path(expression.fields[0])
     if expression.is_plain:
         return get
-    pattern, values = expression.pattern, expression.values or {}  # noqa: PD011
-    known = {whole(text): meaning for text, meaning in values.items()}
-
-    def read(found: Any) -> Any:
-        text = written(None if found is WRONG else found)
-        if pattern is not None:
-            text = None if text is None else readings.first_group(pattern, text)
-        return known.get(whole("null" if text is None else text)) if known else text
-
-    several = expression.fields[0].startswith("[")
-    return lambda row: list(map(read, get(row))) if several else read(get(row))
+    read = expression.reader()
+    if expression.fields[0].startswith("["):
+        return lambda row: list(map(read, get(row)))
+    return lambda row: read(None if (found := get(row)) is WRONG else found)
 
 
 def _difference(one: Any, two: Any) -> Any:
@@ -402,15 +395,8 @@ def _of_fields(record: Any, name: re.Pattern[str]) -> list[tuple[Any, Any]] | No
 
 _SEEN = 50  # records used for detection; several, so that a damaged one does not decide
 
-#: All formats with a file in ``biaslab/logs/formats``; records are of the first that they have the fields of.
-ORDER = (
-    "collected", "store_export", "reife", "alpaca_eval", "arena_hard", "llmbar", "bracket_pairs", "mt_bench",
-    "mt_bench_winners", "mt_bench_single", "all_responses", "socreval", "prometheus", "summeval_pairs",
-    "summeval_scores", "rankings", "judgebench", "self_recognition", "self_recognition_scores",
-    "openai_batch", "pandalm", "openai_evals", "promptfoo", "promptfoo_table", "galileo", "trulens",
-    "langfuse", "phoenix", "phoenix_spans", "opik", "langsmith", "langsmith_table", "lm_eval_samples", "helm",
-    "helm_state", "deepeval", "ragas", "mlflow", "mapping",
-)  # fmt: skip
+#: All formats; records are of the first that they have the fields of.
+ORDER: tuple[str, ...] = tuple(declared("biaslab.logs", "formats.toml")["order"])
 #: Formats that need code, for what a spec cannot say.
 _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "collected": coded_formats.read_collected,

@@ -22,18 +22,8 @@ from biaslab.logs.readers.expressions import OPEN, paths_of
 SAMPLED = 2000
 """Records from which roles are proposed."""
 
-#: Entry of a mapping → role, in the order of the card.
-ROLES = {
-    "context_id": "question", "candidate_id": "first", "text": "text of first", "opponent_id": "second",
-    "opponent_text": "text of second", "order_known": "shown", "shown_first": "shown", "swapped": "shown",
-    "winner": "verdict", "winner_swapped": "verdict in the other order", "p_first": "probability", "score": "score",
-    "reply": "reply", "judge": "judge", "person": "person", "dataset": "data set", "attribute": "criterion",
-    "scale": "scale", "template": "prompt", "configuration": "prompt", "replicate": "replicate", "subset": "subset",
-    "preference": "people", "human_gap": "people", "human": "people", "ratings": "people", "annotators": "person",
-    "human_scale": "scale of people", "ignore": "ignored",
-}  # fmt: skip
-OF_ONE = {"first": "system", "text of first": "text"}
-"""Roles of a single candidate, by those of the first of two."""
+#: The roles that entries of a mapping fill, in the order of the card.
+ROLES: dict[str, dict[str, str]] = declared("biaslab.logs.readers", "roles.toml")
 
 
 @dataclass(frozen=True)
@@ -107,7 +97,7 @@ class Proposal:
     def roles(self) -> list[tuple[str, str, str, str, str]]:
         """Return each column's name, kind, values, role and other possible roles."""
         pairs = "opponent_id" in self.entries
-        words = ROLES if pairs else {entry: OF_ONE.get(role, role) for entry, role in ROLES.items()}
+        words = {entry: role["role"] if pairs else role.get("of_one", role["role"]) for entry, role in ROLES.items()}
         of = {name: [] for name in self.columns}  # type: dict[str, list[str]]
         others = {name: [] for name in self.columns}  # type: dict[str, list[str]]
         for entry, expression in self.entries.items():
@@ -130,10 +120,10 @@ class Proposal:
             "# a value), or delete a line that does not apply. Nothing is read while a ? is left.",
         ]
         for entry, expression in self.entries.items():
-            lines += ["", f"# {ROLES.get(entry, entry)}", f"{entry} = {toml_value(expression)}"]
+            lines += ["", f"# {_role_of(entry)}", f"{entry} = {toml_value(expression)}"]
         for question in self.questions:
             about = "" if question.required else " (or delete this line)"
-            lines += ["", f"# {ROLES.get(question.entry, question.entry)}: {question.why}{about}"]
+            lines += ["", f"# {_role_of(question.entry)}: {question.why}{about}"]
             lines += [f"#   {question.entry} = {toml_value(option)}" for option in question.options]
             lines.append(f'{question.entry} = "{OPEN}"')
         if self.set_aside:
@@ -159,6 +149,10 @@ class Proposal:
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.roles())
         asked = "".join(f"<li><code>{q.entry} = ?</code> {html.escape(q.why)}</li>" for q in self.questions)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{asked}</ul>"
+
+
+def _role_of(entry: str) -> str:
+    return ROLES[entry]["role"] if entry in ROLES else entry
 
 
 def columns_in(expression: Any, known: Mapping[str, Any]) -> list[str]:
