@@ -412,27 +412,17 @@ def _numeric_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings
     numbers = [float(value) for value in values]
     if any(number % 1 for number in numbers):
         return []
-    if values in (["1"], ["2"], ["1", "2"]):
-        from_one = {"1": "first", "2": "second"}
-        if pair is None or pair.side_words != ("0", "1"):
-            return [{value: from_one[value] for value in values}]
-        return [{value: from_one[value] for value in values}, {"1": "second", "2": "tie"}]
-    if pair is not None and pair.side_words == ("1", "2") and values == ["1", "2", "3"]:
-        return [{"1": "first", "2": "second", "3": "tie"}]
-    from_zero = {"0": "first", "1": "second", "2": "tie"}
-    if pair is not None and pair.side_words == ("0", "1") and set(values) <= set(from_zero):
-        return [{value: from_zero[value] for value in values}]
-    if set(values) <= {"0", "1"}:
-        return [{value: from_zero[value] for value in values}, {v: {"1": "first", "0": "second"}[v] for v in values}]
-    if values == ["0", "1", "2"]:
-        return [{"0": "tie", "1": "first", "2": "second"}, from_zero]
+    sides_of_pair = list(pair.side_words) if pair is not None else None
+    for case in aliases()["verdicts"]["numbers"]:
+        fits = set(values) <= set(case["some"]) if "some" in case else values == case["all"]
+        if fits and case.get("sides", sides_of_pair) == sides_of_pair:
+            return [{value: meanings[value] for value in values} for meanings in case["readings"]]
     middle = 0.0 if numbers[0] < 0 else (numbers[0] + numbers[-1]) / 2
     low_first = {
         v: "tie" if n == middle else "first" if n < middle else "second" for v, n in zip(values, numbers, strict=True)
     }
     swap = {"first": "second", "second": "first", "tie": "tie"}
-    degrees = [low_first, {value: swap[side] for value, side in low_first.items()}]
-    return [*degrees, {"1": "first", "2": "second", "3": "tie"}] if values == ["1", "2", "3"] else degrees
+    return [low_first, {value: swap[side] for value, side in low_first.items()}]
 
 
 def verdict_meanings(column: LogColumn, pair: SidePair | None) -> Meanings | None:
