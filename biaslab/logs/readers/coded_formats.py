@@ -96,7 +96,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -740,22 +740,15 @@ _LLMBAR_SCALE = "0-9"
 _FILTERED = ("content_filter", "content management policy")  # reasons for a missing text
 
 
-class _LlmbarItem(NamedTuple):
-    """A record: the names of its outputs, the gold label, and the outputs' word counts."""
-
-    outputs: tuple[str, ...]
-    gold: str
-    words: tuple[int, int]
+_LlmbarOutput = tuple[str, int, bool]  # name, words, and whether the gold label is for it
 
 
 def read_llmbar(rows: Rows, source: LogSource) -> pd.DataFrame:
     """Return one pair trial per record and order, or one score trial per record and output."""
     subset, judge, prompt = _of_path(source.file)
     scale = source.scale or _LLMBAR_SCALE
-    number = scored(scale_named(scale), None, source.score_pattern)
+    score = scored(scale_named(scale), None, source.score_pattern)
     known: dict[str, dict[str, int]] = {}  # prompt → pair of outputs → number of the pair
-    nothing = dict.fromkeys(("opponent_id", "scale", "human_scale"))  # which pairs or scores do not have
-    nothing |= dict.fromkeys(("human_gap", "human", "opponent_words"), math.nan)
 
     def judged(record: Judged) -> Iterator[Judged]:
         asked, *shown = (rows.text(record, name) for name in ("input", *_LLMBAR_OUTPUTS))
@@ -769,24 +762,23 @@ def read_llmbar(rows: Rows, source: LogSource) -> pd.DataFrame:
         key = text_key(asked)
         among = known.setdefault(key, {})
         place = among.setdefault(text_key(*shown), len(among) + 1)
-        outputs = tuple(f"{name} ({place})" if place > 1 else name for name in _LLMBAR_OUTPUTS)
-        item = _LlmbarItem(outputs, label, (count_words(shown[0]), count_words(shown[1])))
-        about = nothing | {"context_id": f"{subset}/{key}" if subset else key}
-        if is_rating:
-            about |= {"configuration": prompt or "recorded", "template": "recorded", "scale": scale}
-        else:
-            about |= {"configuration": "recorded", "template": prompt or "recorded"}
-        for own in _llmbar_scores(item, last, number) if is_rating else _pairs(item, last):
+        outputs = [
+            (f"{name} ({place})" if place > 1 else name, count_words(text), label == number)
+            for name, text, number in zip(_LLMBAR_OUTPUTS, shown, "12", strict=True)
+        ]
+        about = {"context_id": f"{subset}/{key}" if subset else key}
+        about |= {"configuration": prompt, "scale": scale} if is_rating else {"template": prompt}
+        for own in _llmbar_scores(outputs, last, score) if is_rating else _pairs(outputs, last):
             yield about | own
 
     return record_trials(rows, judged, "LLMBar", judge=judge or "unknown", dataset="llmbar", subset=subset)
 
 
 def _of_path(file: str) -> tuple[str, str, str]:
-    """Return subset, judge and prompt from a path; empty if not given."""
+    """Return subset, judge and prompt from a path, if it gives them."""
     parts = file.split("/")
     if len(parts) < 4 or parts[-4] != "evaluators":
-        return "", "", ""
+        return "", "", "recorded"
     return (parts[-5] if len(parts) > 4 else ""), parts[-3], parts[-2]
 
 
@@ -794,25 +786,24 @@ def _is_pair(result: Any) -> bool:
     return isinstance(result, dict) and all(isinstance(result.get(f"swap = {swap}"), dict) for swap in (False, True))
 
 
-def _pairs(item: _LlmbarItem, result: dict[str, Any]) -> Iterator[Judged]:
+def _pairs(outputs: Sequence[_LlmbarOutput], result: dict[str, Any]) -> Iterator[Judged]:
     """Yield the judgements in both orders."""
     for swap in (False, True):
-        verdict, step = result[f"swap = {swap}"], -1 if swap else 1
-        (first, second), (words, opponent_words) = item.outputs[::step], item.words[::step]
+        verdict = result[f"swap = {swap}"]
+        (first, words, is_better), (second, opponent_words, _) = reversed(outputs) if swap else outputs
         text, why = _llmbar_text_of(verdict.get("completion"))
         value, status = _llmbar_verdict(verdict.get("winner"), swap, text, why)
-        yield {"candidate_id": first, "opponent_id": second, "human_gap": (1.0 if item.gold == "1" else -1.0) * step,
-               "words": words, "opponent_words": opponent_words, "value": value, "status": status,
-               "reply": text}  # fmt: skip
+        yield {"candidate_id": first, "opponent_id": second, "human_gap": 1.0 if is_better else -1.0, "words": words,
+               "opponent_words": opponent_words, "value": value, "status": status, "reply": text}  # fmt: skip
 
 
-def _llmbar_scores(item: _LlmbarItem, result: dict[str, Any], number: Any) -> Iterator[Judged]:
+def _llmbar_scores(outputs: Sequence[_LlmbarOutput], result: dict[str, Any], score: Any) -> Iterator[Judged]:
     """Yield the scores of both outputs."""
-    for index, (output, name) in enumerate(zip(item.outputs, _LLMBAR_SCORES, strict=True)):
+    for (output, words, is_better), name in zip(outputs, _LLMBAR_SCORES, strict=True):
         text, why = _llmbar_text_of(result[name])
-        value, status = (math.nan, "refused") if why in _FILTERED and not text else number(text)
-        yield {"candidate_id": output, "human": float(item.gold == str(index + 1)), "words": item.words[index],
-               "human_scale": "0-1", "value": value, "status": status, "reply": text}  # fmt: skip
+        value, status = (math.nan, "refused") if why in _FILTERED and not text else score(text)
+        yield {"candidate_id": output, "human": float(is_better), "words": words, "human_scale": "0-1", "value": value,
+               "status": status, "reply": text}  # fmt: skip
 
 
 def _llmbar_verdict(winner: Any, swap: bool, text: str, why: str) -> tuple[float, Status]:

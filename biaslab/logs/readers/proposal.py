@@ -98,19 +98,15 @@ class Proposal:
         """Return each column's name, kind, values, role and other possible roles."""
         pairs = "opponent_id" in self.entries
         words = {entry: role["role"] if pairs else role.get("of_one", role["role"]) for entry, role in ROLES.items()}
-        of = {name: [] for name in self.columns}  # type: dict[str, list[str]]
-        others = {name: [] for name in self.columns}  # type: dict[str, list[str]]
-        for entry, expression in self.entries.items():
-            for name in columns_in(expression, self.columns):
-                of[name].append(words.get(entry, entry))
-        for question in self.questions:
-            for name in dict.fromkeys(name for option in question.options for name in columns_in(option, self.columns)):
-                others[name].append(f"{words.get(question.entry, question.entry)} {OPEN}")
+        settled = [(words.get(entry, entry), columns_in(each, self.columns)) for entry, each in self.entries.items()]
+        asked = [(f"{words.get(q.entry, q.entry)} {OPEN}", columns_in(q.options, self.columns)) for q in self.questions]
         rows: list[tuple[str, str, str, str, str]] = []
         for name, column in self.columns.items():
-            role = ", ".join(of[name]) or (OPEN if others[name] else f"— ({self.set_aside.get(name, 'not used')})")
+            role = ", ".join(word for word, names in settled if name in names)
+            others = ", ".join(word for word, names in asked if name in names)
+            role = role or (OPEN if others else f"— ({self.set_aside.get(name, 'not used')})")
             values = "nested" if column.nested else " · ".join(_short(value) for value in column.examples) or "empty"
-            rows.append((name, column.kind, values, role, ", ".join(others[name])))
+            rows.append((name, column.kind, values, role, others))
         return rows
 
     def toml(self) -> str:
@@ -296,11 +292,9 @@ class RoleDraft:
         if column.kind == "number":
             if role in ("score", "verdict", "reply"):
                 return True
-            explained = any(
-                other.name != column.name and other.name.startswith(column.name) and "explanation" in other.roles
-                for other in self.columns.values()
-            )
-            alike = [other for other in self.columns.values() if other is not column and column.has_values_of(other)]
+            rest = [other for other in self.columns.values() if other is not column]
+            explained = any(other.name.startswith(column.name) and "explanation" in other.roles for other in rest)
+            alike = [other for other in rest if column.has_values_of(other)]
             labels = [c for c in alike if is_label(c) or {"people", "score", "verdict"} & set(c.roles)]
             of_judge = column.role == "judge" and bool(labels)
             return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
@@ -323,12 +317,9 @@ class RoleDraft:
         named_so = "verdict" in column.roles or (not column.roles and column.kind != "number")
         if named_so and any(self._names_candidates(column, pair) for pair in pairs):
             return True
-        by_name = "verdict" in column.roles or (
-            (named.is_model(column.name) or column.role == "judge") and column.kind == "word"
-        )
+        of_judge = named.is_model(column.name) or column.role == "judge"
         parsed = bool(column.words) and set(column.words) <= named.alias_words("parsed")
-        by_name = by_name or (parsed and column.kind == "word")
-        if not by_name:
+        if "verdict" not in column.roles and not (column.kind == "word" and (of_judge or parsed)):
             return False
         sides: Sequence[SidePair | None] = pairs or [None]
         return any(named.verdict_readings(column, pair) for pair in sides) or bool(shares(column))
@@ -399,7 +390,7 @@ class RoleDraft:
 
     @property
     def _is_pair(self) -> bool:
-        return bool({"opponent_id"} & {*self.entries, *(question.entry for question in self.questions)})
+        return not self.is_open("opponent_id")
 
     def _is_judge(self, column: LogColumn) -> bool:
         """Return whether a column says who judged: a name, under a word for judges."""

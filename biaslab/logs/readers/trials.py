@@ -79,16 +79,15 @@ def record_trials(rows: Rows, judgements: Judgements, tool: str, **fixed: Any) -
     places, judged = judged_records(rows, judgements, tool)
     if not judged:
         return pd.DataFrame()
-    names = [name for name in judged[0] if name in SCHEMA]
-    values = [(place, *(each[name] for name in names)) for place, each in zip(places, judged, strict=True)]
+    index, names = pd.Index(places, name="place"), set[str]().union(*judged)
+    columns = {name: [each.get(name, SCHEMA[name].default) for each in judged] for name in SCHEMA if name in names}
+    others = {name: [each[name] for each in judged] for name in judged[0] if name not in SCHEMA}
     try:
-        frame = pd.DataFrame(values, columns=["place", *names])
+        frame = pd.DataFrame(columns, index)
     except UnicodeEncodeError:  # lone surrogates are not valid text
-        whole = [tuple(plain(value) if isinstance(value, str) else value for value in row) for row in values]
-        frame = pd.DataFrame(whole, columns=["place", *names])
-    indexed = frame.set_index("place")
-    trials = trials_of({**fixed, **indexed}, indexed.index)
-    return trials.assign(**{name: [each[name] for each in judged] for name in judged[0] if name not in SCHEMA})
+        texts = {name: [plain(v) if isinstance(v, str) else v for v in values] for name, values in columns.items()}
+        frame = pd.DataFrame(texts, index)
+    return trials_of({**fixed, **frame}, index).assign(**others)
 
 
 def counted(trials: pd.DataFrame) -> pd.DataFrame:
