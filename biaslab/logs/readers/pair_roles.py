@@ -8,7 +8,7 @@ from typing import Any
 
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.proposal import RoleDraft, is_judged, is_label, listed, shares
+from biaslab.logs.readers.proposal import RoleDraft, columns_in, is_judged, is_label, listed, shares
 
 _ORDERS, _FLAGS = ({"ab", "ba"}, {"original", "swapped"}), ({"true", "false"}, {"0", "1"})
 _TURNED = ("ba", "swapped", "true", "1")  # values for the other order
@@ -336,10 +336,10 @@ class PairRoles(RoleDraft):
             return
         if not {"first", "second"} & set(winner["values"].values()):
             return
-        self.aside[winner["field"]] = "open"
+        verdicts = [self.columns[name] for name in columns_in(winner, self.columns)]
+        self.aside |= {column.name: "open" for column in verdicts}
         del self.entries["winner"]
-        options = [winner, _renamed(winner, _COLUMNS)]
-        self.ask("winner", "place_or_column", [self.columns[winner["field"]]], options)
+        self.ask("winner", "place_or_column", verdicts, [winner, _renamed(winner, _COLUMNS)])
 
 
 def _renamed(expression: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
