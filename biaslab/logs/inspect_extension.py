@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -32,21 +33,6 @@ except ImportError:
 __all__ = ["length_bias", "pair_graded", "position_bias"]
 
 Numbers = dict[str, float]
-_PROMPT = """Two answers to the same question follow.
-
-[Question]
-{question}
-
-[Answer A]
-{first}
-
-[Answer B]
-{second}
-
-Which answer is better? Judge what they say, whatever their order and length. Give a reason in one or two sentences, and
-end with a line "Verdict: A", "Verdict: B" or "Verdict: tie"."""
-_PATTERN = r"(?i)verdict\W{0,8}(a|b|tie)\b"
-_VERDICTS = {"A": 1.0, "B": 0.0, "tie": 0.5}
 _POSITION = ("first_position_rate", "order_consistency")
 _LENGTH = ("longer_wins_at_equal_gold", "longer_wins")
 _VERBOSITY = ("verbosity_excess",)
@@ -187,11 +173,10 @@ def pair_graded(
         If ``inspect_ai`` is not installed.
     """
     _require_inspect()
-    reads = {"verdicts": _VERDICTS, "pattern": _PATTERN} if template is None else {}
-    protocol = Protocol.from_template(
-        template or _PROMPT,
-        **{"verdicts": verdicts, "pattern": pattern, **reads},  # type: ignore[arg-type]
-    )
+    if template is None:
+        protocol = Protocol.from_file(Path(__file__).with_name("inspect_pair.toml"))
+    else:
+        protocol = Protocol.from_template(template, verdicts=verdicts, pattern=pattern)
 
     async def score(state: Any, target: Any) -> Any:
         """Compare the answer with the other one in both orders; the value is its mean win probability."""

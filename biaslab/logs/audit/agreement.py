@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Bools, Floats
-from biaslab.core.metrics import Comparison, Metric
 from biaslab.core.output import count
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.measures.scoring.agreement import agreement
@@ -23,7 +22,6 @@ from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame, warn_missing
 from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, contrast, differences, rater_pairs
-from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling
 
@@ -37,11 +35,7 @@ _OF_GROUPS = ("exact_agreement", "true_positive_rate", "true_negative_rate", "le
 _LEAST = 10  # items of a group, and of all others, from which on their difference is tested
 _MANY_GROUPS = 24
 #: What is compared between groups: agreement on pass and fail depends on how much people pass, its two rates do not.
-_GAPS = {
-    "exact_agreement": "agreement with people",
-    "true_positive_rate": "true-positive rate",
-    "true_negative_rate": "true-negative rate",
-}
+_GAPS = ("exact_agreement", "true_positive_rate", "true_negative_rate")
 _MANY_JUDGES = 12  # judges above which they are not compared in pairs
 _RATER, _PEOPLE = "judge", "people"
 _KAPPAS, _DIFFERENCE = ("cohen_kappa", "quadratic_kappa"), "_difference"
@@ -112,55 +106,6 @@ class HumanAgreement(AuditMeasure):
 
     name: ClassVar[str] = "agreement"
     leading: ClassVar[tuple[str, ...]] = ("exact_agreement",)
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("exact_agreement", "agreement with people", "share"),
-        Metric("agreement_without_ties", "agreement with people where both decide", "share", null=0.5, quality=True),
-        Metric("agreement_within_1", "agreement with people within one point", "share"),
-        Metric("true_positive_rate", "true-positive rate", "share"),
-        Metric("true_negative_rate", "true-negative rate", "share"),
-        Metric("precision_of_pass", "precision of “pass”", "share"),
-        Metric("precision_of_fail", "precision of “fail”", "share"),
-        Metric("balanced_accuracy", "balanced accuracy", "share"),
-        Metric("cohen_kappa", "Cohen's κ with people", null=0.0, quality=True),
-        Metric("gwet_ac1", "Gwet's AC1 with people"),
-        Metric(
-            "leniency",
-            "leniency, the judge minus people",
-            "widths of the scale",
-            null=0.0,
-            above="is more lenient than people",
-            below="is stricter than people",
-            advice="correct the judge's numbers by people's labels of a random part (biaslab correct)",
-            use="pass rates or mean scores without people's labels",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts or scores of single outputs with people's labels"),
-        ),
-        Metric("pass_rate", "pass rate", "share"),
-        Metric("mean_difference", "mean score minus people's", "points"),
-        Metric("mean_score", "mean score", "points"),
-        Metric("limit_of_agreement_low", "lower limit of agreement", "points"),
-        Metric("limit_of_agreement_high", "upper limit of agreement", "points"),
-        Metric("quadratic_kappa", "quadratic κ with people", null=0.0),
-        Metric("icc_agreement", "ICC(A,1) with people"),
-        Metric("krippendorff_alpha", "Krippendorff's α with people"),
-        Metric("correlation", "correlation with people's mean score", null=0.0, quality=True),
-        Metric("verdict_share", "share of verdicts", "share"),
-        *(
-            Metric(
-                f"{name}_gap",
-                f"{label} in a group minus that in the others",
-                "share",
-                null=0.0,
-                above=f"has a higher {label} in one group than elsewhere",
-                below=f"has a lower {label} in one group than elsewhere",
-                advice="report agreement by group, and label more of the group where it is low",
-                matters=0.1,
-                primary=True,
-            )
-            for name, label in _GAPS.items()
-        ),
-    )
     conditions: ClassVar[tuple[str, ...]] = (
         *_CELL[2:],
         *("rater", "other_judge", "left_out", "level", "coefficient", "verdict", "label", "group", "member"),
@@ -348,7 +293,7 @@ class _Cell:
         shown = {name: replace(own[name], null=None).estimate(self.resampling) for name in _OF_GROUPS if name in own}
         compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass") and with_gap]
         for name in (name for name in compared if name in own and name in others):
-            if min(map(_counted, (own[name], others[name]))) >= _LEAST:
+            if min(np.count_nonzero(rates[name].denominator) for rates in (own, others)) >= _LEAST:
                 shown[f"{name}_gap"] = contrast(own[name], others[name], self.resampling)
         yield from self.row(shown, self.frame[inside], 0, **where)
 
@@ -356,7 +301,8 @@ class _Cell:
         """Yield correlations of mean scores with mean human scores."""
         items = self.read.groupby(_ITEM[:2], sort=False)[["value", "human"]].mean().reset_index()
         items = items.assign(score=items["value"], system=items["candidate_id"], judge="", dataset="", attribute="")
-        possible = {"dataset": True, "context": _many_candidates(items), "system": _are_systems(items)}
+        several = items.groupby("context_id").size().median() >= _VARIES
+        possible = {"dataset": True, "context": several, "system": _are_systems(items)}
         levels = [level for level in get_args(Level) if possible[level]]
         for level in levels:
             slow = ("kendall",) if level == "dataset" and len(items) > _SLOW else ()
@@ -365,16 +311,6 @@ class _Cell:
             for row in found.to_dict("records"):
                 own = {str(name): value for name, value in row.items()}
                 yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
-
-
-def _counted(ratio: Ratio) -> int:
-    """Return the number of items in the denominator of a rate."""
-    return int(np.count_nonzero(ratio.denominator))
-
-
-def _many_candidates(items: pd.DataFrame) -> bool:
-    """Return whether contexts have enough candidates for a correlation that is more than the order of two."""
-    return bool(items.groupby("context_id").size().median() >= _VARIES)
 
 
 def _are_systems(items: pd.DataFrame) -> bool:

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
+from biaslab.core.files import declared
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.probes.base.feature_probe import (
@@ -36,6 +37,18 @@ from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
 
+_METRICS = declared("biaslab.logs.audit", "metrics.toml")
+
+
+def _metric(name: str, entry: Mapping[str, Any]) -> Metric:
+    """Return a metric of the table."""
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key != "comparison"
+    }
+    if (comparison := entry.get("comparison")) is not None:
+        fields["comparison"] = Comparison(comparison["of"], tuple(comparison.get("alike", ())))
+    return Metric(name, **fields)
+
 
 @dataclass(frozen=True)
 class AuditMeasure(ABC):
@@ -53,7 +66,7 @@ class AuditMeasure(ABC):
     name : str
         Name in the column ``probe`` of the estimates.
     metrics : tuple of Metric
-        The metrics that it declares; those of a probe are declared there.
+        The metrics that it declares, in ``metrics.toml``; those of a probe are declared there.
     primary : tuple of str
         Names of the primary metrics, over which q-values are computed.
     leading : tuple of str
@@ -70,9 +83,9 @@ class AuditMeasure(ABC):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        if cls.metrics:
-            cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
         if hasattr(cls, "name"):
+            cls.metrics = tuple(_metric(name, entry) for name, entry in _METRICS.get(cls.name, {}).items())
+            cls.primary = cls.primary or tuple(metric.name for metric in cls.metrics if metric.primary)
             declare_metrics(cls.name, cls.metrics, again=True)
 
     @abstractmethod
@@ -139,23 +152,6 @@ class Halo(CellMeasure):
     """
 
     name: ClassVar[str] = "halo"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "halo_excess",
-            "correlation of two scores, judge minus humans",
-            "r",
-            null=0.0,
-            above="lets one attribute's score drag the other more than the reference does",
-            below="distinguishes attributes more than the reference does",
-            advice=("ask for one attribute at a time", ""),
-            use=("distinguishing attributes", ""),
-            matters=0.1,
-            primary=True,
-            comparison=Comparison("scores of two attributes"),
-        ),
-        Metric("halo_judge", "correlation of the judge's scores of two attributes", "r"),
-        Metric("halo_human", "correlation of human scores of two attributes", "r"),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")
 
@@ -320,22 +316,6 @@ class OneList(CellMeasure):
     """
 
     name: ClassVar[str] = "one_list"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "first_place_excess",
-            "lists whose first is ranked best, less 1/k, one order per list",
-            "share",
-            null=0.0,
-            above="prefers the candidate shown first",
-            below="avoids the candidate shown first",
-            advice="ask every list in balanced orders and average",
-            use="lists shown in one order only",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts on lists in one order", ("k",)),
-        ),
-        Metric("place_rank_correlation", "correlation of place and rank, one order per list", "correlation", null=0.0),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "k")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
@@ -366,9 +346,9 @@ def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resam
         "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
     }
     assumption = f"; assumes random order{': ' if checks else ''}{', '.join(checks)}"
-    unknown = UNKNOWN_ORDER.with_values(what=_SHOWING)
+    order = UNKNOWN_ORDER.with_values(what=_SHOWING)
     return {
-        name: replace(each if checks else without_test(each).noted(unknown), method=f"{each.method}{assumption}")
+        name: replace(each if checks else without_test(each).noted(order), method=f"{each.method}{assumption}")
         if np.isfinite(each.estimate)
         else each
         for name, each in metrics.items()
@@ -418,18 +398,6 @@ _MOST = 20  # levels of a column of words that are compared
 _UNBOUNDED = because("unbounded_scale", "the scale has no ends, so that nothing is a share of it")
 _CONSTANT = because("constant_covariate", "{covariate} has one value where people's labels are known")
 _MANY = because("many_levels", "{covariate} has {levels} values: group them into at most {most}")
-_SLOPE = Metric(
-    "covariate_slope",
-    "score per SD of a covariate",
-    "widths of the scale",
-    null=0.0,
-    above="scores items with more of it higher at the same human label",
-    below="scores items with more of it lower at the same human label",
-    advice="compare scores only where the covariate is equal, or adjust them for it",
-    use="comparing items that differ in the covariate",
-    matters=0.05,
-    primary=True,
-)
 
 
 @dataclass(frozen=True)
@@ -464,16 +432,6 @@ class Covariates(CellMeasure):
     """
 
     name: ClassVar[str] = "covariate"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        _SLOPE,
-        replace(
-            _SLOPE,
-            name="covariate_contrast",
-            label="score for a value of a covariate",
-            above="scores items with the first value higher at the same human label",
-            below="scores items with the first value lower at the same human label",
-        ),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("covariate", "contrast")
 

@@ -12,7 +12,6 @@ import pandas as pd
 from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
-from biaslab.core.metrics import Comparison, Metric
 from biaslab.logs.audit.measures import UNKNOWN_ORDER, CellMeasure
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base.feature_probe import (
@@ -97,22 +96,6 @@ class OneOrder(CellMeasure):
     """
 
     name: ClassVar[str] = "one_order"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "first_position_log_odds",
-            "log odds of the first at equal quality, one order per pair",
-            "log odds",
-            null=0.0,
-            odds_of="P(A) between equals",
-            above="prefers the candidate shown first",
-            below="prefers the candidate shown second",
-            advice="ask every pair in both orders and average",
-            use="pairs shown in one order only",
-            matters=0.2,
-            primary=True,
-            comparison=Comparison("verdicts on pairs in one order"),
-        ),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
@@ -309,25 +292,6 @@ class PairLength(CellMeasure):
     """
 
     name: ClassVar[str] = "pair_length"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "longer_wins_at_equal_gold",
-            "P(the longer wins) at equal gold label",
-            "share",
-            null=0.5,
-            above="prefers the longer text where the gold label does not",
-            below="prefers the shorter text where the gold label does not",
-            advice="compare texts of similar length, or adjust for it",
-            use="comparing texts of different length",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts on pairs with gold labels"),
-        ),
-        Metric("longer_wins", "P(the longer wins)", "share"),
-        Metric("longer_better", "P(the longer is the better one) by the gold label", "share"),
-        Metric("longer_wins_when_better", "P(the longer wins) where it is the better one", "share"),
-        Metric("longer_wins_when_worse", "P(the longer wins) where it is the worse one", "share"),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
@@ -454,13 +418,6 @@ class Replies(CellMeasure):
     """
 
     name: ClassVar[str] = "replies"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("win_rate", "win rate, ties counting ½", "share"),
-        Metric("readable_rate", "replies that give a verdict", "share"),
-        Metric("first_label_rate", "P(first label), whichever candidate has it", "share"),
-        Metric("accuracy_both_orders", "pairs decided as the reference scores do in both orders", "share"),
-        Metric("accuracy_shown_first", "pairs ordered as the reference scores do, one system shown first", "share"),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
     conditions: ClassVar[tuple[str, ...]] = ("system",)
 

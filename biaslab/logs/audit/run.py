@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 
 from biaslab import probes
@@ -21,7 +22,7 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, describe_unread, is_by_people, require_readable, unread_share
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
-from biaslab.logs.readers.rows import COLUMNS, trials_of
+from biaslab.logs.readers.trials import COLUMNS, trials_of
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM, joined, linked_contexts
@@ -34,7 +35,7 @@ from biaslab.stats.frame import (
     require_columns,
     without_breakdowns,
 )
-from biaslab.stats.reliability import Measurement, estimate_alpha
+from biaslab.stats.reliability import Measurement, estimate_alpha, read_ratings
 from biaslab.stats.resample import Resampling
 
 #: Measures that apply to judgements of any design, in addition to the probes.
@@ -376,7 +377,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 
     Examples
     --------
-    >>> from biaslab.logs.readers.rows import trials_of
+    >>> from biaslab.logs.readers.trials import trials_of
     >>> items = {"context_id": [*"abcdefgh"], "candidate_id": "x", "ratings": ["1 2", "2 2", "4 5", "5 5"] * 2}
     >>> index = pd.RangeIndex(8)
     >>> given = {name: pd.Series(values, index=index) for name, values in items.items()}
@@ -404,11 +405,5 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rating of items with all ratings in one row; unnamed annotators are numbered by position."""
     items = trials[trials["ratings"].fillna("").ne("")].drop_duplicates([*_HUMAN_CELL, *ITEM])
-    annotators = items["annotators"].where(items["annotators"] != "", items["ratings"].map(_places))
-    parts = items[[*_HUMAN_CELL, *ITEM]].assign(score=items["ratings"].str.split(), annotator=annotators.str.split())
-    rated = parts.explode(["score", "annotator"])
-    return rated.assign(score=rated["score"].astype(float))
-
-
-def _places(ratings: str) -> str:
-    return " ".join(map(str, range(len(ratings.split()))))
+    ratings = read_ratings(items, np.full(len(items), np.nan))
+    return items[[*_HUMAN_CELL, *ITEM]].iloc[ratings["item"]].reset_index(drop=True).join(ratings)

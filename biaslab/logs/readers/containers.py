@@ -19,17 +19,15 @@ from biaslab.core.files import Allowance
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
 _ZIP = b"PK\x03\x04"
 _SHEET = "save the sheet as CSV, or in Python: biaslab.audit(pandas.read_excel(FILE))"
-_UNPACK = "unpack it and pass the folder"
-_FOREIGN = {
-    b"\xd0\xcf\x11\xe0": _SHEET,
-    b"7z\xbc\xaf\x27\x1c": _UNPACK,
-    b"Rar!": _UNPACK,
-    b"\x28\xb5\x2f\xfd": _UNPACK,
-    b"SQLite format 3": "export it: a biaslab store with `biaslab store export`, another table as CSV",
-    b"\x80\x04": "pickles are not opened because they can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))",
-    b"\x80\x05": "pickles are not opened because they can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))",
-    b"ARROW1": "in Python: biaslab.audit(pandas.read_feather(FILE))",
-    b"%PDF": "give the log, not a report of it",
+_PICKLE = "pickles are not opened because they can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))"
+#: Remedies for files that cannot be logs, by how they begin.
+_FOREIGN: dict[tuple[bytes, ...], str] = {
+    (b"\xd0\xcf\x11\xe0",): _SHEET,
+    (b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x28\xb5\x2f\xfd"): "unpack it and pass the folder",
+    (b"SQLite format 3",): "export it: a biaslab store with `biaslab store export`, another table as CSV",
+    (b"\x80\x04", b"\x80\x05"): _PICKLE,
+    (b"ARROW1",): "in Python: biaslab.audit(pandas.read_feather(FILE))",
+    (b"%PDF",): "give the log, not a report of it",
 }
 
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,13 +32,9 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.checks import read
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings, number_of
-from biaslab.logs.readers.rows import (
+from biaslab.logs.readers.cells import (
     NUMERAL,
-    SCHEMA,
     FieldKind,
-    Rows,
-    field_names,
     is_no_value,
     keyed,
     parse_literal,
@@ -46,6 +42,9 @@ from biaslab.logs.readers.rows import (
     strings,
     word_counts,
 )
+from biaslab.logs.readers.readings import OUTCOMES, compiled, first_group, human_ratings, number_of
+from biaslab.logs.readers.rows import Rows, field_names
+from biaslab.logs.readers.trials import SCHEMA
 
 OPEN = "?"
 """Marks, in a proposed mapping, what only the user knows."""
@@ -133,19 +132,21 @@ class Expression:
         """Whether the field is taken unchanged."""
         return self.constant is None and self.pattern is None and self.values is None and not self.compared
 
-    def texts(self, rows: Rows, field: str, numbers: bool = False) -> list[Any]:
-        """Return a field's text for each record; None if the pattern does not match or the value has no meaning.
+    def reader(self, numbers: bool = False) -> Callable[[Any], str | None]:
+        """Return what gives a value's text; None if the pattern does not match or the value has no meaning.
 
         With ``numbers``, values between those mapped to numbers are interpolated linearly.
         """
-        texts = [written(value) for value in rows.values(field)]
-        if self.pattern is not None:
-            texts = [None if text is None else first_group(self.pattern, text) for text in texts]
-        if self.values is not None:
-            known = {whole(value): meaning for value, meaning in self.values.items()}
-            between = _interpolation(known) if numbers else None
-            texts = [_meant("null" if text is None else text.strip(), known, between) for text in texts]
-        return texts
+        known = {whole(value): meaning for value, meaning in (self.values or {}).items()}
+        between = _interpolation(known) if numbers else None
+
+        def read(value: Any) -> str | None:
+            text = written(value)
+            if self.pattern is not None and text is not None:
+                text = first_group(self.pattern, text)
+            return text if self.values is None else _meant("null" if text is None else text.strip(), known, between)
+
+        return read
 
     def greater(self, rows: Rows) -> list[str | None]:
         """Return "candidate" if the first field is greater, "opponent" if the second is, "tie" if they are equal."""
@@ -285,15 +286,8 @@ _SCORES = ("score", "p_first")
 _IDENTITY = ("context_id", "candidate_id", "opponent_id")
 
 
-class MappedColumns(NamedTuple):
-    """The mapped columns, and a flag for each record that did not match."""
-
-    columns: dict[str, pd.Series]
-    unmatched: Bools
-
-
-def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
-    """Return the columns of a mapping, refusing records with a value of the wrong type."""
+def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> tuple[dict[str, pd.Series], Bools]:
+    """Return the columns of a mapping, and flag records that did not match; refuse those with a wrong type of value."""
     lost = np.zeros(len(rows.records), bool)
     columns: dict[str, pd.Series] = {}
     lists: dict[str, list[list[str]]] = {}
@@ -317,7 +311,7 @@ def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> MappedColumns:
     for name, column in TEXTS.items():
         if name in columns:
             columns.setdefault(column, word_counts(columns.pop(name)))
-    return MappedColumns(columns, lost)
+    return columns, lost
 
 
 def _lists(rows: Rows, name: str, expression: Expression) -> list[list[str]]:
@@ -380,7 +374,7 @@ def _column(rows: Rows, name: str, expression: Expression, lost: Bools) -> pd.Se
         return rows.convert([None if lacking(value) else value for value in rows.values(field)], field, "number")
     if expression.is_plain:
         return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)
-    texts = expression.texts(rows, field, numbers=KINDS[name] == "number")
+    texts = list(map(expression.reader(numbers=KINDS[name] == "number"), rows.values(field)))
     missing = np.array([text is None for text in texts], bool)
     if missing.any():
         rows.log.unmatched[f"{name}: {field} does not match"] += int((missing & rows.good).sum())
@@ -439,15 +433,12 @@ def _constant(name: str, text: str) -> Any:
 
 def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
     """Return the values of a field with their mapped meanings; in a list, that of each item."""
+    values, read = rows.values(field), expression.reader()
     if expression.is_plain:
-        return rows.values(field)
-    values = rows.values(field)
+        return values
     if not any(isinstance(value, list) for value in values):
-        return expression.texts(rows, field)
-    inner = [value if isinstance(value, list) else [value] for value in values]
-    flat = Rows([{"item": item} for items in inner for item in items], [], rows.log, rows.textual)
-    texts = iter(expression.texts(flat, "item"))
-    return [[next(texts) for _ in items] for items in inner]
+        return list(map(read, values))
+    return [[read(item) for item in (value if isinstance(value, list) else [value])] for value in values]
 
 
 def _listed(parts: tuple[Any, ...]) -> list[str]:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from biaslab.logs.readers.rows import Rows, at
+from biaslab.logs.readers.cells import at
+from biaslab.logs.readers.rows import Rows
 
 KEY, ITEM = "*", "[]"
 _SEEN = 200  # records whose shape is examined

@@ -72,32 +72,14 @@ import pandas as pd
 from biaslab.core.arrays import Bools
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
+from biaslab.logs.readers import readings
+from biaslab.logs.readers.cells import items_in, read_value
 from biaslab.logs.readers.documents import iter_documents, read_frame, read_rows
 from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, OPEN, TEXTS, columns_of, parse_expression
 from biaslab.logs.readers.flatten import are_annotations, by_item
-from biaslab.logs.readers.readings import (
-    OF_PAIRS,
-    OF_SCORES,
-    OUTCOMES,
-    compiled,
-    each,
-    human_gaps,
-    number_on,
-    read_pair,
-    read_score,
-    sides,
-)
-from biaslab.logs.readers.rows import (
-    COLUMNS,
-    SCHEMA,
-    Log,
-    LogSource,
-    Rows,
-    field_names,
-    items_in,
-    read_value,
-    trials_of,
-)
+from biaslab.logs.readers.readings import OF_PAIRS, OF_SCORES, OUTCOMES
+from biaslab.logs.readers.rows import Log, LogSource, Rows, field_names
+from biaslab.logs.readers.trials import COLUMNS, SCHEMA, trials_of
 
 _SHOWN = 6  # verdicts shown in a message
 
@@ -120,13 +102,13 @@ def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = N
     listed = [row if isinstance(row, list) else [] for row in named]
     if named.dtype == "str":  # a constant
         listed = [[text] for text in named]
-    return rest | {"human_gap": human_gaps(listed, first, second, swapped)}
+    return rest | {"human_gap": readings.human_gaps(listed, first, second, swapped)}
 
 
 def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
     """Exchange candidate and opponent in rows that were shown in the other order."""
     if "shown_first" in columns:
-        ahead = sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
+        ahead = readings.sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
         known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=columns["candidate_id"].index)
         columns["order_known"] = columns.get("order_known", known) & known
         columns["swapped"] = pd.Series(ahead == 0.0, index=known.index)
@@ -203,7 +185,7 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [dict(mapping)]
     parts = []
     for column in fields:
-        own = {name: _of_column(each, column, fields) for name, each in mapping.items()}
+        own = {n: each.get(column) if _is_by_column(each, fields) else each for n, each in mapping.items()}
         own = {name: each for name, each in own.items() if each is not None} | {outcome: {**entry, "fields": [column]}}
         if not any(_is_by_column(mapping.get(name), fields) for name in DISTINGUISHING) and "attribute" not in own:
             own["attribute"] = f"={column}"
@@ -213,10 +195,6 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_by_column(entry: Any, fields: Sequence[str]) -> bool:
     return isinstance(entry, Mapping) and bool(entry) and set(entry) <= set(fields)
-
-
-def _of_column(entry: Any, field: str, fields: Sequence[str]) -> Any:
-    return entry.get(field) if _is_by_column(entry, fields) else entry
 
 
 def completed(rows: Rows, mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,7 +243,8 @@ def _read_once(rows: Rows, source: LogSource, mapping: Mapping[str, Any], both: 
     if outcome is None:
         reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
     else:
-        reading = read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source)
+        read = readings.read_pair if is_pair else readings.read_score
+        reading = read(columns, outcome, source)
         if outcome == "winner":
             _note_unknown(rows, columns["winner"][reading["status"] == "unparsable"])
     kept = {name: column for name, column in columns.items() if name in COLUMNS}
@@ -337,9 +316,9 @@ def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
     other = (trials["opponent_id"].isna() & (trials["scale"] != scale)).to_numpy()
     if other.any():
         usable = other & trials["status"].eq("ok").to_numpy()
-        readings = each(trials.loc[usable, "value"], number_on(scale_named(scale)))
-        for name in readings:
-            trials.loc[usable, name] = readings[name].to_numpy()
+        verdicts = readings.parse_texts(trials.loc[usable, "value"], readings.number_on(scale_named(scale)))
+        for name in verdicts:
+            trials.loc[usable, name] = verdicts[name].to_numpy()
         trials.loc[other, "scale"] = scale
     return trials
 
@@ -353,26 +332,23 @@ def _replaced(trials: pd.DataFrame, rows: Rows, source: LogSource, mapping: Mapp
         whole = with_preference(whole)
     if "ratings" in aligned and "human_scale" not in aligned:
         whole["human_scale"] = trials["scale"]
-    replaced = trials.assign(**{name: _filled(name, column) for name, column in whole.items() if name in SCHEMA})
+    defaults = {name: SCHEMA[name].default for name in whole if name in SCHEMA}  # of records that it does not match
+    texts = {name: whole[name].fillna(text) for name, text in defaults.items() if isinstance(text, str)}
+    replaced = trials.assign(**{name: texts.get(name, whole[name]) for name in defaults})
     outcome = next((name for name in OUTCOMES if name in mapping), None)
     if outcome is not None:
         replaced = _read_again(replaced, aligned[outcome], outcome, source)
     return without_value(replaced, unmatched[places])
 
 
-def _filled(name: str, column: pd.Series) -> pd.Series:
-    """Fill in a column's default for records that the mapping did not match."""
-    default = SCHEMA[name].default
-    return column.fillna(default) if isinstance(default, str) else column
-
-
 def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: LogSource) -> pd.DataFrame:
     """Replace the format's verdict or score by the reading of the mapped column."""
-    whole, named, readings = trials.reset_index(drop=True), outcome_column.reset_index(drop=True), []
+    whole, named, parts = trials.reset_index(drop=True), outcome_column.reset_index(drop=True), []
     for is_pair, subset in whole.groupby(whole["opponent_id"].notna()):
         columns = {str(name): subset[name] for name in subset} | {outcome: named[subset.index]}
-        readings.append(read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source))
-    reading = pd.concat(readings).sort_index().set_axis(trials.index)
+        read = readings.read_pair if is_pair else readings.read_score
+        parts.append(read(columns, outcome, source))
+    reading = pd.concat(parts).sort_index().set_axis(trials.index)
     return trials.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))
 
 
@@ -471,7 +447,7 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
             raise InputError(f"{name}: {option}", entries[option], "a text")
     pattern = entries.get("score_pattern")
     if pattern is not None:
-        compiled(pattern, "score_pattern")
+        readings.compiled(pattern, "score_pattern")
     shape = make_shape(entries.get("explode"), entries.get("join"))
     return LogMapping(columns, entries.get("format"), pattern, shape, _ignored(entries.get("ignore"), name))
 

@@ -20,37 +20,18 @@ import pandas as pd
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
 from biaslab.core.output import count
-from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers import flatten, inspect_logs
+from biaslab.logs.readers.card import FileLayout, ReadingNotes
+from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
 from biaslab.logs.readers.expressions import COUNTED, list_in, map_line, paths_of, written
-from biaslab.logs.readers.flatten import (
-    ANNOTATED,
-    ANNOTATOR,
-    LABEL,
-    annotated_records,
-    are_annotations,
-    flattened,
-    keyed_records,
-    steps_of_paths,
-    table_within,
-    unnesting,
-)
 from biaslab.logs.readers.formats import detect, find_reader
 from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
 from biaslab.logs.readers.proposal import SAMPLED, Proposal
-from biaslab.logs.readers.roles import FileLayout, ReadingNotes
-from biaslab.logs.readers.rows import (
-    COLUMNS,
-    NUMERAL,
-    Log,
-    LogSource,
-    Rows,
-    counted,
-    identity_of,
-    without_duplicates,
-)
+from biaslab.logs.readers.rows import Log, LogSource, Rows
 from biaslab.logs.readers.shared_roles import propose_rows
+from biaslab.logs.readers.trials import COLUMNS, counted, identity_of, without_duplicates
 
 FRAME = "a table"
 """Name of a data frame in messages."""
@@ -95,8 +76,9 @@ class LogReading:
         mapping = {name: entry for name, entry in self.mapping.columns.items() if not (inspect and name == "scale")}
         name, chunks = self._restructured(chunks, mapping)
         first = next(chunks, None)
-        name = "mapping" if inspect else name
-        if first is not None and self.alone and name in (None, "mapping", "table") and not inspect:
+        if inspect:
+            name = "mapping"
+        elif first is not None and self.alone and name in (None, "mapping", "table"):
             name, mapping = self._with_table(first, name, mapping)
         if first is None or name is None:
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
@@ -165,19 +147,15 @@ class LogReading:
     def _restructured(self, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> tuple[str | None, Iterator[Rows]]:
         """Return the name of the format, None if it is unknown, and the records, flat if it is."""
         exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
-        start = next(chunks, None)
-        if start is None:
-            return None, chunks
-        chunks = chain([start], chunks)
         free = self.format in (None, "table", "mapping")
         if free and not exploded:
-            chunks = _unpacked(start, chunks)
+            chunks = _unpacked(chunks)
         chunks = shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         if first is None:
-            return None, iter(())
+            return None, chunks
         chunks = chain([first], chunks)
-        if self.format is not None and self.format not in ("table", "mapping"):
+        if not free:
             return self.format, chunks
         known = None if (exploded and mapping) or self.format else detect(first.records, bool(mapping))
         if known not in (None, "mapping"):
@@ -293,24 +271,25 @@ def is_complete(mapping: Mapping[str, Any]) -> bool:
     return scored or bool({"opponent_id", "human", "ratings"} & set(mapping))
 
 
-def _unpacked(start: Rows, chunks: Iterator[Rows]) -> Iterator[Rows]:
+def _unpacked(chunks: Iterator[Rows]) -> Iterator[Rows]:
     """Yield the records within a file that is one object: a table, annotations, or a list of a known format."""
-    records = _records_within(start.records[0]) if len(start.records) == 1 else None
-    if records is None:
-        yield from chunks
+    start = next(chunks, None)
+    records = _records_within(start.records[0]) if start is not None and len(start.records) == 1 else None
+    if start is None or records is None:
+        yield from chunks if start is None else chain([start], chunks)
         return
-    start.log.unit = "annotation" if set(records[0]) == {ANNOTATOR, ANNOTATED, LABEL} else "row"
+    start.log.unit = "annotation" if set(records[0]) == {flatten.ANNOTATOR, flatten.ANNOTATED, flatten.LABEL} else "row"
     yield Rows(records, range(1, len(records) + 1), start.log, textual=False)
 
 
 def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
     if detect([record], mapped=False) is not None:
         return None
-    rows = table_within(record)
+    rows = flatten.table_within(record)
     if rows is not None and any(roles_of(tokens(str(name))) for name in rows[0]):
         return rows
-    if are_annotations([record]):
-        return annotated_records(record)
+    if flatten.are_annotations([record]):
+        return flatten.annotated_records(record)
     for name, items in record.items():
         if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
             about = {key: value for key, value in record.items() if key != name and not isinstance(value, list)}
@@ -322,18 +301,18 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
         within = [dict(inner[0])] if known else _records_within(inner[0]) if len(record) == 1 else None
         if within is not None:
             return within
-    return keyed_records(record)
+    return flatten.keyed_records(record)
 
 
 def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> Iterator[Rows]:
     """Yield flat records; the lists that become rows are those that the mapping names, or that hold outcomes."""
     first, chunks = _with_lists(first), map(_with_lists, chunks)
     paths = [path for own in by_column(mapping) for entry in own.values() for path in paths_of(entry)]
-    steps = steps_of_paths(paths)
+    steps = flatten.steps_of_paths(paths)
     if not steps and not is_complete(mapping):
         steps = _single_list(first)
     if steps or any("[" in path for path in paths) or not is_complete(mapping):
-        return (rows for rows in (flattened(rows, steps) for rows in chunks) if rows.records)
+        return (rows for rows in (flatten.flattened(rows, steps) for rows in chunks) if rows.records)
     return chunks
 
 
@@ -357,7 +336,7 @@ def _with_lists(rows: Rows) -> Rows:
 
 def _single_list(first: Rows) -> tuple[str, ...]:
     """Return the lists that become rows; refuse a file with verdicts or scores in several."""
-    found = unnesting(first.records, _is_outcome)
+    found = flatten.unnesting(first.records, _is_outcome)
     if found.others:
         lists = ", ".join(steps[-1] for steps in (found.steps, *found.others))
         why = f"{first.log.file} has verdicts or scores in several lists ({lists})"
