@@ -151,6 +151,19 @@ def test_code_of_pages_runs_and_prints_the_stated_output(page, embedded, tmp_pat
         page.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=named)
+def test_commands_of_pages_exist_with_their_options(page):
+    """Those that are not run, because they need a file, a server or a model."""
+    lines = [line for block in blocks(page) if block.language == "bash" for line in block.code.split("\n")]
+    for line in "\n".join(lines).replace("\\\n", "").split("\n"):
+        if line.startswith("biaslab "):
+            command = typer.main.get_command(app)
+            words = shlex.split(re.sub(r"\$[A-Z]+", "", line), comments=True)[1:]
+            while hasattr(command, "commands"):
+                _, command, words = command.resolve_command(typer.Context(command), words)
+            command.make_context(command.name, words)
+
+
 def test_at_most_10_percent_of_code_blocks_are_skipped():
     found = [block for page in PAGES for block in blocks(page) if block.language == "python"]
     left_out = [block.needs for block in found if block.needs]
