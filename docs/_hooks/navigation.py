@@ -67,7 +67,7 @@ def _line(page: Any) -> str:
     blocks = (" ".join(block.split()) for block in re.split(r"\n\s*\n", text))
     said = next(filter(PROSE.match, filter(None, blocks)), "")
     plain = re.sub(r"\[([^]]+)\]\[[^]]*\]|\[([^]]+)\]\([^)]*\)|\*\*", r"\1\2", said)
-    return f"* [{page.title}]({page.url})" + (f": {SENTENCE.match(plain)[0]}" if plain else "")
+    return f"* [{page.title}]({page.url})" + (f": {SENTENCE.match(plain)[0].rstrip(':')}" if plain else "")
 
 
 def _leaves(item: Any) -> list[Any]:
