@@ -195,7 +195,7 @@ def test_every_completion_may_have_the_widest_interval():
     assert (found.bound_low, found.bound_high) == pytest.approx((0.0, 1.0))
 
 
-def test_nothing_bounds_a_slope_that_a_missing_score_leaves_undefined():
+def test_undefined_slope_has_no_bounds():
     found = of_few_items([(0.2, 0.1, 0.3), (0.7, np.nan, np.nan)])
     assert np.isnan(found.bound_low)
     assert found.notes == (Note("unbounded"),)

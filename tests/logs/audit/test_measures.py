@@ -253,7 +253,7 @@ def test_preference_for_one_side_in_every_pair_is_not_position():
 @pytest.mark.slow
 @pytest.mark.parametrize("ratings", [0, 3])
 @pytest.mark.parametrize("position", [0.0, 0.5])
-def test_one_order_holds_where_people_err_and_better_texts_stand_first(position, ratings):
+def test_one_order_holds_where_people_err(position, ratings):
     """With the balance test, .93 of fair judges were accused where a gap in a hundred was missing."""
     measure, rng, covered = OneOrder(Resampling(n=100)), np.random.default_rng(9), []
     for _ in range(150):
@@ -593,7 +593,7 @@ def test_refusals_of_longer_texts_are_no_preference_for_shorter():
     assert finding.doubt == "missing"
 
 
-def test_nothing_bounds_what_some_missing_verdicts_leave_undefined():
+def test_undefined_completion_has_no_bounds():
     logit = Estimate(0.5, 0.1, 0.3, 0.7, 0.001, 0.3, 40, "logistic regression")
     won = np.r_[np.nan, np.tile([0.0, 1.0], 20)]
     found = bound_missing_verdicts(logit, won, np.ones((41, 1)), [None], lambda _: undefined(NO_TRIALS))
@@ -642,7 +642,7 @@ def test_the_gold_label_by_subset(tmp_path):
     assert "several subsets" in bl.audit(read(tmp_path, one), only=["subsets"]).attrs["not_run"]["subsets"]
 
 
-def test_accuracy_in_a_subset_is_bounded_where_verdicts_are_missing(tmp_path):
+def test_missing_verdicts_bound_accuracy_in_a_subset(tmp_path):
     rows = [pair(n, "who" if n in (3, 9) else "x", 1, subset="easy" if n < 16 else "hard") for n in range(32)]
     found = found_in(read(tmp_path, rows), "subsets").set_index("subset", append=True)
     easy, hard = (found.loc[("comparative_accuracy", name)] for name in ("easy", "hard"))
