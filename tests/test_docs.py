@@ -12,6 +12,7 @@ import os
 import pkgutil
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -134,6 +135,7 @@ SLOW = [
 @pytest.mark.parametrize(("page", "embedded"), [*SIMULATED, *SLOW])
 def test_code_of_pages_runs_and_prints_the_stated_output(page, embedded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(DOCS / "assets", tmp_path / "docs" / "assets")
     namespace, text = {"__name__": f"docs_{page.stem}"}, page.read_text(encoding="utf-8")
     for block in blocks(page):
         if page == README:
