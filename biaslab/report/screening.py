@@ -21,7 +21,7 @@ from biaslab.core import errors
 from biaslab.core.checks import require_one_of, require_study, require_whole
 from biaslab.core.interfaces import Judge, as_judge
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import count, number
+from biaslab.core.output import PrintedText, count, number
 from biaslab.core.requests import Choice, Compare, Completion, Request, Score
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
@@ -188,7 +188,7 @@ def screen(
 
 
 @dataclass(frozen=True)
-class ScreenPlan:
+class ScreenPlan(PrintedText):
     """What `screen` asks with the same arguments; ``print`` shows it as text.
 
     Attributes
