@@ -361,7 +361,7 @@ def compare(
 
     from biaslab.correct import compare as compare_all
     from biaslab.probes import find_probe
-    from biaslab.report import verdicts
+    from biaslab.report.verdicts import classify
 
     frames = [_read(file) for file in files]
     are_estimates = {"estimate" in frame for frame in frames}
@@ -372,7 +372,8 @@ def compare(
     estimator = None if probe is None else find_probe(probe)()
     comparison = compare_all(frame, chosen, metric, reference=reference, probe=estimator, progress=False)
     shifts = comparison[comparison["role"] == "difference"]
-    with_words = shifts.assign(words=verdicts(shifts.drop(columns="compared")))
+    found = classify(shifts.drop(columns="compared"))
+    with_words = shifts.assign(words=[each.sentence for each in found])
     for (names, about), rows in with_words.groupby(["compared", "metric"], sort=False):
         typer.echo(f"{names}: {about}" + "".join(f"\n  {words}" for words in rows["words"]))
     left = comparison.attrs["contexts_left_out"]
