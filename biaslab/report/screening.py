@@ -347,7 +347,7 @@ def _store_path(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
 
 
 def _write_line(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+    sys.stdout.write(f"{line}\n")
 
 
 def _ignore(line: str) -> None:
