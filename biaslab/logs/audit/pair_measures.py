@@ -276,11 +276,8 @@ class PairLength(CellMeasure):
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select judgements of two texts with known, different lengths."""
         comparisons = paired(trials)
-        known = (
-            (comparisons["words"] > 0)
-            & (comparisons["opponent_words"] > 0)
-            & (comparisons["words"] != comparisons["opponent_words"])
-        )
+        one, two = comparisons["words"], comparisons["opponent_words"]
+        known = (one > 0) & (two > 0) & (one != two)
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
         rated = [name for name in _RATED if name in comparisons and comparisons[name].notna().any()]
         used = [*self.cell, *_USED, *rated]
@@ -444,10 +441,8 @@ class Subsets(CellMeasure):
         """Yield the metrics of one subset."""
         readable = usable(trials)
         won = _won(readable)
-        ratios = {
-            "comparative_accuracy": pairs.comparative_accuracy(readable["context_id"], won, readable["human_gap"]),
-            "accuracy_both_orders": both_orders(readable, won),
-        }
+        accuracy = pairs.comparative_accuracy(readable["context_id"], won, readable["human_gap"])
+        ratios = {"comparative_accuracy": accuracy, "accuracy_both_orders": both_orders(readable, won)}
         estimates = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
         known = {name: estimate for name, estimate in estimates.items() if not np.isnan(estimate.estimate)}
         yield Part(known, (len(readable), len(trials) - len(readable)))

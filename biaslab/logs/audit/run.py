@@ -287,15 +287,14 @@ def measures(
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
-    every: dict[str, AuditMeasure | Probe] = {
-        name: kind(resampling=resampling) for name, kind in probes.available().items()
-    }
-    for name, probe in every.items():
+    every: dict[str, AuditMeasure | Probe] = {}
+    for name, kind in probes.available().items():
+        probe = kind(resampling=resampling)
         every[name] = replace(probe, reliability=reliability) if isinstance(probe, FeatureProbe) else probe
     every[HumanAgreement.name] = HumanAgreement(resampling, tuple(by))
     if covariates:
         every[Covariates.name] = Covariates(resampling, tuple(covariates), reliability=reliability)
-    return every | {kind.name: kind(resampling, reliability=reliability) for kind in _OTHERS}
+    return every | {other.name: other(resampling, reliability=reliability) for other in _OTHERS}
 
 
 def _run(measure: AuditMeasure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:

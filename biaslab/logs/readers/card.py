@@ -84,9 +84,8 @@ class FileLayout:
 
     def unused(self) -> dict[str, str]:
         """Return the columns that no role uses, with the reason; none if the reader of a format picks them."""
-        every = [name for sources in self.sources.values() for each in sources for name in each["columns"]] + [
-            *self.kept
-        ]
+        mapped = [name for sources in self.sources.values() for each in sources for name in each["columns"]]
+        every = [*mapped, *self.kept]
         used = {*every, *(part.strip() for name in every for part in name.split(","))}
         named = [name for name in self.columns if name and not name.endswith("#")]  # without places in lists
         left = [name for name in named if not any(_is_within(name, one) for one in used)]
@@ -145,9 +144,8 @@ class ReadingNotes:
         if self._layout is layout:
             self._layouts.append(layout)
         self._layout.files.append(file)
-        self._layout.columns |= dict.fromkeys(
-            name for record in rows.records[:_SEEN] for name in islice(_paths(record), _MOST)
-        )
+        names = (name for record in rows.records[:_SEEN] for name in islice(_paths(record), _MOST))
+        self._layout.columns |= dict.fromkeys(names)
 
     @property
     def columns(self) -> list[str]:
@@ -237,9 +235,8 @@ class ReadingNotes:
     def _row(self, part: pd.DataFrame, place: int, trial: pd.Series, rows: Rows) -> dict[str, Any]:
         """Return the facts of a trial, with the verdict as the file has it."""
         record = rows.records[int(part.index[place])]
-        numbers = {
-            name: None if pd.isna(trial[name]) else float(trial[name]) for name in ("value", "human", "human_gap")
-        }
+        measured = ("value", "human", "human_gap")
+        numbers = {name: None if pd.isna(trial[name]) else float(trial[name]) for name in measured}
         names = ("context_id", "candidate_id", "opponent_id", "judge", "attribute", "scale", "status")
         texts = {name: None if pd.isna(trial[name]) else shortened(str(trial[name]), _LONGEST) for name in names}
         raw = self._raw(place, len(part), len(rows.records), record)

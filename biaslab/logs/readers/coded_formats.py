@@ -577,9 +577,8 @@ def _distribution(scores: Any) -> dict[int, float] | None:
     """Return the probability of every score; None if the object is not a distribution."""
     if not isinstance(scores, dict) or not scores:
         return None
-    distribution = {
-        int(score): _chance(chance) for score, chance in scores.items() if re.fullmatch(r"\d{1,3}", str(score))
-    }
+    whole_numbers = [score for score in scores if re.fullmatch(r"\d{1,3}", str(score))]
+    distribution = {int(score): _chance(scores[score]) for score in whole_numbers}
     whole = len(distribution) == len(scores) and all(chance == chance for chance in distribution.values())
     return distribution if whole and sum(distribution.values()) <= 1 + 1e-6 else None
 

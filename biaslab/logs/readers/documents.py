@@ -176,10 +176,8 @@ def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
     log.unit = "row"
     for start in range(0, len(frame), CHUNK):
         part = frame.iloc[start : start + CHUNK].astype(object)
-        records = [
-            {name: _plain(value) for name, value in zip(names, row, strict=True)}
-            for row in part.itertuples(index=False, name=None)
-        ]
+        rows = part.itertuples(index=False, name=None)
+        records = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
         yield Rows(records, range(start + 1, start + 1 + len(records)), log, textual=False)
 
 
@@ -230,9 +228,8 @@ def _from_parquet(document: LogDocument) -> Iterator[tuple[int, dict[str, Any]]]
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise InputError(
-            "path", document.name, f"an intact Parquet file ({brief(error)})", "download it again"
-        ) from error
+        allowed = f"an intact Parquet file ({brief(error)})"
+        raise InputError("path", document.name, allowed, "download it again") from error
 
 
 def _of_batches(batches: Iterator[Any], schema: Any, allowance: Allowance) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,7 @@ import re
 import shlex
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -320,9 +321,7 @@ def _lists(rows: Rows, name: str, expression: Expression) -> list[list[str]]:
         return [[label or ""] for label in expression.greater(rows)]
     parts = [_raw(rows, expression, field) for field in expression.fields]
     words = [rows.values(field) for field in expression.fields]
-    lost = sum(
-        own is None and bool(word) for pair in zip(parts, words, strict=True) for own, word in zip(*pair, strict=True)
-    )
+    lost = sum(own is None and bool(word) for own, word in zip(chain(*parts), chain(*words), strict=True))
     if lost and not expression.is_plain:
         rows.log.unmatched[f"{name}: {', '.join(expression.fields)} does not match"] += lost
     return [_listed(several) for several in zip(*parts, strict=True)]

@@ -27,6 +27,7 @@ _SPEAKER = {"role", "from", "speaker"}  # fields of the messages of a conversati
 
 
 IsOutcome = Callable[[str, Any], bool]
+Steps = tuple[str, ...]
 
 
 class Unnesting(NamedTuple):
@@ -41,8 +42,8 @@ class Unnesting(NamedTuple):
         The same for other lists that hold verdicts or scores as deep.
     """
 
-    steps: tuple[str, ...] = ()
-    others: tuple[tuple[str, ...], ...] = ()
+    steps: Steps = ()
+    others: tuple[Steps, ...] = ()
 
 
 def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Unnesting:
@@ -61,7 +62,7 @@ def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Un
     >>> unnesting([record], lambda name, value: name.endswith("winner"))
     Unnesting(steps=('runs[]',), others=())
     """
-    found: dict[tuple[str, ...], None] = {}
+    found: dict[Steps, None] = {}
     for record in records[:_SEEN]:
         for steps in _steps_to_outcomes(record, "", (), is_outcome):
             found.setdefault(steps)
@@ -72,9 +73,7 @@ def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Un
     return Unnesting(first, tuple(steps for steps in others if not own & set("+".join(steps).split("+"))))
 
 
-def _steps_to_outcomes(
-    value: Mapping[str, Any], prefix: str, steps: tuple[str, ...], is_outcome: IsOutcome
-) -> Iterator[tuple[str, ...]]:
+def _steps_to_outcomes(value: Mapping[str, Any], prefix: str, steps: Steps, is_outcome: IsOutcome) -> Iterator[Steps]:
     """Yield, for each verdict or score in an object, the lists that lead to it."""
     if _is_keyed(value):
         path = f"{prefix}{KEY}{ITEM}"
@@ -93,9 +92,7 @@ def _steps_to_outcomes(
             yield steps
 
 
-def _steps_of_items(
-    items: Iterable[Any], path: str, steps: tuple[str, ...], is_outcome: IsOutcome
-) -> Iterator[tuple[str, ...]]:
+def _steps_of_items(items: Iterable[Any], path: str, steps: Steps, is_outcome: IsOutcome) -> Iterator[Steps]:
     for item in islice(items, _SEEN):
         yield from _steps_to_outcomes(item, f"{path}.", steps, is_outcome)
 
@@ -122,7 +119,7 @@ def _side_by_side(value: Mapping[str, Any], is_outcome: IsOutcome) -> list[str]:
     return ["+".join(f"{name}{ITEM}" for name in names) for names in with_outcome]
 
 
-def steps_of_paths(paths: Iterable[str]) -> tuple[str, ...]:
+def steps_of_paths(paths: Iterable[str]) -> Steps:
     """Return the lists that become rows because a mapping names values in them.
 
     Examples
@@ -187,7 +184,7 @@ def _with_lists(record: dict[str, Any], lists: set[str]) -> dict[str, Any]:
     return whole
 
 
-def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _rows_of(value: Mapping[str, Any], prefix: str, steps: Steps) -> Iterator[dict[str, Any]]:
     """Yield the flat records of an object."""
     if not steps:
         yield _flat(value, prefix)
@@ -205,7 +202,7 @@ def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> I
         yield own | inner
 
 
-def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: Steps) -> Iterator[dict[str, Any]]:
     """Yield the flat records of an object whose keys are data, which may lie within other objects."""
     path = step.removesuffix(f"{KEY}{ITEM}")
     inside = at(value, path.removeprefix(prefix).removesuffix(".")) if path != prefix else value
@@ -215,7 +212,7 @@ def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: tuple[
             yield own | {f"{path}{KEY}": key, **inner}
 
 
-def _items_as_rows(items: Any, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _items_as_rows(items: Any, step: str, rest: Steps) -> Iterator[dict[str, Any]]:
     for place, item in enumerate(items if isinstance(items, list) else ()):
         if not isinstance(item, dict):
             yield {f"{step}#": place, step: item}

@@ -100,11 +100,10 @@ class FormatSpec:
         self.fields = [frozenset(names) for names in fields if isinstance(names, list)] or [frozenset(fields)]
         self.columns = {column: value(entry) for column, entry in entries.get("columns", {}).items()}
         self._only, self._holds = entries.get("only", {}), [value(path) for path in entries.get("holds", ())]
-        self._items = {item: _Lists(paths) for item, paths in entries.get("items", {}).items()}
-        self._left_out, self._refused = (
-            [(str(entry["reason"]), _condition(entry)) for entry in entries.get(part, ())]
-            for part in ("leave_out", "refuse")
-        )
+        items = enumerate(entries.get("items", {}).items())
+        self._items = {item: _lists(paths, needed=depth == 0) for depth, (item, paths) in items}
+        self._left_out = [(str(entry["reason"]), _condition(entry)) for entry in entries.get("leave_out", ())]
+        self._refused = [(str(entry["reason"]), _condition(entry)) for entry in entries.get("refuse", ())]
         self._people, self._others = entries.get("people"), entries.get("others")
         if self._people is not None:
             self._left_out.append((str(self._people["reason"]), _condition(self._people)))
@@ -117,9 +116,9 @@ class FormatSpec:
 
     def tells(self, records: Sequence[Row]) -> bool:
         """Return whether records are of this format, beyond the fields that they have."""
-        for field, pattern in self._only.items():
-            if not all(re.fullmatch(pattern, str(record.get(field))) for record in records):
-                return False
+        only = self._only.items()
+        if not all(re.fullmatch(pattern, str(record.get(field))) for record in records for field, pattern in only):
+            return False
         rows = [row for record in records for row in self._some_rows(record)] if self._holds else []
         if self._one is not None and len({row[f"{self._one}#"] for row in rows}) != 1:
             return False
@@ -142,10 +141,8 @@ class FormatSpec:
             If one of them is something else.
         """
         rows: list[Row] = [{**record, "@file": file} if self._of_file else record]
-        for depth, (name, lists) in enumerate(self._items.items()):
-            rows = [
-                {**row, name: item, f"{name}#": key} for row in rows for key, item in lists.of(row, needed=depth == 0)
-            ]
+        for name, items in self._items.items():
+            rows = [{**row, name: item, f"{name}#": key} for row in rows for key, item in items(row)]
         return rows
 
     def read(self, rows: Rows, source: LogSource) -> pd.DataFrame:
@@ -337,20 +334,21 @@ def _condition(entry: Mapping[str, Any]) -> Callable[[Row], bool]:
     return applies
 
 
-class _Lists:
-    """The lists of ``items`` at some paths, or the row itself if there is none and ``"."`` is one of the paths."""
+def _lists(paths: str | list[str], *, needed: bool) -> Callable[[Row], list[tuple[Any, Any]]]:
+    """Return the function that gives keys and items of the lists at some paths.
 
-    def __init__(self, paths: str | list[str]) -> None:
-        several = [paths] if isinstance(paths, str) else paths
-        self._lists = [_list_at(path, strict=len(several) == 1) for path in several if path != "."]
-        self._or_itself = "." in several
+    Without a list, it gives the row itself if ``"."`` is one of the paths, or raises `KeyError` if one is needed.
+    """
+    several = [paths] if isinstance(paths, str) else paths
+    getters = [_list_at(path, strict=len(several) == 1) for path in several if path != "."]
 
-    def of(self, row: Row, needed: bool) -> list[tuple[Any, Any]]:
-        """Return keys and items; raise `KeyError` if they are needed and there is no list."""
-        lists = [items for at in self._lists if (items := at(row)) is not None]
-        if not lists and needed and not self._or_itself:
+    def items(row: Row) -> list[tuple[Any, Any]]:
+        lists = [found for get in getters if (found := get(row)) is not None]
+        if not lists and needed and "." not in several:
             raise KeyError("no list")
-        return [pair for items in lists for pair in items] if lists or not self._or_itself else [(None, row)]
+        return list(chain.from_iterable(lists)) if lists or "." not in several else [(None, row)]
+
+    return items
 
 
 def _list_at(path: str, *, strict: bool) -> Callable[[Row], list[tuple[Any, Any]] | None]:

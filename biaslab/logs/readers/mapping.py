@@ -131,10 +131,9 @@ def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
 def _require_fixed_columns(columns: Mapping[str, pd.Series]) -> None:
     """Raise `InputError` if the candidates of swapped rows are exchanged already, so that swapping undoes the order."""
     swapped = columns["swapped"].to_numpy(bool)
-    here, turned = (
-        pd.MultiIndex.from_arrays([columns[name].astype(str).to_numpy() for name in names])
-        for names in (("context_id", "candidate_id", "opponent_id"), ("context_id", "opponent_id", "candidate_id"))
-    )
+    names = ("context_id", "candidate_id", "opponent_id")
+    context, one, two = (columns[name].astype(str).to_numpy() for name in names)
+    here, turned = (pd.MultiIndex.from_arrays(pair) for pair in ([context, one, two], [context, two, one]))
     fixed, exchanged = (int(rows[swapped].isin(here[~swapped]).sum()) for rows in (here, turned))
     if exchanged > fixed:
         held = f"{exchanged} pairs have their candidates exchanged in swapped rows already"

@@ -131,9 +131,8 @@ class Proposal:
         """Return the proposal as a table and questions, in plain text."""
         rows = [("column", "kind", "values", "role", "or"), *self.roles()]
         widths = [min(40, max(len(row[at]) for row in rows)) for at in range(5)]
-        table = [
-            "  ".join(cell[:40].ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        padded = ([cell[:40].ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+        table = ["  ".join(cells).rstrip() for cells in padded]
         asked = [f"{question.entry} = {OPEN}  {question.why}" for question in self.questions]
         state = f"{count(len(asked), 'open question')}:" if asked else "nothing is open"
         return "\n".join([f"{self.source}: proposed reading", *table, state, *(f"  {line}" for line in asked)])
@@ -191,6 +190,7 @@ _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system"
 _NO_VERDICT = ("covariate", "ignore", "shown", "explanation", "derived")
 
 
+Options = Iterable[Any] | None
 _QUESTIONS: dict[str, dict[str, str]] = declared("biaslab.logs.readers", "questions.toml")
 
 
@@ -246,12 +246,7 @@ class RoleDraft:
         self.entries.setdefault(entry, expression)
 
     def ask(
-        self,
-        entry: str,
-        question: str,
-        columns: Sequence[LogColumn] = (),
-        options: Iterable[Any] | None = None,
-        **words: str,
+        self, entry: str, question: str, columns: Sequence[LogColumn] = (), options: Options = None, **words: str
     ) -> None:
         """Ask a question of the table about an entry, unless the user has filled it.
 

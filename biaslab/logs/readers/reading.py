@@ -93,15 +93,23 @@ class LogReading:
         self.files[log.file] = "inspect" if inspect else name
         read = read_entries if name == "table" else find_reader(name)
         source = LogSource(log.file, self.mapping.score_pattern)
-        given = tuple(self.mapping.columns)
-        layout = _layout(self.files[log.file], self.proposals.get(log.file), first, mapping, given)
-        layout.kept = tuple(self.keep)
-        self.notes.start(layout, log.file, first)
+        self.notes.start(self._layout(first, mapping), log.file, first)
         for rows in chain([first], chunks):
             part = self._with_kept(read(rows, source, mapping), rows)
             if len(part) and len(trials := _with_positions(part, rows, log.file)):
                 self.notes.see(part, trials, rows)
                 yield trials
+
+    def _layout(self, first: Rows, mapping: Mapping[str, Any]) -> FileLayout:
+        """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
+        name, given, kept = self.files[first.log.file], tuple(self.mapping.columns), tuple(self.keep)
+        if name not in ("mapping", "table"):
+            return FileLayout(name, (), given, kept=kept)
+        whole = dict(mapping) if name == "table" else completed(_head(first), mapping)
+        unnamed = {} if "person" in whole or name == "mapping" else {"judge": "=unknown"}
+        proposal = self.proposals.get(first.log.file)
+        aside = {} if proposal is None else dict(proposal.set_aside)
+        return FileLayout(name, tuple(unnamed | own for own in by_column(whole)), given, aside, kept=kept)
 
     def _with_kept(self, trials: pd.DataFrame, rows: Rows) -> pd.DataFrame:
         """Return trials with the columns of their records that are kept, whose names are marked."""
@@ -220,18 +228,6 @@ class LogReading:
         }
 
 
-def _layout(
-    name: str, proposal: Proposal | None, first: Rows, mapping: Mapping[str, Any], given: tuple[str, ...]
-) -> FileLayout:
-    """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
-    if name not in ("mapping", "table"):
-        return FileLayout(name, (), given)
-    whole = dict(mapping) if name == "table" else completed(_head(first), mapping)
-    unnamed = {} if "person" in whole or name == "mapping" else {"judge": "=unknown"}
-    entries = tuple(unnamed | own for own in by_column(whole))
-    return FileLayout(name, entries, given, {} if proposal is None else dict(proposal.set_aside))
-
-
 def kept_column(name: str, values: pd.Series, textual: bool) -> pd.Series:
     """Return the values of a column of a log as numbers, or else as texts.
 
@@ -347,9 +343,8 @@ def _single_list(first: Rows) -> tuple[str, ...]:
 def _is_outcome(path: str, value: Any) -> bool:
     """Return whether a value is a verdict or a score, by its name and kind."""
     role = next(iter(roles_of(tokens(path))), "")
-    return role in ("verdict", "score") and (
-        isinstance(value, bool | int | float) or (isinstance(value, str) and 0 < len(value) <= _LONGEST)
-    )
+    brief = isinstance(value, bool | int | float) or (isinstance(value, str) and 0 < len(value) <= _LONGEST)
+    return role in ("verdict", "score") and brief
 
 
 def first_problem(log: Log) -> str | None:
@@ -434,6 +429,7 @@ def open_questions(source: str, proposal: Proposal) -> str:
     return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
 
 
+Records = Mapping[str, Mapping[str, Any]]
 _SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated number and share of contradictions
 _SHARE_AGREEING = 0.1  # share of agreeing duplicates above which no column may tell them apart
 _MANY = 10  # minimum judgements for a single context to be implausible
@@ -443,10 +439,7 @@ _DIFFERING = 8  # fields shown in a message
 
 
 def require_plausible(
-    trials: pd.DataFrame,
-    with_duplicates: pd.DataFrame,
-    mapping: Mapping[str, Any],
-    records: Mapping[str, Mapping[str, Any]],
+    trials: pd.DataFrame, with_duplicates: pd.DataFrame, mapping: Mapping[str, Any], records: Records
 ) -> None:
     """Raise `InputError` if the reading of a table is implausible.
 
@@ -480,9 +473,7 @@ def require_plausible(
     _require_one_row_each(trials, with_duplicates, records)
 
 
-def _require_contexts(
-    trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]], used: set[str]
-) -> None:
+def _require_contexts(trials: pd.DataFrame, rows: int, records: Records, used: set[str]) -> None:
     contexts = set(trials["context_id"])
     if len(contexts) > 1 or rows < _MANY:
         return
@@ -506,9 +497,7 @@ def _require_judges(trials: pd.DataFrame) -> None:
         raise InputError("judge", f"{len(counts)} different ones ({shown}, …)", allowed, remedy)
 
 
-def _require_one_row_each(
-    trials: pd.DataFrame, with_duplicates: pd.DataFrame, records: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _require_one_row_each(trials: pd.DataFrame, with_duplicates: pd.DataFrame, records: Records) -> None:
     twice, contradictory = trials.attrs["duplicates"], trials.attrs["contradictions"]
     few = contradictory <= max(_SOME_TWICE, _SHARE_TWICE * len(with_duplicates))
     if few and twice <= _SHARE_AGREEING * len(with_duplicates):

@@ -188,9 +188,8 @@ class SharedRoles(ScoreRoles):
         question, answer = (self.columns.get(str(self.entries.get(name))) for name in _IDENTITY[:2])
         n_rows = len(set(zip(*(self.columns[name].values for name in names), strict=True)))
         first = named.aliases()["role"]["question"]["first"]
-        cases = [
-            c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows and "_".join(c.words) in first
-        ]
+        cases = [c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows]
+        cases = [c for c in cases if "_".join(c.words) in first]
         if self._is_pair or not cases or question is None or self.given.keys() & set(_IDENTITY):
             return
         if answer is not None and named.functional(question, answer):
@@ -283,7 +282,7 @@ def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
     draft = SharedRoles(columns, dict(given))
     verdicts = draft.pair_verdicts()
     if verdicts is not None:
-        draft.fill_pairs(*verdicts)
+        draft.fill_pairs(verdicts)
     else:
         draft.fill_scores()
     draft.fill_common()
