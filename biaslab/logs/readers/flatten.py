@@ -330,11 +330,8 @@ def are_annotations(records: Sequence[Mapping[str, Any]]) -> bool:
 
 def annotated_records(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a record per annotation: annotator, item and label."""
-    return [
-        {ANNOTATOR: annotator, ANNOTATED: item, LABEL: label}
-        for annotator, labels in record.items()
-        for item, label in labels.items()
-    ]
+    annotations = ((person, item, label) for person, labels in record.items() for item, label in labels.items())
+    return [dict(zip((ANNOTATOR, ANNOTATED, LABEL), each, strict=True)) for each in annotations]
 
 
 def by_item(record: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -415,10 +415,8 @@ _MAPPED: dict[str, LogReader] = {"openai_batch": coded_formats.read_openai_batch
 
 def available() -> dict[str, str]:
     """Return all readable formats with a description."""
-    return {name: load_spec(name).help for name in ORDER} | {
-        "inspect": "Inspect logs, through inspect_ai",
-        "table": "tables with common column names",
-    }
+    specs = {name: load_spec(name).help for name in ORDER}
+    return specs | {"inspect": "Inspect logs, through inspect_ai", "table": "tables with common column names"}
 
 
 def find_reader(name: str) -> LogReader:
