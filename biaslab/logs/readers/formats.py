@@ -17,6 +17,8 @@
     pattern.
 ``people``
     Which scores are by people; the mean of those that agree in ``same`` is the human score.
+``grades``
+    The ``letters``, worst first, that replies name instead of a number, where a field is ``like`` a pattern.
 ``others``
     The reason to leave out numbers in fields that are no items.
 
@@ -58,6 +60,7 @@ from biaslab.logs.readers.cells import WRONG, items_in, value_at
 from biaslab.logs.readers.expressions import parse_expression, written
 from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
 from biaslab.logs.readers.rows import MALFORMED, Judged, LogSource, RefusedRecordError, Rows, judged_records
+from biaslab.prompts.parsing.replies import ParsedScore
 
 Row = Mapping[str, Any]
 RowValue = Callable[[Row], Any]
@@ -109,9 +112,9 @@ class FormatSpec:
             self._left_out.append((str(self._people["reason"]), _condition(self._people)))
         self._verdicts, self._pattern = _VERDICTS[entries.get("verdicts")], entries.get("score_pattern")
         self._refusals, self._one = entries.get("refusals", False), entries.get("one")
-        columns = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
-        self._mapping = columns
-        self._fields = [(field, self.columns[column]) for column, field in columns.items() if field[:1] != "="]
+        self._grades = entries.get("grades")
+        self._mapping = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
+        self._fields = [(field, self.columns[column]) for column, field in self._mapping.items() if field[:1] != "="]
         self._of_file = "@file" in str(entries.get("columns"))
 
     def tells(self, records: Sequence[Row]) -> bool:
@@ -205,10 +208,22 @@ class FormatSpec:
         pattern = source.score_pattern or self._pattern
         trials = read_mapped(inner, replace(source, score_pattern=pattern, verdicts=self._verdicts), mapping)
         trials = trials[inner.good[trials.index.to_numpy()]]
+        trials = self._with_grades(trials, flat)
         if self._refusals:
             trials = trials.assign(status=readings.with_refusals(trials["status"], trials["reply"]))
         whole_tokens: pd.DataFrame = trials.astype({"tokens": "int64"})
         return whole_tokens.set_axis(np.array(places)[trials.index.to_numpy()])
+
+    def _with_grades(self, trials: pd.DataFrame, flat: Sequence[Row]) -> pd.DataFrame:
+        """Return trials in which grades in letters are read as numbers, where replies name them."""
+        if self._grades is None:
+            return trials
+        applies = _condition(self._grades)
+        worth: dict[str, ParsedScore] = {name: (float(n), "ok") for n, name in enumerate(self._grades["letters"], 1)}
+        texts = trials["reply"][[applies(flat[place]) for place in trials.index]]
+        read = readings.parse_texts(texts, partial(readings.lettered, worth=worth))
+        trials.loc[texts.index, ["value", "status"]] = read
+        return trials
 
 
 def _named_as(column: str, entry: Any) -> str:
@@ -402,7 +417,6 @@ _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
     "llmbar": coded_formats.read_llmbar,
     "all_responses": coded_formats.read_all_responses,
     "socreval": coded_formats.read_socreval,
-    "summeval_scores": coded_formats.read_summeval_scores,
     "rankings": coded_formats.read_rankings,
     "self_recognition": coded_formats.read_self_recognition,
     "self_recognition_scores": coded_formats.read_self_recognition_scores,
