@@ -119,11 +119,11 @@ class FileLayout:
             roles["scale"]["observed"] = not stated and not any(words)
         return [roles[name] for name in roles if not (self.of_texts and name.startswith("text of"))]
 
-    def _named(self, role: Mapping[str, str], pairs: bool, moved: bool) -> str:
+    def _named(self, role: Mapping[str, Any], pairs: bool, moved: bool) -> str:
         """Return the name of a role: that of a single candidate, or of two that are not in the order shown."""
-        name = role["role"]
+        name = str(role["role"])
         if not pairs:
-            return "text" if name == "first" and self.of_texts else role.get("of_one", name)
+            return "text" if name == "first" and self.of_texts else str(role.get("of_one", name))
         return name.replace("first", "candidate").replace("second", "opponent") if moved else name
 
 

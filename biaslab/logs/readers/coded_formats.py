@@ -206,8 +206,7 @@ def read_rankings(rows: Rows, _source: LogSource) -> pd.DataFrame:
         return own | {"replicate": int(rows.field(record, "replicate", "number", 0))}
 
     def list_of(record: Judged) -> tuple[Any, ...]:
-        names = _rankings_names(record.get("candidates"))
-        return (*about(record).values(), frozenset(names))
+        return (*about(record).values(), frozenset(_rankings_names(record.get("candidates"))))
 
     orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
     for _, record in rows.each(rows.records):

@@ -223,6 +223,11 @@ def names_people(words: Sequence[str]) -> bool:
     return of_user or bool(set(words) & alias_words("people"))
 
 
+def person_words() -> frozenset[str]:
+    """Return the words for a person, and those that change nothing."""
+    return alias_words("person") | frozenset(aliases()["plain"]["words"]) | {"who", "by", "human"}
+
+
 def roles_of(words: Sequence[str]) -> tuple[str, ...]:
     """Return the roles that the words of a name suggest, best first.
 

@@ -105,11 +105,10 @@ class FormatSpec:
         self._only, self._holds = entries.get("only", {}), [value(path) for path in entries.get("holds", ())]
         items = enumerate(entries.get("items", {}).items())
         self._items = {item: _lists(paths, needed=depth == 0) for depth, (item, paths) in items}
-        self._left_out = [(str(entry["reason"]), _condition(entry)) for entry in entries.get("leave_out", ())]
-        self._refused = [(str(entry["reason"]), _condition(entry)) for entry in entries.get("refuse", ())]
         self._people, self._others = entries.get("people"), entries.get("others")
-        if self._people is not None:
-            self._left_out.append((str(self._people["reason"]), _condition(self._people)))
+        left_out = [*entries.get("leave_out", ()), *([] if self._people is None else [self._people])]
+        self._left_out = [(str(entry["reason"]), _condition(entry)) for entry in left_out]
+        self._refused = [(str(entry["reason"]), _condition(entry)) for entry in entries.get("refuse", ())]
         self._verdicts, self._pattern = _VERDICTS[entries.get("verdicts")], entries.get("score_pattern")
         self._refusals, self._one = entries.get("refusals", False), entries.get("one")
         self._grades = entries.get("grades")

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from biaslab.core.errors import InputError, MissingDependencyError
-from biaslab.logs.readers.containers import is_inspect as is_inspect_archive
-from biaslab.logs.readers.documents import LogDocument
+from biaslab.logs.readers.documents import LogDocument, is_inspect_archive
 
 PAIR = "biaslab_pair"
 """Metadata field of a score that contains the comparison in both orders."""

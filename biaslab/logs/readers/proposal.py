@@ -23,7 +23,7 @@ SAMPLED = 2000
 """Records from which roles are proposed."""
 
 #: The roles that entries of a mapping fill, in the order of the card.
-ROLES: dict[str, dict[str, str]] = declared("biaslab.logs.readers", "roles.toml")
+ROLES: dict[str, dict[str, Any]] = declared("biaslab.logs.readers", "roles.toml")
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Proposal:
 
 
 def _role_of(entry: str) -> str:
-    return ROLES[entry]["role"] if entry in ROLES else entry
+    return str(ROLES[entry]["role"]) if entry in ROLES else entry
 
 
 def columns_in(expression: Any, known: Mapping[str, Any]) -> list[str]:
@@ -176,7 +176,7 @@ def toml_value(value: Any) -> str:
 
 def _quoted(value: Any) -> str:
     text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text) + '"'
+    return '"' + "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text) + '"'
 
 
 def _short(value: str) -> str:
@@ -404,14 +404,9 @@ def is_label(column: LogColumn) -> bool:
     return bool(set(named.tokens(named.last_part(column.name))) & set(named.aliases()["role"]["people"]["labels"]))
 
 
-def alias_and_plain(role: str) -> frozenset[str]:
-    """Return the words of a role and those that change nothing."""
-    return named.alias_words(role) | frozenset(named.aliases()["plain"]["words"]) | {"who", "by", "human"}
-
-
 def _names_person(column: LogColumn) -> bool:
     """Return whether a column says which person judged, or how many did."""
-    allowed = alias_and_plain("person")
+    allowed = named.person_words()
     words = {word if word in allowed else word.removesuffix("s") for word in column.words}
     if column.kind in ("word", "flag") and named.grade_values(column) is not None:
         return False  # grades, by whom the name says
