@@ -22,7 +22,7 @@ from biaslab.logs.audit.run import interesting, measures, prepared, readable_jud
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, ReadingCard, describe_unread, explain_unread, unread_share
 from biaslab.logs.readers.documents import LogInput
-from biaslab.logs.readers.expressions import map_line
+from biaslab.logs.readers.mapping import map_line
 from biaslab.probes.base.probe import Accepted, Probe
 from biaslab.stats.resample import Resampling
 

@@ -13,10 +13,10 @@ import pandas as pd
 
 from biaslab.core.errors import UnreadableLogError
 from biaslab.core.output import count, html_table, wrapped
-from biaslab.logs.readers.cells import at
+from biaslab.logs.readers.cells import at, written
 from biaslab.logs.readers.columns import YES, names_defect
-from biaslab.logs.readers.expressions import COUNTED, parse_expression, written
 from biaslab.logs.readers.formats import available
+from biaslab.logs.readers.mapping import COUNTED, parse_expression
 from biaslab.logs.readers.proposal import ROLES
 from biaslab.logs.readers.readings import OUTCOMES
 from biaslab.logs.readers.rows import CALL_FAILED, Rows

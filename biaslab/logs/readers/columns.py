@@ -11,8 +11,7 @@ from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from biaslab.core.files import declared
-from biaslab.logs.readers.cells import NUMERAL, is_no_value, keyed
-from biaslab.logs.readers.expressions import whole, written
+from biaslab.logs.readers.cells import NUMERAL, is_no_value, keyed, whole, written
 from biaslab.logs.readers.rows import Rows
 
 ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "object"]

@@ -27,7 +27,7 @@
 ``{metric#}/reason``     a path with other values in it
 ``/outputs[.].+/``       the first field whose name matches; ``[/annotator.+/]`` all of them
 ``=text {field}``        a text with values in it; ``{field|x}`` is x where there is none
-``field~pattern``        and ``field | a -> b``, as in `biaslab.logs.readers.expressions`
+``field~pattern``        and ``field | a -> b``, as in `biaslab.logs.readers.mapping`
 ``one - two``            the difference of two fields or numbers
 ``#ENTRY``               a key of the text of any of the entries above
 ``$field``               the text of a message, or in an object with a single field
@@ -56,9 +56,8 @@ from biaslab.core.checks import unknown
 from biaslab.core.files import declared
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers import coded_formats, readings
-from biaslab.logs.readers.cells import WRONG, items_in, value_at
-from biaslab.logs.readers.expressions import parse_expression, written
-from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
+from biaslab.logs.readers.cells import WRONG, items_in, value_at, written
+from biaslab.logs.readers.mapping import LogReader, overridden, parse_expression, read_mapped
 from biaslab.logs.readers.rows import MALFORMED, Judged, LogSource, RefusedRecordError, Rows, judged_records
 from biaslab.prompts.parsing.replies import ParsedScore
 

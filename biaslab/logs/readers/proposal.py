@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, get_args
 
 from biaslab.core.files import declared
@@ -17,7 +18,10 @@ from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
-from biaslab.logs.readers.expressions import OPEN, paths_of
+from biaslab.logs.readers.mapping import OPEN, map_line, paths_of
+
+FRAME = "a table"
+"""Name of a data frame in messages."""
 
 SAMPLED = 2000
 """Records from which roles are proposed."""
@@ -144,6 +148,23 @@ class Proposal:
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.roles())
         asked = "".join(f"<li><code>{q.entry} = ?</code> {html.escape(q.why)}</li>" for q in self.questions)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{asked}</ul>"
+
+
+def open_questions(source: str, proposal: Proposal) -> str:
+    """Return what is open in the reading of a table, and how to answer it."""
+    asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
+    answer = proposal.single_answer
+    single = f"if so: {map_line(answer)}; else " if answer is not None else ""
+    write = f"`biaslab map {quote(source)} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    write = f"write them down with {write}"
+    if source == FRAME:
+        write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
+    lines = [
+        f"{source} is in no known format, and its columns leave {count(len(asked), 'question')} open:",
+        *asked,
+        f"{single}{write}",
+    ]
+    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
 
 
 def _role_of(entry: str) -> str:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,22 +18,25 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
-from biaslab.core.output import count
 from biaslab.logs.readers import flatten, inspect_logs
 from biaslab.logs.readers.card import FileLayout, ReadingNotes
-from biaslab.logs.readers.cells import NUMERAL
+from biaslab.logs.readers.cells import NUMERAL, list_in, written
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
-from biaslab.logs.readers.expressions import COUNTED, list_in, map_line, paths_of, written
 from biaslab.logs.readers.formats import detect, find_reader
-from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
-from biaslab.logs.readers.proposal import SAMPLED, Proposal
+from biaslab.logs.readers.mapping import (
+    COUNTED,
+    LogMapping,
+    by_column,
+    completed,
+    constant_scale,
+    paths_of,
+    read_entries,
+)
+from biaslab.logs.readers.proposal import FRAME, SAMPLED, Proposal, open_questions
 from biaslab.logs.readers.rows import Log, LogSource, Rows
 from biaslab.logs.readers.shared_roles import propose_rows
 from biaslab.logs.readers.trials import COLUMNS, counted, identity_of, without_duplicates
-
-FRAME = "a table"
-"""Name of a data frame in messages."""
 
 _KEPT = "kept: "  # marks columns of the log among those of trials
 _SMALL = 10_000  # rows of a file below which texts of all files are put together
@@ -154,11 +156,11 @@ class LogReading:
 
     def _restructured(self, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> tuple[str | None, Iterator[Rows]]:
         """Return the name of the format, None if it is unknown, and the records, flat if it is."""
-        exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
+        exploded = isinstance(self.mapping.shape, flatten.Shape) and bool(self.mapping.shape.explode)
         free = self.format in (None, "table", "mapping")
         if free and not exploded:
             chunks = _unpacked(chunks)
-        chunks = shaped(chunks, self.mapping.shape)
+        chunks = flatten.shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         if first is None:
             return None, chunks
@@ -410,23 +412,6 @@ def explain(reading: LogReading, path: object) -> NoReturn:
         raise InputError.plain(f"{source} contains no file")
     reasons = "; ".join(f"{name}: {why}" for name, why in list(reading.empty.items())[:_SHOWN])
     raise InputError.plain(f"none of the {len(reading.empty)} files of {source} has a record ({reasons})")
-
-
-def open_questions(source: str, proposal: Proposal) -> str:
-    """Return what is open in the reading of a table, and how to answer it."""
-    asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
-    answer = proposal.single_answer
-    single = f"if so: {map_line(answer)}; else " if answer is not None else ""
-    write = f"`biaslab map {quote(source)} --write map.toml`, fill in each ?, and add --mapping map.toml"
-    write = f"write them down with {write}"
-    if source == FRAME:
-        write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
-    lines = [
-        f"{source} is in no known format, and its columns leave {count(len(asked), 'question')} open:",
-        *asked,
-        f"{single}{write}",
-    ]
-    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
 
 
 Records = Mapping[str, Mapping[str, Any]]

@@ -10,7 +10,7 @@ from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.expressions import parse_expression
+from biaslab.logs.readers.mapping import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
 from biaslab.logs.readers.proposal import columns_in, fields_of, is_judged, is_label, listed
 from biaslab.prompts.parsing import parse_score

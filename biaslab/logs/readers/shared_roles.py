@@ -8,8 +8,7 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.expressions import OPEN, require_fields
-from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
+from biaslab.logs.readers.mapping import DISTINGUISHING, OPEN, by_column, require_fields
 from biaslab.logs.readers.proposal import ROLES, SAMPLED, Proposal, columns_in, fields_of, is_label, without
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
