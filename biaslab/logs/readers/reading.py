@@ -373,8 +373,7 @@ def _with_positions(trials: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame
     """Drop the trials of refused records, and add file and line of the others as their key."""
     kept = trials[rows.good[trials.index.to_numpy()]]
     lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")
-    whole = kept.reset_index(drop=True).assign(key=f"{file}:" + lines)
-    whole = whole.assign(replicate=whole["replicate"].astype("int64"))
+    whole = kept.reset_index(drop=True).astype({"replicate": "int64"}).assign(key=f"{file}:" + lines)
     others = [name for name in whole.columns if name not in COLUMNS]
     ordered: pd.DataFrame = whole.reindex(columns=[*COLUMNS[:-1], *others, "key"])
     return ordered
