@@ -40,7 +40,7 @@ _METRICS = declared("biaslab.logs.audit", "metrics.toml")
 
 def _metric(name: str, entry: Mapping[str, Any]) -> Metric:
     """Return a metric of the table."""
-    told = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    told: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in entry.items()}
     if (comparison := told.pop("comparison", None)) is not None:
         told["comparison"] = Comparison(comparison["of"], tuple(comparison.get("alike", ())))
     return Metric(name, **told)
