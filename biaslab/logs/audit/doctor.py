@@ -154,7 +154,7 @@ def _estimable(runs: AuditMeasure | Probe, metrics: tuple[str, ...], trials: pd.
     rows = estimates[estimates["metric"].isin(metrics)].astype({"judge": str})
     known = rows["estimate"].notna()
     undefined = rows[~known].drop_duplicates(["judge", "metric"])
-    notes = undefined["note"].replace("", _NO_TRIALS)
+    notes = [note or _NO_TRIALS for note in undefined["note"]]
     reasons |= dict(zip(zip(undefined["judge"], undefined["metric"], strict=True), notes, strict=True))
     return reasons | dict.fromkeys(zip(rows["judge"][known], rows["metric"][known], strict=True), "")
 
