@@ -15,8 +15,7 @@ from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.cells import read_value
 from biaslab.logs.readers.columns import alias_words, aliases, is_model, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
-from biaslab.logs.readers.expressions import COUNTED, map_line, parse_expression, paths_of
-from biaslab.logs.readers.mapping import OPTIONS
+from biaslab.logs.readers.mapping import COUNTED, OPTIONS, map_line, parse_expression, paths_of
 from biaslab.logs.readers.rows import Log, Rows
 from biaslab.stats.blocks import ITEM
 

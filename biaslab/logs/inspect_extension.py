@@ -197,9 +197,8 @@ def pair_graded(
             "human_gap": None if human is None else float(_metadata(state.metadata, human)),
         }
         value = (read[0][0] + 1 - read[1][0]) / 2
-        reply = "\n\n".join(
-            f"Shown {place}:\n{text}" for place, (*_, text) in zip(("first", "second"), read, strict=True)
-        )
+        replies = zip(("first", "second"), read, strict=True)
+        reply = "\n\n".join(f"Shown {place}:\n{text}" for place, (*_, text) in replies)
         return inspect_scorer.Score(value=value, answer=own, explanation=reply, metadata={PAIR: kept})
 
     return score
@@ -231,9 +230,8 @@ def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
     """Return the scores of single answers as trials, dropping answers without a numeric score or a text."""
     rows = []
     for each in scores:
-        value = (
-            GRADES.get(each.score.value, each.score.value) if isinstance(each.score.value, str) else each.score.value
-        )
+        value = each.score.value
+        value = GRADES.get(value, value) if isinstance(value, str) else value
         number = isinstance(value, int | float) and math.isfinite(value)
         if number and each.score.answer:
             rated = (each.sample_metadata or {}).get(human) if human is not None else None
@@ -242,11 +240,10 @@ def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
     frame["human"] = pd.to_numeric(frame["human"], errors="coerce")
     if frame.empty:
         return frame
-    ends = {
-        "scale": (frame["score"].min(), frame["score"].max()),
-        "human_scale": (frame["human"].min(), frame["human"].max()),
-    }
-    scales = {name: f"{low:g}-{high:g}" if low < 0 or high > 1 else "0-1" for name, (low, high) in ends.items()}
+    scales = {}
+    for name, column in (("scale", "score"), ("human_scale", "human")):
+        low, high = frame[column].min(), frame[column].max()
+        scales[name] = f"{low:g}-{high:g}" if low < 0 or high > 1 else "0-1"
     return read_judgements(frame.assign(candidate_id="answer", **scales), mapping={"replicate": "=#"})
 
 

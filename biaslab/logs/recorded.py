@@ -129,11 +129,8 @@ class RecordedJudge(BaseJudge):
         absent = [(request, why) for request in asked for why in [self._missing(request)] if why]
         if absent and not self.partial:
             request, why = absent[0]
-            raise JudgeError(
-                f"{len(absent)} of {len(asked)} requests have no recorded judgement, the first: {why}; "
-                "use partial=True to count them as missing",
-                request,
-            )
+            lacking = f"{len(absent)} of {len(asked)} requests have no recorded judgement, the first: {why}"
+            raise JudgeError(f"{lacking}; use partial=True to count them as missing", request)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Yield each request with the recorded reply."""

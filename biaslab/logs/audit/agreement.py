@@ -119,9 +119,8 @@ class HumanAgreement(AuditMeasure):
         known = pd.concat([pairs[pairs["human_gap"].notna()], rated(trials)])
         if known.empty:
             return Accepted(known, "needs people's labels of the same items or pairs: in the log, or from a data set")
-        items, labelled = (
-            len(part.drop_duplicates(["dataset", *_ITEM])) for part in (pd.concat([pairs, scores]), known)
-        )
+        parts = (pd.concat([pairs, scores]), known)
+        items, labelled = (len(part.drop_duplicates(["dataset", *_ITEM])) for part in parts)
         return Accepted(known, f"people labelled {labelled:,} of {count(items, 'item')}" if labelled < items else "")
 
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
@@ -189,9 +188,8 @@ class _Cell:
         for name, ratio in compared.ratios().items():
             found[name] = ratio.with_missing(found[name], len(self.read), self.dropped)
         where = " ".join(filter(None, (self.where["attribute"], self.where["template"], self.where["scale"])))
-        warn_missing(
-            f"{HumanAgreement.name} ({where})", self.dropped, len(self.read) + self.dropped, "no verdict could be read"
-        )
+        what, planned = f"{HumanAgreement.name} ({where})", len(self.read) + self.dropped
+        warn_missing(what, self.dropped, planned, "no verdict could be read")
         if not self.kind and "exact_agreement" not in found:
             found["exact_agreement"] = undefined(_NOT_WHOLE, self.frame["context_id"].nunique())
         rows = self.row(found, self.frame, self.dropped)

@@ -22,7 +22,7 @@ from biaslab.logs.audit.run import interesting, measures, prepared, readable_jud
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, ReadingCard, describe_unread, explain_unread, unread_share
 from biaslab.logs.readers.documents import LogInput
-from biaslab.logs.readers.expressions import map_line
+from biaslab.logs.readers.mapping import map_line
 from biaslab.probes.base.probe import Accepted, Probe
 from biaslab.stats.resample import Resampling
 
@@ -154,7 +154,7 @@ def _estimable(runs: AuditMeasure | Probe, metrics: tuple[str, ...], trials: pd.
     rows = estimates[estimates["metric"].isin(metrics)].astype({"judge": str})
     known = rows["estimate"].notna()
     undefined = rows[~known].drop_duplicates(["judge", "metric"])
-    notes = undefined["note"].replace("", _NO_TRIALS)
+    notes = [note or _NO_TRIALS for note in undefined["note"]]
     reasons |= dict(zip(zip(undefined["judge"], undefined["metric"], strict=True), notes, strict=True))
     return reasons | dict.fromkeys(zip(rows["judge"][known], rows["metric"][known], strict=True), "")
 

@@ -91,10 +91,8 @@ def holdings(trials: pd.DataFrame) -> dict[str, int]:
 def _of_own_system(trials: pd.DataFrame) -> pd.Series:
     """Flag the judgements that involve the judge's own system, ignoring case."""
     named = trials["judge_system"].fillna("")
-    own, one, two = (
-        column.astype("str").str.strip().str.casefold()
-        for column in (named.where(named != "", trials["judge"]), trials["candidate_id"], trials["opponent_id"])
-    )
+    columns = (named.where(named != "", trials["judge"]), trials["candidate_id"], trials["opponent_id"])
+    own, one, two = (column.astype("str").str.strip().str.casefold() for column in columns)
     return ((one == own) | (two == own)) & (own != "")
 
 

@@ -161,9 +161,8 @@ class Halo(CellMeasure):
         item = ["judge", "dataset", "configuration", *ITEM]
         several = scores.groupby(item)["attribute"].transform("nunique") > 1
         if scores.empty or not several.any():
-            return Accepted(
-                scores.iloc[:0], "needs scores of two attributes of the same items by a judge and by humans"
-            )
+            why = "needs scores of two attributes of the same items by a judge and by humans"
+            return Accepted(scores.iloc[:0], why)
         return Accepted(scores)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:

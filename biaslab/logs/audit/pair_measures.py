@@ -297,11 +297,8 @@ class PairLength(CellMeasure):
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select judgements of two texts with known, different lengths."""
         comparisons = paired(trials)
-        known = (
-            (comparisons["words"] > 0)
-            & (comparisons["opponent_words"] > 0)
-            & (comparisons["words"] != comparisons["opponent_words"])
-        )
+        one, two = comparisons["words"], comparisons["opponent_words"]
+        known = (one > 0) & (two > 0) & (one != two)
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
         rated = [name for name in _RATED if name in comparisons and comparisons[name].notna().any()]
         used = [*self.cell, *_USED, *rated]

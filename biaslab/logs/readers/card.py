@@ -13,10 +13,10 @@ import pandas as pd
 
 from biaslab.core.errors import UnreadableLogError
 from biaslab.core.output import count, html_table, wrapped
-from biaslab.logs.readers.cells import at
+from biaslab.logs.readers.cells import at, written
 from biaslab.logs.readers.columns import YES, names_defect
-from biaslab.logs.readers.expressions import COUNTED, parse_expression, written
 from biaslab.logs.readers.formats import available
+from biaslab.logs.readers.mapping import COUNTED, parse_expression
 from biaslab.logs.readers.proposal import ROLES
 from biaslab.logs.readers.readings import OUTCOMES
 from biaslab.logs.readers.rows import CALL_FAILED, Rows
@@ -84,9 +84,8 @@ class FileLayout:
 
     def unused(self) -> dict[str, str]:
         """Return the columns that no role uses, with the reason; none if the reader of a format picks them."""
-        every = [name for sources in self.sources.values() for each in sources for name in each["columns"]] + [
-            *self.kept
-        ]
+        mapped = [name for sources in self.sources.values() for each in sources for name in each["columns"]]
+        every = [*mapped, *self.kept]
         used = {*every, *(part.strip() for name in every for part in name.split(","))}
         named = [name for name in self.columns if name and not name.endswith("#")]  # without places in lists
         left = [name for name in named if not any(_is_within(name, one) for one in used)]
@@ -120,11 +119,11 @@ class FileLayout:
             roles["scale"]["observed"] = not stated and not any(words)
         return [roles[name] for name in roles if not (self.of_texts and name.startswith("text of"))]
 
-    def _named(self, role: Mapping[str, str], pairs: bool, moved: bool) -> str:
+    def _named(self, role: Mapping[str, Any], pairs: bool, moved: bool) -> str:
         """Return the name of a role: that of a single candidate, or of two that are not in the order shown."""
-        name = role["role"]
+        name = str(role["role"])
         if not pairs:
-            return "text" if name == "first" and self.of_texts else role.get("of_one", name)
+            return "text" if name == "first" and self.of_texts else str(role.get("of_one", name))
         return name.replace("first", "candidate").replace("second", "opponent") if moved else name
 
 
@@ -145,9 +144,8 @@ class ReadingNotes:
         if self._layout is layout:
             self._layouts.append(layout)
         self._layout.files.append(file)
-        self._layout.columns |= dict.fromkeys(
-            name for record in rows.records[:_SEEN] for name in islice(_paths(record), _MOST)
-        )
+        names = (name for record in rows.records[:_SEEN] for name in islice(_paths(record), _MOST))
+        self._layout.columns |= dict.fromkeys(names)
 
     @property
     def columns(self) -> list[str]:
@@ -237,9 +235,8 @@ class ReadingNotes:
     def _row(self, part: pd.DataFrame, place: int, trial: pd.Series, rows: Rows) -> dict[str, Any]:
         """Return the facts of a trial, with the verdict as the file has it."""
         record = rows.records[int(part.index[place])]
-        numbers = {
-            name: None if pd.isna(trial[name]) else float(trial[name]) for name in ("value", "human", "human_gap")
-        }
+        measured = ("value", "human", "human_gap")
+        numbers = {name: None if pd.isna(trial[name]) else float(trial[name]) for name in measured}
         names = ("context_id", "candidate_id", "opponent_id", "judge", "attribute", "scale", "status")
         texts = {name: None if pd.isna(trial[name]) else shortened(str(trial[name]), _LONGEST) for name in names}
         raw = self._raw(place, len(part), len(rows.records), record)

@@ -1,4 +1,4 @@
-"""Values of a record's fields: their types, marks of missing ones, and paths to those in objects and lists."""
+"""Values of a record's fields: types, marks of missing ones, texts of numbers and messages, and paths to inner ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
@@ -226,3 +226,70 @@ CONVERSIONS: dict[FieldKind, Conversion] = {
     "list": Conversion("a list", lambda value: value if isinstance(value, list) else WRONG, [], object),
     "any": Conversion("anything", lambda value: value, None, object),
 }
+
+
+_POINT = re.compile(r"([-+]?\d+)\.0+")
+
+
+def whole(text: str) -> str:
+    """Remove the decimal point of a whole number ("3.0"), which tables with missing numbers are saved with."""
+    match = _POINT.fullmatch(text.strip())
+    return match[1] if match else text.strip()
+
+
+def written(value: Any) -> str | None:
+    """Return a value as text: integers without decimals, true and false in lower case; None for anything else."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) and value == value else None
+
+
+_ASKING = frozenset(["user", "human", "system", "developer", "tool", "prompter"])
+_WHO, _WHAT = ("role", "from", "speaker"), ("content", "value", "text")
+
+
+def answered(value: Any) -> Any:
+    """Return the text of what a model says in a conversation, its messages joined; any other value unchanged.
+
+    Examples
+    --------
+    >>> answered([{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]), answered("So.")
+    ('So.', 'So.')
+    >>> answered("[{'role': 'user', 'content': 'Why?'}, {'role': 'assistant', 'content': 'So it is.'}]")
+    'So it is.'
+    """
+    listed = list_in(value)
+    if not isinstance(listed, list) or not listed:
+        return value
+    if all(isinstance(item, str) for item in listed):  # a text per turn
+        return "\n".join(listed)
+    if not all(isinstance(item, dict) and _of(item, _WHAT) is not None for item in listed):
+        return value
+    return "\n".join(text for item in listed if not _is_asking(item) for text in _texts(_of(item, _WHAT)))
+
+
+def list_in(value: Any) -> Any:
+    """Return the list that a text writes as JSON or in Python; any other value unchanged."""
+    listed = parse_literal(value) if isinstance(value, str) and value.strip()[:1] == "[" else None
+    return listed if isinstance(listed, list) else value
+
+
+def _of(message: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((message[name] for name in names if message.get(name) is not None), None)
+
+
+def _is_asking(message: dict[str, Any]) -> bool:
+    return str(_of(message, _WHO)).lower() in _ASKING
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """Yield a content's text, or those of its parts."""
+    parts = content if isinstance(content, list) else [content]
+    for part in parts:
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            yield text

@@ -67,12 +67,6 @@ Replies to prompts of *SocREval* (He et al. 2024, arXiv 2310.00074), as JSON Lin
 thinking that it did not open, the prompt opened it, and replies that do not close it were cut off. Judge and data set
 are the parts of the file name before and after the last underscore.
 
-**SummEval**, scores of summaries: ``judge, system, aspect, mode, id, resp``, one reply per line.
-
-Published with Shen et al. 2023, *Large Language Models are Not Yet Human-Level Evaluators for Abstractive
-Summarization* (arXiv 2305.13091). Modes: ``rts`` and ``altrts`` reason, then score; ``stareval`` gives stars; ``mcq``
-and ``altmcq`` choose A (1, worst) to E (5, best). Modes that end in "old" are superseded and left out.
-
 **LLMBar**, ``result.json`` (Zeng et al. 2024, arXiv 2310.07641): a list of pairs, each judged in both orders.
 
 ``input, output_1, output_2, label, results``. The last entry of ``results`` is the verdict, ``{"swap = False":
@@ -109,25 +103,8 @@ from biaslab.datasets._files import text_key
 from biaslab.logs.readers.cells import NUMERAL, at, measured, plain, read_value, strings
 from biaslab.logs.readers.columns import aliases
 from biaslab.logs.readers.mapping import read_mapped
-from biaslab.logs.readers.readings import (
-    BY_CODE,
-    UNREAD,
-    lettered,
-    number_on,
-    parse_texts,
-    probability,
-    read_answer,
-    scored,
-)
-from biaslab.logs.readers.rows import (
-    CALL_FAILED,
-    MALFORMED,
-    Judged,
-    LogSource,
-    RefusedRecordError,
-    Rows,
-    judged_records,
-)
+from biaslab.logs.readers.readings import BY_CODE, UNREAD, number_on, probability, read_answer, scored
+from biaslab.logs.readers.rows import CALL_FAILED, Judged, LogSource, RefusedRecordError, Rows, judged_records
 from biaslab.logs.readers.trials import SCHEMA, record_trials, trials_of
 from biaslab.prompts.parsing.replies import ParsedScore, is_refusal
 from biaslab.prompts.parsing.thoughts import begins_inside
@@ -229,12 +206,11 @@ def read_rankings(rows: Rows, _source: LogSource) -> pd.DataFrame:
         return own | {"replicate": int(rows.field(record, "replicate", "number", 0))}
 
     def list_of(record: Judged) -> tuple[Any, ...]:
-        names = _rankings_names(record.get("candidates"))
-        return (*about(record).values(), frozenset(names))
+        return (*about(record).values(), frozenset(_rankings_names(record.get("candidates"))))
 
     orders: dict[tuple[Any, ...], dict[tuple[str, ...], int]] = {}
     for _, record in rows.each(rows.records):
-        with suppress(*MALFORMED):
+        with suppress(ValueError):  # it is raised again below
             known = orders.setdefault(list_of(record), {})
             known.setdefault(_rankings_names(record.get("candidates")), len(known))
 
@@ -577,9 +553,8 @@ def _distribution(scores: Any) -> dict[int, float] | None:
     """Return the probability of every score; None if the object is not a distribution."""
     if not isinstance(scores, dict) or not scores:
         return None
-    distribution = {
-        int(score): _chance(chance) for score, chance in scores.items() if re.fullmatch(r"\d{1,3}", str(score))
-    }
+    whole_numbers = [score for score in scores if re.fullmatch(r"\d{1,3}", str(score))]
+    distribution = {int(score): _chance(scores[score]) for score in whole_numbers}
     whole = len(distribution) == len(scores) and all(chance == chance for chance in distribution.values())
     return distribution if whole and sum(distribution.values()) <= 1 + 1e-6 else None
 
@@ -696,42 +671,6 @@ def _number_after(name: str) -> str:
     """Return a pattern that captures the number after a name, in JSON or Markdown."""
     words = "[ _]".join(map(re.escape, re.split(r"[ _]", name)))
     return rf'(?i){words}"?\s*:?[\s*"]*(\d+(?:\.\d+)?)'
-
-
-_SUMMEVAL_SCALE = "1-5"
-_LETTERS: dict[str, ParsedScore] = {letter: (float(worth), "ok") for worth, letter in enumerate("ABCDE", start=1)}
-_ORDERS = {"rts": "rs", "altrts": "rs", "stareval": "sr", "mcq": "s", "altmcq": "s"}
-
-
-def read_summeval_scores(rows: Rows, source: LogSource) -> pd.DataFrame:
-    """Return one score trial per record."""
-    names = {name: rows.take(name, "id") for name in ("judge", "system", "aspect", "mode", "id")}
-    texts, tokens = rows.take("resp", "text"), rows.take("total_len", "number", 0)
-    mode = names["mode"].fillna("")
-    rows.leave_out(mode.str.endswith("old"), "superseded mode")
-    readings = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=texts.index)
-    letters = mode.str.contains("mcq", regex=False)
-    readings.loc[letters] = parse_texts(texts[letters], lambda text: lettered(text, _LETTERS))
-    scale = scale_named(source.scale or _SUMMEVAL_SCALE)
-    for aspect, part in texts[~letters].groupby(names["aspect"][~letters]):
-        readings.loc[part.index] = parse_texts(part, scored(scale, str(aspect), source.score_pattern))
-    return trials_of(
-        {
-            "judge": names["judge"],
-            "dataset": "summeval",
-            "context_id": names["id"],
-            "candidate_id": names["system"],
-            "attribute": names["aspect"],
-            "configuration": mode,
-            "form": mode,
-            "order": mode.map(_ORDERS),
-            "scale": scale.name,
-            "tokens": tokens.fillna(0).astype("int64"),
-            "reply": texts,
-            **readings,
-        },
-        texts.index,
-    )
 
 
 _LLMBAR_OUTPUTS = ("output_1", "output_2")

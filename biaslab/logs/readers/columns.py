@@ -11,8 +11,7 @@ from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from biaslab.core.files import declared
-from biaslab.logs.readers.cells import NUMERAL, is_no_value, keyed
-from biaslab.logs.readers.expressions import whole, written
+from biaslab.logs.readers.cells import NUMERAL, is_no_value, keyed, whole, written
 from biaslab.logs.readers.rows import Rows
 
 ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "object"]
@@ -158,9 +157,8 @@ class LogColumn:
     def is_prose(self) -> bool:
         """Whether most values are several words, or have brackets or braces as replies do."""
         some = self.known[:_FEW]
-        return (
-            self.kind == "text" or sum(" " in value or "[[" in value or "{" in value for value in some) > len(some) / 2
-        )
+        wordy = [value for value in some if " " in value or "[[" in value or "{" in value]
+        return self.kind == "text" or len(wordy) > len(some) / 2
 
     @property
     def _spaces(self) -> float:
@@ -222,6 +220,11 @@ def names_people(words: Sequence[str]) -> bool:
         return False
     of_user = "user" in words and bool(set(words) & (alias_words("score") | alias_words("verdict")))
     return of_user or bool(set(words) & alias_words("people"))
+
+
+def person_words() -> frozenset[str]:
+    """Return the words for a person, and those that change nothing."""
+    return alias_words("person") | frozenset(aliases()["plain"]["words"]) | {"who", "by", "human"}
 
 
 def roles_of(words: Sequence[str]) -> tuple[str, ...]:
@@ -418,9 +421,8 @@ def _numeric_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings
         if fits and case.get("sides", sides_of_pair) == sides_of_pair:
             return [{value: meanings[value] for value in values} for meanings in case["readings"]]
     middle = 0.0 if numbers[0] < 0 else (numbers[0] + numbers[-1]) / 2
-    low_first = {
-        v: "tie" if n == middle else "first" if n < middle else "second" for v, n in zip(values, numbers, strict=True)
-    }
+    of_each = zip(values, numbers, strict=True)
+    low_first = {v: "tie" if n == middle else "first" if n < middle else "second" for v, n in of_each}
     swap = {"first": "second", "second": "first", "tie": "tie"}
     return [low_first, {value: swap[side] for value, side in low_first.items()}]
 

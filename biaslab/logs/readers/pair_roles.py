@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from biaslab.logs.readers import columns as named
-from biaslab.logs.readers.columns import LogColumn, SidePair
+from biaslab.logs.readers.columns import LogColumn, Meanings, SidePair
 from biaslab.logs.readers.proposal import RoleDraft, columns_in, is_judged, is_label, listed, shares
 
 _ORDERS, _FLAGS = ({"ab", "ba"}, {"original", "swapped"}), ({"true", "false"}, {"0", "1"})
@@ -16,10 +16,14 @@ _EXCHANGED = {"first": "second", "second": "first"}
 _COLUMNS = {"first": "candidate", "second": "opponent"}  # regardless of the order shown
 
 
+#: Columns of candidates, those of verdicts on two candidates, and the two columns of verdicts in either order.
+PairVerdicts = tuple[list[SidePair], list[LogColumn], tuple[str, str] | None]
+
+
 class PairRoles(RoleDraft):
     """The roles of a log of pairs."""
 
-    def pair_verdicts(self) -> tuple[list[SidePair], list[LogColumn], tuple[str, str] | None] | None:
+    def pair_verdicts(self) -> PairVerdicts | None:
         """Return the columns of candidates and those of verdicts on two candidates; None if the log has no pairs."""
         pairs = self._candidates()
         words = [c for c in self.columns.values() if c.kind not in ("text", "object", "empty") and not c.has("people")]
@@ -95,17 +99,15 @@ class PairRoles(RoleDraft):
             if column.has("people") or not set(column.words) <= known:
                 continue
             if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
-                places = {
-                    place for one, two in named.sides() for place, word in enumerate((one, two)) if word in column.words
-                }
+                sides = (side for pair in named.sides() for side in enumerate(pair))
+                places = {place for place, word in sides if word in column.words}
                 if len(places) == 1:
                     return column.name if places == {0} else {"field": column.name, "values": {"0": "1", "1": "0"}}
         return None
 
-    def fill_pairs(
-        self, pairs: Sequence[SidePair], verdicts: Sequence[LogColumn], both: tuple[str, str] | None
-    ) -> None:
+    def fill_pairs(self, found: PairVerdicts) -> None:
         """Fill the entries of a log of pairs."""
+        pairs, verdicts, both = found
         pair = self._choose_candidates(pairs, verdicts)
         if both is not None:
             self._fill_both_orders(pair, both)
@@ -282,9 +284,7 @@ class PairRoles(RoleDraft):
         else:
             self.settle("winner_swapped", there if decided else by_column)
 
-    def _decided(
-        self, pair: SidePair | None, own: LogColumn, swapped: LogColumn, meanings: Mapping[str, str]
-    ) -> bool | None:
+    def _decided(self, pair: SidePair | None, own: LogColumn, swapped: LogColumn, meanings: Meanings) -> bool | None:
         """Return whether a combined verdict shows that the other order names places as shown; None if none shows it."""
         if pair is None:
             return None

@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, get_args
 
 from biaslab.core.files import declared
@@ -17,13 +18,16 @@ from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
-from biaslab.logs.readers.expressions import OPEN, paths_of
+from biaslab.logs.readers.mapping import OPEN, map_line, paths_of
+
+FRAME = "a table"
+"""Name of a data frame in messages."""
 
 SAMPLED = 2000
 """Records from which roles are proposed."""
 
 #: The roles that entries of a mapping fill, in the order of the card.
-ROLES: dict[str, dict[str, str]] = declared("biaslab.logs.readers", "roles.toml")
+ROLES: dict[str, dict[str, Any]] = declared("biaslab.logs.readers", "roles.toml")
 
 
 @dataclass(frozen=True)
@@ -131,9 +135,8 @@ class Proposal:
         """Return the proposal as a table and questions, in plain text."""
         rows = [("column", "kind", "values", "role", "or"), *self.roles()]
         widths = [min(40, max(len(row[at]) for row in rows)) for at in range(5)]
-        table = [
-            "  ".join(cell[:40].ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        padded = ([cell[:40].ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+        table = ["  ".join(cells).rstrip() for cells in padded]
         asked = [f"{question.entry} = {OPEN}  {question.why}" for question in self.questions]
         state = f"{count(len(asked), 'open question')}:" if asked else "nothing is open"
         return "\n".join([f"{self.source}: proposed reading", *table, state, *(f"  {line}" for line in asked)])
@@ -147,8 +150,25 @@ class Proposal:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{asked}</ul>"
 
 
+def open_questions(source: str, proposal: Proposal) -> str:
+    """Return what is open in the reading of a table, and how to answer it."""
+    asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
+    answer = proposal.single_answer
+    single = f"if so: {map_line(answer)}; else " if answer is not None else ""
+    write = f"`biaslab map {quote(source)} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    write = f"write them down with {write}"
+    if source == FRAME:
+        write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
+    lines = [
+        f"{source} is in no known format, and its columns leave {count(len(asked), 'question')} open:",
+        *asked,
+        f"{single}{write}",
+    ]
+    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
+
+
 def _role_of(entry: str) -> str:
-    return ROLES[entry]["role"] if entry in ROLES else entry
+    return str(ROLES[entry]["role"]) if entry in ROLES else entry
 
 
 def columns_in(expression: Any, known: Mapping[str, Any]) -> list[str]:
@@ -177,7 +197,7 @@ def toml_value(value: Any) -> str:
 
 def _quoted(value: Any) -> str:
     text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text) + '"'
+    return '"' + "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text) + '"'
 
 
 def _short(value: str) -> str:
@@ -191,6 +211,7 @@ _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system"
 _NO_VERDICT = ("covariate", "ignore", "shown", "explanation", "derived")
 
 
+Options = Iterable[Any] | None
 _QUESTIONS: dict[str, dict[str, str]] = declared("biaslab.logs.readers", "questions.toml")
 
 
@@ -246,12 +267,7 @@ class RoleDraft:
         self.entries.setdefault(entry, expression)
 
     def ask(
-        self,
-        entry: str,
-        question: str,
-        columns: Sequence[LogColumn] = (),
-        options: Iterable[Any] | None = None,
-        **words: str,
+        self, entry: str, question: str, columns: Sequence[LogColumn] = (), options: Options = None, **words: str
     ) -> None:
         """Ask a question of the table about an entry, unless the user has filled it.
 
@@ -409,14 +425,9 @@ def is_label(column: LogColumn) -> bool:
     return bool(set(named.tokens(named.last_part(column.name))) & set(named.aliases()["role"]["people"]["labels"]))
 
 
-def alias_and_plain(role: str) -> frozenset[str]:
-    """Return the words of a role and those that change nothing."""
-    return named.alias_words(role) | frozenset(named.aliases()["plain"]["words"]) | {"who", "by", "human"}
-
-
 def _names_person(column: LogColumn) -> bool:
     """Return whether a column says which person judged, or how many did."""
-    allowed = alias_and_plain("person")
+    allowed = named.person_words()
     words = {word if word in allowed else word.removesuffix("s") for word in column.words}
     if column.kind in ("word", "flag") and named.grade_values(column) is not None:
         return False  # grades, by whom the name says

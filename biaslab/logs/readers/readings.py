@@ -73,21 +73,6 @@ def read_answer(text: Any, read: Callable[[Any], ParsedScore], *, opened: bool =
     return (math.nan, "cut_off") if thought is not None and not answer else read(answer)
 
 
-def each_on_scale(
-    values: pd.Series,
-    scales: pd.Series,
-    attributes: pd.Series,
-    reader: Callable[[Scale, str], Callable[[Any], ParsedScore]],
-) -> pd.DataFrame:
-    """Parse each value with the reader for its scale and attribute."""
-    known = values.reset_index(drop=True)
-    frame = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
-    for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():
-        name, attribute = cast("tuple[str, str]", key)
-        frame.loc[places] = parse_texts(known.loc[places], reader(scale_named(name), attribute))
-    return frame.set_axis(values.index)
-
-
 def bracketed(text: str) -> ParsedScore:
     """Parse the ``[[A]]``, ``[[B]]`` or ``[[C]]`` (tie) of a pair log, or degrees such as ``[[A>>B]]``, ``[[A=B]]``.
 
@@ -280,10 +265,14 @@ def read_score(columns: Mapping[str, pd.Series], outcome: str, source: LogSource
     values = columns[outcome]
     attribute = columns.get("attribute", pd.Series("", index=values.index)).fillna("")
 
-    def reader(scale: Scale, about: str) -> Callable[[Any], ParsedScore]:
-        return number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
-
-    reading = each_on_scale(values, columns["scale"].fillna(""), attribute, reader)
+    known = values.reset_index(drop=True)
+    reading = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
+    for key, places in known.groupby([columns["scale"].fillna("").to_numpy(), attribute.to_numpy()]).groups.items():
+        name, about = cast("tuple[str, str]", key)
+        scale = scale_named(name)
+        read = number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
+        reading.loc[places] = parse_texts(known.loc[places], read)
+    reading = reading.set_axis(values.index)
     if outcome == "score" and "reply" in columns:
         reading["status"] = with_refusals(reading["status"], columns["reply"])
     return reading

@@ -10,9 +10,9 @@ from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.expressions import parse_expression
+from biaslab.logs.readers.mapping import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
-from biaslab.logs.readers.proposal import alias_and_plain, columns_in, fields_of, is_judged, is_label, listed
+from biaslab.logs.readers.proposal import columns_in, fields_of, is_judged, is_label, listed
 from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
@@ -258,7 +258,7 @@ class ScoreRoles(PairRoles):
     def _fill_person(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Take scores as people's if a column says whose they are and nothing names a judge."""
         persons = [c for c in self.free("people", first=False) if c.has("person") and not self._is_score(c)]
-        persons = [c for c in persons if c.kind in _NAMES and set(c.words) <= alias_and_plain("person")]
+        persons = [c for c in persons if c.kind in _NAMES and set(c.words) <= named.person_words()]
         by_name = any(named.is_model(column.name) or column.has("judge") for column in scores)
         judged = bool(self.free("judge") or people or by_name or "judge" in self.given)
         if not persons or "person" in self.given:

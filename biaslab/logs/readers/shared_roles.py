@@ -8,9 +8,8 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.expressions import OPEN, require_fields
-from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
-from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, columns_in, fields_of, is_label, without
+from biaslab.logs.readers.mapping import DISTINGUISHING, OPEN, by_column, require_fields
+from biaslab.logs.readers.proposal import ROLES, SAMPLED, Proposal, columns_in, fields_of, is_label, without
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
@@ -27,13 +26,9 @@ class SharedRoles(ScoreRoles):
         self._fill_question()
         if not self._is_pair:
             self._fill_candidate()
-        for entry, role, kinds in (
-            ("attribute", "criterion", ("word", "name")),
-            ("replicate", "replicate", ("number",)),
-            ("template", "prompt", ("word", "name")),
-            ("dataset", "dataset", ("word", "name")),
-        ):
-            found = self.free(role, kinds=kinds, varied=entry != "attribute")
+        for entry in ("attribute", "replicate", "template", "dataset"):
+            kinds = ROLES[entry]["kinds"]
+            found = self.free(ROLES[entry]["alias"], kinds=kinds, varied=entry != "attribute")
             if entry == "attribute":
                 keys = [c for c in self.unused if c.name.endswith(("[].name", "[].key", "[].metric_name"))]
                 found += [column for column in keys if column.kind in kinds and not column.is_constant]
@@ -188,9 +183,8 @@ class SharedRoles(ScoreRoles):
         question, answer = (self.columns.get(str(self.entries.get(name))) for name in _IDENTITY[:2])
         n_rows = len(set(zip(*(self.columns[name].values for name in names), strict=True)))
         first = named.aliases()["role"]["question"]["first"]
-        cases = [
-            c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows and "_".join(c.words) in first
-        ]
+        cases = [c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows]
+        cases = [c for c in cases if "_".join(c.words) in first]
         if self._is_pair or not cases or question is None or self.given.keys() & set(_IDENTITY):
             return
         if answer is not None and named.functional(question, answer):
@@ -218,7 +212,7 @@ class SharedRoles(ScoreRoles):
             if self._is_pair and column.kind in ("flag", "number") and column.has("right"):
                 self.aside[column.name] = "says whether a verdict was right"
             elif people and not column.is_constant and column.kind != "id":
-                if column.has("person") and set(column.words) <= alias_and_plain("person"):
+                if column.has("person") and set(column.words) <= named.person_words():
                     self.ask("person", "which_person_judged", [column])
                 elif self._is_score(column) or named.verdict_meanings(column, None):
                     entry = "preference" if self._is_pair else "ratings"
@@ -283,7 +277,7 @@ def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
     draft = SharedRoles(columns, dict(given))
     verdicts = draft.pair_verdicts()
     if verdicts is not None:
-        draft.fill_pairs(*verdicts)
+        draft.fill_pairs(verdicts)
     else:
         draft.fill_scores()
     draft.fill_common()

@@ -1,5 +1,7 @@
 """Proposed readings: roles, open questions with their options, and the mapping file that holds both."""
 
+import tomllib
+
 import pandas as pd
 import pytest
 
@@ -143,3 +145,9 @@ def test_places_of_several_verdicts_beside_an_order_are_asked():
     answered = {**proposal.entries, "winner": options["winner"][0]}
     trials = bl.read_judgements(pd.DataFrame(names | verdicts), mapping=answered)
     assert trials.groupby("judge")["value"].apply(list).to_dict() == {"claude": [0, 1, 1, 0], "gpt4": [1, 0, 1, 0]}
+
+
+@pytest.mark.parametrize("sign", ["\n", "\x7f", "\u200b", "\U000e0001", '"', "\\"], ids=ascii)
+def test_mapping_file_keeps_names_with_any_sign(sign):
+    table = SCORES.rename(columns={"model": f"mo{sign}del system"})
+    assert tomllib.loads(bl.logs.propose(table).toml())["candidate_id"] == f"mo{sign}del system"
