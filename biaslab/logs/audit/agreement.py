@@ -17,11 +17,12 @@ from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.measures.scoring.agreement import agreement
 from biaslab.probes.base.feature_probe import bounded_scale
 from biaslab.probes.base.probe import Accepted, paired, rated, scored
-from biaslab.stats.blocks import each_cell, usable
+from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame, warn_missing
 from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, contrast, differences, rater_pairs
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling
 
@@ -143,7 +144,8 @@ class _Cell:
 
     def __init__(self, trials: pd.DataFrame, where: Mapping[str, Any], resampling: Resampling) -> None:
         self.read, self.where, self.resampling = usable(trials), where, resampling
-        self.dropped = len(trials) - len(self.read)
+        self.lost = trials[~has_value(trials)]
+        self.dropped = len(self.lost)
         self.is_pair = where["scale"] == ""
         self.frame = _verdicts(self.read) if self.is_pair else _with_people(self.read)
         both = self.frame[["judged", "labelled"]].to_numpy(float)
@@ -278,22 +280,26 @@ class _Cell:
 
     def groups(self, by: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield agreement and leniency of each group, and their differences from all others."""
-        for name, member in _groupings(self.read, self.is_pair, by):
-            of_row = self.frame["trial"].map(member)
+        for name, member in _groupings(pd.concat([self.read, self.lost]), self.is_pair, by):
+            of_row, of_lost = self.frame["trial"].map(member), member[len(self.read) :]
             members = of_row.value_counts().index
             for place, value in enumerate(members):
                 redundant = len(members) == 2 and place == 1 and of_row.notna().all()
-                yield from self.group((of_row == value).to_numpy(), not redundant, group=name, member=str(value))
+                lost = int((of_lost == value).sum())
+                yield from self.group((of_row == value).to_numpy(), lost, not redundant, group=name, member=str(value))
 
-    def group(self, inside: Bools, with_gap: bool, **where: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of one group."""
+    def group(self, inside: Bools, lost: int, with_gap: bool, **where: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of one group, of which some judgements are missing."""
         own, others = (self.compare(self.frame[part]).ratios() for part in (inside, ~inside))
         shown = {name: replace(own[name], null=None).estimate(self.resampling) for name in _OF_GROUPS if name in own}
         compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass") and with_gap]
+        read = [self.frame.loc[part, "trial"].nunique() for part in (inside, ~inside)]
+        shares = [each / (each + n) for each, n in zip((lost, self.dropped - lost), read, strict=True) if n]
         for name in (name for name in compared if name in own and name in others):
             if min(np.count_nonzero(rates[name].denominator) for rates in (own, others)) >= _LEAST:
-                shown[f"{name}_gap"] = contrast(own[name], others[name], self.resampling)
-        yield from self.row(shown, self.frame[inside], 0, **where)
+                gap, sides = contrast(own[name], others[name], self.resampling), (own[name], others[name])
+                shown[f"{name}_gap"] = _with_missing(gap, sides, shares) if self.dropped else gap
+        yield from self.row(shown, self.frame[inside], lost, **where)
 
     def correlations(self) -> Iterator[dict[str, Any]]:
         """Yield correlations of mean scores with mean human scores."""
@@ -309,6 +315,14 @@ class _Cell:
             for row in found.to_dict("records"):
                 own = {str(name): value for name, value in row.items()}
                 yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
+
+
+def _with_missing(gap: Estimate, sides: Sequence[Ratio], shares: Sequence[float]) -> Estimate:
+    """Return a difference of two rates with bounds, given the share of each that is missing, at 0 or at 1."""
+    one, other = (float(np.nansum(side.numerator) / np.nansum(side.denominator)) for side in sides)
+    low = gap.ci_low - shares[0] * one - shares[1] * (1 - other)
+    high = gap.ci_high + shares[0] * (1 - one) + shares[1] * other
+    return replace(gap, bound_low=low, bound_high=high)
 
 
 def _are_systems(items: pd.DataFrame) -> bool:

@@ -273,13 +273,13 @@ def _over_reliabilities(every: list[Estimate], unknown: list[str]) -> Estimate:
 
 _LIST = ["context_id", "replicate", "list_order"]
 _FEWEST = 10  # minimum lists for a candidate to count as a system; single texts occur once or twice
+_SHOWING = f"human scores, systems in at least {_FEWEST} lists each, or each list in several orders"
 _NOT_BALANCED = because(
     "unbalanced_order",
     "{what} are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
 )
 #: Why position has no test where nothing in the log can show whether better texts come first.
 UNKNOWN_ORDER = Note("unknown_order", words="no test: the order may follow from quality; {what} would show it")
-_SHOWING = "human scores, candidates that are systems, or each list in several orders"
 _SEVERAL = 0.5  # of the contexts, in which lists are shown in several orders
 _UNBALANCED = 0.05  # significance level of the balance tests; at .01 a mild imbalance gave a type-I error of .095
 

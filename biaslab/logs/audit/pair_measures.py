@@ -180,7 +180,8 @@ def _of_assumed_order(estimate: Estimate, systems: int, labels: float) -> Estima
         return estimate
     if systems:
         return estimate.noted(_UNCHECKED_ORDER)
-    showing = f"people's preferences of {math.ceil(labels):,} pairs, candidates that are systems, or both orders"
+    systems_in = f"systems in at least {_FEWEST_JUDGEMENTS} pairs each"
+    showing = f"people's preferences of {math.ceil(labels):,} pairs, {systems_in}, or both orders"
     return without_test(estimate).noted(UNKNOWN_ORDER.with_values(what=showing))
 
 

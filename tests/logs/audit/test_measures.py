@@ -650,6 +650,26 @@ def test_missing_verdicts_bound_accuracy_in_a_subset(tmp_path):
     assert np.isnan(hard["bound_low"])
 
 
+@pytest.mark.parametrize("refused", [0, 10])
+def test_refused_errors_of_one_subset_are_no_gap(refused):
+    """The judge agrees in 80 % of both subsets; all that it refuses in the smaller one would have been wrong."""
+    n = np.arange(400)
+    right = n % 5 > 0
+    rows = [pair(c, "x" if right[c] else "y", 1, subset="large" if c < 320 else "small") for c in n]
+    for row in [row for row in rows[320:] if row["winner"] == "y"][:refused]:
+        row["winner"] = "who"
+    trials = bl.read_judgements(pd.DataFrame(rows), mapping={"judge": "=j"})
+    gaps = bl.audit(trials, only=["agreement"], resampling=QUICK)
+    [gap] = gaps[gaps["metric"] == "exact_agreement_gap"].to_dict("records")
+    if not refused:
+        assert gap["estimate"] == pytest.approx(0.0)
+        assert np.isnan(gap["bound_low"])
+        return
+    assert gap["estimate"] == pytest.approx(0.8 - 64 / 70)
+    assert gap["ci_high"] < 0 < gap["bound_high"]
+    assert gap["bound_high"] == pytest.approx(gap["ci_high"] + 10 / 80 * 64 / 70)
+
+
 def own_log(judge, **more):
     sides = [
         ("gpt4", "human", "gpt4"),
