@@ -112,10 +112,10 @@ def first_position() -> AtlasFigure:
     return AtlasFigure(
         rows,
         f"In {len(rows)} tests of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, the "
-        f"candidate shown first is preferred in {first} and the one shown second in {second} ({slight} of these biases "
-        f"are below {_MATTERS}), no bias of ≥ {_MATTERS} in {fair}, and {unclear} are inconclusive; P(A) goes from "
-        f"{least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
-        f"{most['data']}).",
+        f"candidate shown first is preferred in {first} and the one shown second in {second} (in {slight} of these the "
+        f"interval is within {_MATTERS} of ½), no bias of ≥ {_MATTERS} in {fair}, and {unclear} are inconclusive; P(A) "
+        f"goes from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} "
+        f"({most['judge']}, {most['data']}).",
     )
 
 

@@ -287,6 +287,7 @@ def card(
 
 
 _MOST = 3  # maximum number of biases that an answer describes
+_EITHER = "one or the other, by attribute, data or prompt"
 
 
 def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[str, float] | None = None) -> str:
@@ -369,10 +370,11 @@ def _of_one(judge: str, rows: Sequence[Mapping[Any, Any]], labels: Mapping[tuple
 def _of_judges(label: str, rows: Sequence[Mapping[Any, Any]]) -> str:
     """Write how many judges have a bias to which side, have none that matters, and are undecided."""
     metric, counts = find_metric(rows[0]["metric"], rows[0]["probe"]), Counter(row["status"] for row in rows)
-    sides = Counter(side for row in rows for side in row["sides"]).most_common()
-    found = [f"{side_words(metric, side)}: {n}" for side, n in sides]
-    found += [f"too small to matter: {counts['slight']}"] * bool(counts["slight"])
-    words = {f"found in {counts['bias'] + counts['slight']} of {len(rows)} ({', '.join(found)})": len(sides)}
+    ways = [row["sides"] for row in rows if row["sides"]]
+    sides = Counter(side_words(metric, way[0]) if len(way) == 1 else _EITHER for way in ways)
+    found = [f"{words}: {n}" for words, n in sides.most_common()]
+    slight = f", too small to matter in {counts['slight']} of these" if counts["slight"] else ""
+    words = {f"found in {counts['bias'] + counts['slight']} of {len(rows)} ({', '.join(found)}){slight}": len(found)}
     words |= {f"none that matters in {counts['none']} of {len(rows)}": counts["none"]}
     words |= {f"inconclusive in {counts['unclear']} of {len(rows)}": counts["unclear"]}
     return f"{label} {', '.join(text for text, n in words.items() if n)}"

@@ -30,6 +30,7 @@ from biaslab.report.plots.drawing import (
     fit_text,
     intervals,
     make_logarithmic,
+    plain_if_untested,
     rows_of,
     sorted_judges,
     svg_of,
@@ -159,7 +160,8 @@ def draw(
         published = _name_published(published, x, by or "attribute")
     if defined.empty:
         return DrawnFigures(missing=(_why(metrics, chosen),))
-    rows, col = (defined, None) if col is None else _name_together(defined, col, "panel")
+    rows = plain_if_untested(defined)
+    rows, col = (rows, None) if col is None else _name_together(rows, col, "panel")
     rows, along = (rows, x) if x is not None else _name_rows(rows, by or "attribute")
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"

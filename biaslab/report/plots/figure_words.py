@@ -134,7 +134,8 @@ def _judges(rows: pd.DataFrame, metric: Metric) -> str:
 def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     """Write the findings on one metric, how many rows have them, and the range of the estimates."""
     undetected = (rows["finding"] == "none") & rows["matters"].isna()
-    kinds, label = Counter(rows["finding"].mask(undetected, "undetected")), short_label(metric)
+    findings = rows["finding"].mask(undetected, "undetected").replace("plain", "untested")
+    kinds, label = Counter(findings), short_label(metric)
     label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
     people = rows["judge"].map(style.family_of) == "people"
     if people.any() and not people.all():
