@@ -11,7 +11,7 @@ from biaslab.atlas.judgements import trials
 from biaslab.atlas.release_trend import has_fallen, one_each, trend, with_dates
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import NAMES, WAYS, percent, title
+from biaslab.core.output import NAMES, WAYS, percent, title, written
 from biaslab.logs.audit import audit
 from biaslab.report.verdicts import with_findings
 from biaslab.report.wording import size
@@ -215,6 +215,8 @@ def reliability() -> AtlasFigure:
     people = choose(estimates(), probe="humans", metric="human_alpha", level="interval")
     rows = pd.concat([samples, people], ignore_index=True)
     rows = labelled(rows, "judge", "attribute", "configuration")
+    alike = rows.duplicated(["who", "data"], keep=False)
+    rows["who"] = rows["who"].mask(alike, rows["who"] + " · " + rows["dataset"].map(written))
     middle = people["estimate"].median()
     below = int((samples["ci_high"] < middle).sum())
     return AtlasFigure(

@@ -23,6 +23,7 @@ from biaslab.report.tables import to_html
 from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
+from biaslab.stats.estimate import notes_of
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
@@ -344,7 +345,9 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
         told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
         sentences = _of_one(shortened(judge_words(made.judges[0])), told, labels)
         fit = fitness(rows, made.quality.to_dict("records"))
-        sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in fit.hedges if hedge != NO_AGREEMENT]
+        open_to = [f for f in made.findings if f.is_bias and f.hedge and "no_variation" not in notes_of(f.row)]
+        hedges = dict.fromkeys([*(each.hedge for each in open_to), *fit.hedges])
+        sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in hedges if hedge != NO_AGREEMENT]
         if ANY_JUDGEMENT in fit.unfit:
             return " ".join([*sentences, "What to do: use another judge."])
     to_do = list(dict.fromkeys(row["to_do"] for row in told if row["to_do"] not in ("", "nothing")))

@@ -393,6 +393,11 @@ def forest(
             value = f"{short_label(find_metric(row['metric'], row['probe']))} {with_interval(row, 2)}"
             value += f" pooled over {row['n_estimates']:.0f} estimates (I² {percent(row['i_squared'], 2)}); "
             value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another"
+            sides = known.loc[known["judge"] == row["judge"], "finding"].value_counts()
+            if {"above", "below"} <= set(sides.index):
+                value += (
+                    f"; found above in {sides['above']} and below in {sides['below']}, so the side does not carry over"
+                )
             clauses.append(f"{judge_words(row['judge'])}: {value}")
     apart = f"\n{count(left, 'estimate')} not drawn: without a standard error, or of a judge with fewer than three"
     note(ax, f"{caption(known, title)}{apart if left else ''}")

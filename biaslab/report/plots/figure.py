@@ -65,6 +65,11 @@ class DrawnFigures:
     paths: tuple[Path, ...] = ()
     missing: tuple[str, ...] = ()
 
+    @property
+    def headline(self) -> str:
+        """The sentence above the first figure; empty without one."""
+        return " ".join(self.axes[0].figure.get_suptitle().split()) if self.axes else ""  # type: ignore[union-attr]
+
     def __repr__(self) -> str:
         return "\n".join(self.missing)
 
@@ -488,10 +493,11 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 
 def _in_words(rows: pd.DataFrame, shares: np.ndarray) -> pd.DataFrame:
     """Add a column ``headline`` to the shares: one sentence on the share of each bias that the student inherits."""
-    clauses = [
-        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}"
-        for of, probe, verdict in rows.loc[shares, ["of", "probe", "verdict"]].itertuples(index=False)
-    ]
+    clauses = []
+    for row in rows[shares].to_dict("records"):
+        share = f" (share {with_interval(row, 2)})" if row["estimate"] == row["estimate"] else ""
+        label = find_metric(row["of"], row["probe"]).label
+        clauses.append(f"{_VERBS.get(row['verdict'], row['verdict'])} its teacher's {label}{share}")
     whose = next((f" of a {kind}" for judge in rows["judge"] if (kind := marked(str(judge)))), "")
     return rows[shares].assign(headline=f"The student{whose} {'; '.join(clauses)}")
 
