@@ -11,7 +11,7 @@ from biaslab.atlas.judgements import trials
 from biaslab.atlas.release_trend import has_fallen, one_each, trend, with_dates
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import NAMES, WAYS, percent, title
+from biaslab.core.output import NAMES, WAYS, percent, title, written
 from biaslab.logs.audit import audit
 from biaslab.report.verdicts import with_findings
 from biaslab.report.wording import size
@@ -112,10 +112,10 @@ def first_position() -> AtlasFigure:
     return AtlasFigure(
         rows,
         f"In {len(rows)} tests of {rows['judge'].nunique()} judges on {rows['data'].nunique()} data sets, the "
-        f"candidate shown first is preferred in {first} and the one shown second in {second} ({slight} of these biases "
-        f"are below {_MATTERS}), no bias of ≥ {_MATTERS} in {fair}, and {unclear} are inconclusive; P(A) goes from "
-        f"{least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} ({most['judge']}, "
-        f"{most['data']}).",
+        f"candidate shown first is preferred in {first} and the one shown second in {second} (in {slight} of these the "
+        f"interval is within {_MATTERS} of ½), no bias of ≥ {_MATTERS} in {fair}, and {unclear} are inconclusive; P(A) "
+        f"goes from {least['estimate']:.2f} ({least['judge']}, {least['data']}) to {most['estimate']:.2f} "
+        f"({most['judge']}, {most['data']}).",
     )
 
 
@@ -215,6 +215,8 @@ def reliability() -> AtlasFigure:
     people = choose(estimates(), probe="humans", metric="human_alpha", level="interval")
     rows = pd.concat([samples, people], ignore_index=True)
     rows = labelled(rows, "judge", "attribute", "configuration")
+    alike = rows.duplicated(["who", "data"], keep=False)
+    rows["who"] = rows["who"].mask(alike, rows["who"] + " · " + rows["dataset"].map(written))
     middle = people["estimate"].median()
     below = int((samples["ci_high"] < middle).sum())
     return AtlasFigure(

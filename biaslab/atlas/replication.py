@@ -149,11 +149,14 @@ class ReplicationPage(Page):
 
     @property
     def headline(self) -> str:
-        """Number of comparable values that are reproduced, and of printed values that measure something else."""
-        same = self.rows.loc[self.rows["outcome"] != INCOMPARABLE, "outcome"]
+        """Number of comparable values that are reproduced, and of others; those without an estimate are left out."""
+        known = self.rows[self.rows["estimate"].notna()]
+        same = known.loc[known["outcome"] != INCOMPARABLE, "outcome"]
         equal = f"{(same == EQUAL).sum()} of {len(same):,} comparable numbers are reproduced to every digit"
-        apart, every = len(self.rows) - len(same), len(self.rows)
-        others = f"{apart:,} of {every:,} printed numbers measure a different quantity"
+        apart = len(known) - len(same)
+        alike = ((known["converted"] - known["estimate"]).abs() < _LAST_DIGIT).sum()
+        others = f"{apart:,} of {len(known):,} printed numbers measure a different quantity"
+        others += f", {alike:,} of them equal once converted" if alike else ""
         return "; ".join([equal] * (len(same) > 0) + [others] * (apart > 0))
 
     def __repr__(self) -> str:
@@ -275,6 +278,7 @@ def _template() -> Template:
 
 #: Outcomes of a replication.
 EQUAL, DIFFERENT, INCOMPARABLE = "equal", "different", "not comparable"
+_LAST_DIGIT = 5e-5  # half a unit of the fourth digit
 
 
 class Rule(NamedTuple):

@@ -159,7 +159,7 @@ class Figure:
     where: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     log: bool = False
-    says: Says | Callable[[pd.DataFrame], str | None] | None = None
+    says: Says | Callable[[pd.DataFrame], Says | str | None] | None = None
 
 
 @dataclass(frozen=True)

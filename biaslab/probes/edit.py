@@ -103,7 +103,7 @@ SCORES = (
 PAIRS = (
     Metric(
         "win_excess",
-        "P(the edited wins), edit minus null edit",
+        "P(the edited wins) with the edit minus with its null edit",
         "probability",
         null=0.0,
         above=f"prefers a text more often {_THAN}",

@@ -124,7 +124,7 @@ class ListPosition(Probe):
     metrics = (
         Metric(
             "first_place_excess",
-            "decisions for the first place, less 1/k",
+            "decisions for the first place less 1/k",
             "share",
             null=0.0,
             above="prefers the candidate shown first",
@@ -138,7 +138,7 @@ class ListPosition(Probe):
         ),
         Metric(
             "last_place_excess",
-            "decisions for the last place, less 1/k",
+            "decisions for the last place less 1/k",
             "share",
             null=0.0,
             above="prefers the candidate shown last",

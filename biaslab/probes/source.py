@@ -8,9 +8,12 @@ from functools import partial
 from itertools import chain, product
 from typing import Literal
 
+import pandas as pd
+
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
 from biaslab.core.metrics import Comparison, Figure, Metric, Says
+from biaslab.core.output import number
 from biaslab.core.requests import Request
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
@@ -30,6 +33,19 @@ _SOURCES: tuple[str, str] = ("with", "without")
 _LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
 _MISSING = because("no_item_both_ways", "no item has a score with and without the source")
+
+
+def loss_of_agreement(estimates: pd.DataFrame) -> Says | str:
+    """Say how much agreement is lost, unless even with the source none is shown to be above 0."""
+    kept = estimates[(estimates["metric"] == "agreement") & (estimates["source"] == "with")]
+    kept = kept[kept["coefficient"].eq("kendall") & kept["ci_low"].notna()]
+    if len(kept) and (kept["ci_low"] <= 0).all():
+        ends = " to ".join(dict.fromkeys(number(kept["estimate"].agg(end), 2) for end in ("min", "max")))
+        words = f"{{judge}}: agreement with the reference scores is {ends} with the source, so there is none to lose"
+        return f"{words} (lost without it {{agreement_loss}})"
+    lost = "agreement lost without it {agreement_loss}"
+    unclear = f"{{judge}}: too few contexts to tell whether it needs the source; {lost}"
+    return Says(none=f"{{judge}} does not need the source: {lost}", open=unclear)
 
 
 @dataclass(frozen=True)
@@ -178,11 +194,7 @@ class Source(PairOrScoreProbe, ScoreProbe):
             by="attribute",
             col="level",
             where={"coefficient": "kendall"},
-            says=Says(
-                none="{judge} does not need the source: agreement lost without it {agreement_loss}",
-                open="{judge}: too few contexts to tell whether it needs the source; agreement lost without it "
-                "{agreement_loss}",
-            ),
+            says=loss_of_agreement,
         ),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by="attribute"),
         Figure("pairs", "accuracy_loss", by="attribute"),

@@ -125,9 +125,7 @@ class Vacuum(PairProbe):
         Metric("name_logit", "log odds of the first name, same text", "logits", null=0.0, form="pair"),
         Metric("tie_rate", "ties", "share"),
         Metric("dark_score", "score of nothing", "points", form="score"),
-        Metric(
-            "dark_score_drop", "score of the text less that of nothing", "points", null=0.0, quality=True, form="score"
-        ),
+        Metric("dark_score_drop", "score of the text less that of nothing", "points", null=0.0, form="score"),
         Metric("score_share", "answers with this score", "share"),
         LABEL_MASS,
     )

@@ -23,6 +23,7 @@ from biaslab.report.tables import to_html
 from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
+from biaslab.stats.estimate import notes_of
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
@@ -287,6 +288,7 @@ def card(
 
 
 _MOST = 3  # maximum number of biases that an answer describes
+_EITHER = "one or the other, by attribute, data or prompt"
 
 
 def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[str, float] | None = None) -> str:
@@ -343,7 +345,9 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
         told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
         sentences = _of_one(shortened(judge_words(made.judges[0])), told, labels)
         fit = fitness(rows, made.quality.to_dict("records"))
-        sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in fit.hedges if hedge != NO_AGREEMENT]
+        open_to = [f for f in made.findings if f.is_bias and f.hedge and "no_variation" not in notes_of(f.row)]
+        hedges = dict.fromkeys([*(each.hedge for each in open_to), *fit.hedges])
+        sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in hedges if hedge != NO_AGREEMENT]
         if ANY_JUDGEMENT in fit.unfit:
             return " ".join([*sentences, "What to do: use another judge."])
     to_do = list(dict.fromkeys(row["to_do"] for row in told if row["to_do"] not in ("", "nothing")))
@@ -369,10 +373,11 @@ def _of_one(judge: str, rows: Sequence[Mapping[Any, Any]], labels: Mapping[tuple
 def _of_judges(label: str, rows: Sequence[Mapping[Any, Any]]) -> str:
     """Write how many judges have a bias to which side, have none that matters, and are undecided."""
     metric, counts = find_metric(rows[0]["metric"], rows[0]["probe"]), Counter(row["status"] for row in rows)
-    sides = Counter(side for row in rows for side in row["sides"]).most_common()
-    found = [f"{side_words(metric, side)}: {n}" for side, n in sides]
-    found += [f"too small to matter: {counts['slight']}"] * bool(counts["slight"])
-    words = {f"found in {counts['bias'] + counts['slight']} of {len(rows)} ({', '.join(found)})": len(sides)}
+    ways = [row["sides"] for row in rows if row["sides"]]
+    sides = Counter(side_words(metric, way[0]) if len(way) == 1 else _EITHER for way in ways)
+    found = [f"{words}: {n}" for words, n in sides.most_common()]
+    slight = f", too small to matter in {counts['slight']} of these" if counts["slight"] else ""
+    words = {f"found in {counts['bias'] + counts['slight']} of {len(rows)} ({', '.join(found)}){slight}": len(found)}
     words |= {f"none that matters in {counts['none']} of {len(rows)}": counts["none"]}
     words |= {f"inconclusive in {counts['unclear']} of {len(rows)}": counts["unclear"]}
     return f"{label} {', '.join(text for text, n in words.items() if n)}"

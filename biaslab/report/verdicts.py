@@ -187,7 +187,8 @@ def with_findings(rows: pd.DataFrame, null: float | Mapping[str, float | None] |
     nulls = [find_metric(*named).null for named in zip(rows["metric"], rows.get("probe", rows["metric"]), strict=True)]
     drawn = [null.get(metric) if isinstance(null, Mapping) else null for metric in rows["metric"]]
     moved = np.array([None not in (own, other) and own != other for own, other in zip(nulls, drawn, strict=True)], bool)
-    return rows.assign(finding=rows["finding"].mask(moved, "untested"), slight=rows["slight"] & ~moved)
+    finding = rows["finding"].mask(moved & rows["finding"].ne("plain"), "untested")
+    return rows.assign(finding=finding, slight=rows["slight"] & ~moved)
 
 
 def _found(rows: pd.DataFrame) -> pd.DataFrame:

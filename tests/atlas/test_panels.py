@@ -58,9 +58,9 @@ def test_first_position_has_about_thirty_judges_on_data():
     assert (panel.rows["estimate"].diff().dropna() >= 0).all()
     assert not panel.rows.duplicated(["judge", "source", "attribute"]).any()
     counts = panel.rows["finding"].value_counts()
-    stated = [int(number) for number in re.findall(r" in (\d+)", panel.headline)]
+    stated = [int(number) for number in re.findall(r"(?<!\() ?\bin (\d+)(?! of)", panel.headline)]
     assert stated == [counts["above"], counts["below"], counts["none"]]
-    assert f"({panel.rows['slight'].sum()} of these biases" in panel.headline
+    assert f"(in {panel.rows['slight'].sum()} of these" in panel.headline
     assert f"{counts['open']} are inconclusive" in panel.headline
     assert f"{panel.rows['judge'].nunique()} judges" in panel.headline
 

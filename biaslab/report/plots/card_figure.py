@@ -30,7 +30,7 @@ from biaslab.report.plots.style import (
     styled,
 )
 from biaslab.report.summary import STATUS, is_bias, strongest_of
-from biaslab.report.verdicts import by_metric, classify, with_findings
+from biaslab.report.verdicts import by_metric, classify, side_words, with_findings
 from biaslab.report.wording import span
 from biaslab.stats.frame import random_effects, require_columns, with_numpy_types, without_breakdowns
 
@@ -315,16 +315,23 @@ def _most_frequent(rows: pd.DataFrame) -> str:
     biased = rows["status"] == "bias"
     pairs = zip(rows["metric"], rows["probe"], strict=True)
     names = [name.replace("_", " ") if name in available() else short_label(find_metric(m, name)) for m, name in pairs]
-    by_judge = biased.groupby([pd.Index(names, name="bias"), rows["judge"]], sort=False).any()
-    by_bias = by_judge.groupby(level="bias", sort=False).agg(["sum", "size"]).query("sum > 0")
-    often = by_bias.sort_values("sum", ascending=False, kind="stable").head(_MOST)
-    of = [f"{name} ({row['sum']} of {row['size']})" for name, row in often.iterrows()]
+    by_bias = rows.assign(bias=names, biased=biased).groupby("bias", sort=False)
+    often = sorted(by_bias, key=lambda each: -each[1].loc[each[1]["biased"], "judge"].nunique())[:_MOST]
+    of = [f"{name} ({_by_side(part)})" for name, part in often if part["biased"].any()]
     judges = rows["judge"].unique()
     if len(judges) == 1:
         who = marked(judges[0]) or judge_words(judges[0])
         return f"{who}: {biased.sum()} of {len(rows)} tested biases found"
     most = f", most often {', '.join(of)}" if of else ""
     return f"{rows.loc[biased, 'judge'].nunique()} of {len(judges)} judges have a bias{most}"
+
+
+def _by_side(rows: pd.DataFrame) -> str:
+    """Say how many judges have a bias to each side, of those that were tested."""
+    found = rows[rows["biased"]]
+    words = [side_words(find_metric(m, p), side) for m, p, side in found[["metric", "probe", "finding"]].to_numpy()]
+    sides = found["judge"].groupby(np.array(words, object)).nunique().sort_values(ascending=False, kind="stable")
+    return f"{', '.join(f'{side}: {n}' for side, n in sides.items())}, of {rows['judge'].nunique()}"
 
 
 @styled
@@ -386,6 +393,11 @@ def forest(
             value = f"{short_label(find_metric(row['metric'], row['probe']))} {with_interval(row, 2)}"
             value += f" pooled over {row['n_estimates']:.0f} estimates (I² {percent(row['i_squared'], 2)}); "
             value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another"
+            sides = known.loc[known["judge"] == row["judge"], "finding"].value_counts()
+            if {"above", "below"} <= set(sides.index):
+                value += (
+                    f"; found above in {sides['above']} and below in {sides['below']}, so the side does not carry over"
+                )
             clauses.append(f"{judge_words(row['judge'])}: {value}")
     apart = f"\n{count(left, 'estimate')} not drawn: without a standard error, or of a judge with fewer than three"
     note(ax, f"{caption(known, title)}{apart if left else ''}")

@@ -28,6 +28,7 @@ from biaslab.report.plots.figure_words import AXES, FLOORS, marked, named, remem
 from biaslab.report.verdicts import Peers, find_peers, judges_of, with_findings
 from biaslab.report.wording import conditions, varying
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
+from biaslab.stats.missing import plausible_intervals
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -96,6 +97,7 @@ def intervals(
     >>> ax = intervals(estimates, "first_position_rate", by="attribute", hue="template")  # doctest: +SKIP
     """
     chosen = with_findings(_rows(without_breakdowns(estimates), metric), null)
+    chosen = plain_if_untested(chosen) if ax is None else chosen
     named_by = [name for name in ("judge", "dataset") if name in chosen]
     differing = varying(chosen, [*named_by, *conditions(chosen)])
     for name, column in (("by", by), ("hue", hue)):
@@ -168,6 +170,7 @@ def against(
     """
     require_columns(estimates, [x], "estimates")
     chosen = with_findings(_rows(estimates[estimates[x].notna()], metric), null)
+    chosen = plain_if_untested(chosen) if ax is None else chosen
     places = chosen[x].to_numpy(float)
     drawn = ax or style.panels(1)[0]
     width = float(np.ptp(places)) or 1.0
@@ -296,7 +299,8 @@ def draw_marks(
         values = list(rows.loc[~blank, hue].unique() if order is None else order)
     ranks = np.zeros(len(rows), int) if hue is None else rows[hue].where(~blank, values[0]).map(values.index).to_numpy()
     if vertical:
-        at = places + (np.linspace(-reach, reach, len(values))[ranks] if len(values) > 1 else 0.0)
+        apart = len(values) > 1 and len(set(places.tolist())) < len(places)
+        at = places + (np.linspace(-reach, reach, len(values))[ranks] if apart else 0.0)
     else:
         at = places + _within_rows(places, ranks)
     largest = float(rows["estimate"].abs().max())
@@ -318,9 +322,33 @@ def draw_marks(
                 remember(container[0], drawn.iloc[chosen], at[along][chosen].tolist(), vertical)
             if not vertical:
                 _write_numbers(ax, drawn["estimate"], digits, at[along], marks[0][0][0].get_color())
+    style.beyond_intervals(ax, _decisive(rows), at, vertical)
     style.explain_marks(ax, fills(rows))
     if "planted" in rows:
         style.planted(ax, rows["planted"].to_numpy(float), at, vertical)
+
+
+def _decisive(rows: pd.DataFrame) -> np.ndarray:
+    """Return the ends of what else is plausible, shape (rows, 2), where that and not the interval decides; else NaN."""
+    ends = np.full((len(rows), 2), np.nan)
+    for place, row in enumerate(rows.to_dict("records")):
+        null, size, (low, *_, high) = find_metric(row["metric"], row.get("probe")).null, row["matters"], _ends(row)
+        if null is not None and row["ci_low"] == row["ci_low"] and row["finding"] not in ("untested", "plain"):
+            edges = [null] if size != size else [null, null - size, null + size]
+            if any(low <= edge <= high and not row["ci_low"] <= edge <= row["ci_high"] for edge in edges):
+                ends[place] = low, high
+    return ends
+
+
+def _ends(row: Mapping[Any, Any]) -> list[float]:
+    """Return the ends of all plausible intervals that have some, in increasing order."""
+    known = plausible_intervals(row).values()
+    return sorted(end for each in known for end in each if math.isfinite(end)) or [math.nan] * 2
+
+
+def plain_if_untested(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a figure in which nothing is tested with plain marks; others as they are."""
+    return rows.assign(finding="plain") if (rows["finding"] == "untested").all() else rows
 
 
 def fills(rows: pd.DataFrame) -> list[str]:

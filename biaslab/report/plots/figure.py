@@ -30,6 +30,7 @@ from biaslab.report.plots.drawing import (
     fit_text,
     intervals,
     make_logarithmic,
+    plain_if_untested,
     rows_of,
     sorted_judges,
     svg_of,
@@ -63,6 +64,11 @@ class DrawnFigures:
     axes: tuple[Axes, ...] = ()
     paths: tuple[Path, ...] = ()
     missing: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The sentence above the first figure; empty without one."""
+        return " ".join(self.axes[0].figure.get_suptitle().split()) if self.axes else ""  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
         return "\n".join(self.missing)
@@ -159,7 +165,8 @@ def draw(
         published = _name_published(published, x, by or "attribute")
     if defined.empty:
         return DrawnFigures(missing=(_why(metrics, chosen),))
-    rows, col = (defined, None) if col is None else _name_together(defined, col, "panel")
+    rows = plain_if_untested(defined)
+    rows, col = (rows, None) if col is None else _name_together(rows, col, "panel")
     rows, along = (rows, x) if x is not None else _name_rows(rows, by or "attribute")
     if hue is None and len(metrics) > 1 and col != "metric":
         hue = "metric"
@@ -486,10 +493,11 @@ def _estimates(ax: Axes, rows: pd.DataFrame, places: np.ndarray, unit: str) -> N
 
 def _in_words(rows: pd.DataFrame, shares: np.ndarray) -> pd.DataFrame:
     """Add a column ``headline`` to the shares: one sentence on the share of each bias that the student inherits."""
-    clauses = [
-        f"{_VERBS.get(verdict, verdict)} its teacher's {find_metric(of, probe).label}"
-        for of, probe, verdict in rows.loc[shares, ["of", "probe", "verdict"]].itertuples(index=False)
-    ]
+    clauses = []
+    for row in rows[shares].to_dict("records"):
+        share = f" (share {with_interval(row, 2)})" if row["estimate"] == row["estimate"] else ""
+        label = find_metric(row["of"], row["probe"]).label
+        clauses.append(f"{_VERBS.get(row['verdict'], row['verdict'])} its teacher's {label}{share}")
     whose = next((f" of a {kind}" for judge in rows["judge"] if (kind := marked(str(judge)))), "")
     return rows[shares].assign(headline=f"The student{whose} {'; '.join(clauses)}")
 

@@ -15,7 +15,7 @@ from biaslab.core.metrics import Metric, Says, find_metric
 from biaslab.core.output import WAYS, count, number, with_interval, written
 from biaslab.report.plots import style
 from biaslab.report.verdicts import side_words, with_findings
-from biaslab.report.wording import span, varying
+from biaslab.report.wording import fair, span, varying
 from biaslab.stats.frame import LEADING, TRAILING
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ def _judges(rows: pd.DataFrame, metric: Metric) -> str:
 def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     """Write the findings on one metric, how many rows have them, and the range of the estimates."""
     undetected = (rows["finding"] == "none") & rows["matters"].isna()
-    kinds, label = Counter(rows["finding"].mask(undetected, "undetected")), short_label(metric)
+    findings = rows["finding"].mask(undetected, "undetected").replace("plain", "untested")
+    kinds, label = Counter(findings), short_label(metric)
     label = f"{metric.unit} {label}" if metric.unit.startswith("correlation of ") else label
     people = rows["judge"].map(style.family_of) == "people"
     if people.any() and not people.all():
@@ -142,7 +143,11 @@ def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
     else:
         values = f"{label} {_reach(rows, plain=not set(kinds) <= {'untested'})}"
     if set(kinds) <= {"untested"}:
-        return values
+        known = rows["ci_low"].notna()
+        if metric.null is None or not known.any():
+            return values
+        beyond = ((rows["ci_low"] > metric.null) | (rows["ci_high"] < metric.null)).sum()
+        return f"{values}; {beyond or 'none'} of {count(int(known.sum()), 'interval')} excludes {fair(metric.null)}"
     words = {side: side_words(metric, side) for side in _SIDES}
     words |= {"none": "none that matters", "undetected": "none detected"}
     words |= {"open": "inconclusive", "untested": "not tested"}

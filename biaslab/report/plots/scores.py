@@ -11,14 +11,15 @@ import pandas as pd
 import seaborn as sns
 
 from biaslab.core.errors import TrialsError
-from biaslab.core.output import percent, with_interval, written
+from biaslab.core.output import number, percent, with_interval, written
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.drawing import fit_text
 from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.figure_words import judge_words, marked
-from biaslab.report.plots.style import NULL, PALETTE, note, panels, styled
+from biaslab.report.plots.style import NULL, PALETTE, family_of, note, panels, styled
 from biaslab.report.wording import varying
 from biaslab.stats.blocks import ITEM
+from biaslab.stats.distribution import whipple_sums
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import read_ratings
 
@@ -79,7 +80,9 @@ def heaps(
     headline = f"{percent(top['estimate'], 2)} of the scores of {_subject(judge)} are {top['label']:g}"
     if tens.sum() > 1:
         round_scores = percent(rows.loc[tens, "estimate"].sum(), 2)
-        headline += f"; {round_scores} are multiples of 10, as are {percent(tens.mean(), 2)} of the levels"
+        up, down = whipple_sums(shares.reindex(every), every)
+        headline += f"; {round_scores} are multiples of 10 ({percent(tens.mean(), 2)} of the levels)"
+        headline += f", {number(up / down, 1)} times the share of the scores around them" if down else ""
     return close([ax], rows, name, out, headline)
 
 
@@ -171,7 +174,12 @@ _LARGEST = 400  # square points of the largest dot
 
 
 @styled
-def confusion(estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
+def confusion(
+    estimates: pd.DataFrame,
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+    title: str | None = None,
+) -> DrawnFigures:
     """Plot how often each verdict of a judge meets each label of people, with a panel for each judge.
 
     Numbers are counts of judgements with a label, shares are of items.
@@ -180,8 +188,8 @@ def confusion(estimates: pd.DataFrame, name: str | None = None, out: str | PathL
     ----------
     estimates : pandas.DataFrame
         Of the measure "agreement" of `biaslab.audit`.
-    name, out
-        As in `biaslab.plots.draw`.
+    name, out, title
+        As in `biaslab.plots.draw`; the title stands before the data set and n.
 
     Returns
     -------
@@ -208,7 +216,8 @@ def confusion(estimates: pd.DataFrame, name: str | None = None, out: str | PathL
         words = both["n_trials"][labels].map("{:,.0f}\n".format) + shares.map(lambda share: percent(share, 2))
         sns.heatmap(shares, vmin=0, vmax=1, annot=words, fmt="", cmap="Blues", cbar=False, ax=ax)
         ax.set(xlabel="label of people", ylabel="verdict of the judge")
-        note(ax, f"{who}\nn = {rows['n_contexts'].max()} contexts")
+        facts = [title, written(str(rows["dataset"].iloc[0])), f"n = {rows['n_contexts'].max()} contexts"]
+        note(ax, f"{who}\n{' · '.join(filter(None, facts))}")
         agreed[who] = sum(shares.loc[label, label] for label in labels)
     for ax in axes[len(cells) :]:
         ax.remove()
@@ -219,7 +228,11 @@ def confusion(estimates: pd.DataFrame, name: str | None = None, out: str | PathL
 
 @styled
 def bland_altman(
-    trials: pd.DataFrame, estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures"
+    trials: pd.DataFrame,
+    estimates: pd.DataFrame,
+    name: str | None = None,
+    out: str | PathLike[str] = "figures",
+    title: str | None = None,
 ) -> DrawnFigures:
     """Plot the differences of a judge's and people's scores against their means.
 
@@ -231,8 +244,8 @@ def bland_altman(
         Scores of items that people scored on the same scale; those of the first judge, attribute and scale are drawn.
     estimates : pandas.DataFrame
         Of the measure "agreement" of `biaslab.audit` for these trials.
-    name, out
-        As in `biaslab.plots.draw`.
+    name, out, title
+        As in `biaslab.plots.draw`; the title stands before the data set and n.
 
     Returns
     -------
@@ -258,16 +271,19 @@ def bland_altman(
     [ax] = panels(1, 7.5)
     look = {"s": _LARGEST * points["estimate"] / points["estimate"].max(), "alpha": 0.6, "linewidths": 0}
     ax.scatter(points[["label", "value"]].mean(axis=1), points["value"] - points["label"], **look)
-    ax.axhline(0, **NULL)
+    ax.axhline(0, label="no difference", **NULL)
+    labels = {"-": "mean difference", "--": "limits of agreement (95 % of differences)", "band": "95 % intervals"}
     for metric, line in _LIMITS.items():
-        ax.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line)
-        ax.axhspan(limits[metric]["ci_low"], limits[metric]["ci_high"], color=PALETTE[1], alpha=0.25, linewidth=0)
+        ax.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line, label=labels.pop(line, None))
+        ends = limits[metric]["ci_low"], limits[metric]["ci_high"]
+        ax.axhspan(*ends, color=PALETTE[1], alpha=0.25, linewidth=0, label=labels.pop("band", None))
     ax.set(xlabel="mean of the judge's and people's score", ylabel="judge minus people (points)")
     judge, data = (str(scored[column].iloc[0]) for column in ("judge", "dataset"))
     facts = f"{scored['attribute'].iloc[0]} · n = {limits['mean_difference']['n_contexts']} contexts"
     ax.margins(0.2)
-    note(ax, " · ".join(filter(None, [marked(judge), written(data), facts])))
+    note(ax, " · ".join(filter(None, [title, marked(judge), written(data), facts])))
     fit_text(ax)
+    whose = f"{judge_words(judge)} {'(a person) minus other' if family_of(judge) == 'people' else 'minus'}"
     low, mean, high = (with_interval(limits[metric], 2) for metric in _LIMITS)
-    headline = f"{judge_words(judge)} minus people: {mean} points on average; limits of agreement {low} to {high}"
+    headline = f"{whose} people: {mean} points on average; limits of agreement {low} to {high}"
     return close([ax], points, name, out, headline)

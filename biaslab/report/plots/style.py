@@ -51,6 +51,8 @@ PUBLISHED_MARKERS = "x+1234"  # of published values, which have no interval
 LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 PUBLISHED = "published: "
 PLANTED = "planted (simulated)"
+BEYOND = "with missing or unreliable ratings"
+_BEYOND: dict[str, Any] = {"color": "0.35", "linewidth": 0.4, "zorder": 1}
 _PLANTED: dict[str, Any] = {"markersize": 9, "markeredgewidth": 1.6, "zorder": 1.5}
 _LONGEST_NOTE = 1000  # letters of a headline or a caption
 RECORDED = "recorded judges"  # in the legend label of reference judges
@@ -138,7 +140,7 @@ def share_legend(axes: Sequence[Axes]) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    after = [*FOUND_WORDS.values(), SMALL["label"]]  # own estimates first
+    after = [*FOUND_WORDS.values(), BEYOND, SMALL["label"]]  # own estimates first
     labels = sorted(
         handles,
         key=lambda name: (after.index(name) + 1 if name in after else 0, name.startswith(PUBLISHED), RECORDED in name),
@@ -265,6 +267,13 @@ def explain_marks(ax: Axes, kinds: Iterable[str]) -> None:
         line = (0, (1, 1)) if kind == "open" else "-"
         look = {"marker": "o", "color": "0.35", "markersize": 4, "linestyle": line, "linewidth": 0.9, **FILLS[kind]}
         ax.plot([], [], label=FOUND_WORDS[kind], **look)
+
+
+def beyond_intervals(ax: Axes, ends: np.ndarray, places: np.ndarray, vertical: bool = False) -> None:
+    """Draw thin lines between ends, shape (places, 2), that decide about a finding; NaN is not drawn."""
+    known = ~np.isnan(ends).any(axis=1)
+    if known.any():
+        (ax.vlines if vertical else ax.hlines)(places[known], *ends[known].T, label=BEYOND, **_BEYOND)
 
 
 def planted(ax: Axes, values: np.ndarray, places: np.ndarray, vertical: bool = False) -> None:

@@ -14,6 +14,7 @@ from scipy import stats
 import biaslab as bl
 from biaslab.core.errors import TrialsError
 from biaslab.probes.position import Position
+from biaslab.report.plots.style import BEYOND, FOUND_WORDS
 from biaslab.report.verdicts import with_findings
 from biaslab.stats.frame import without_breakdowns
 
@@ -175,7 +176,7 @@ def test_labels_and_nulls_are_those_of_the_probe():
     )  # fmt: skip
     ax = bl.plots.intervals(frame, ["correlation_joint", "correlation_alone"], by="attribute")
     assert ax.get_xlabel() == "correlation of the two scores"
-    assert {text.get_text() for text in ax.figure.legends[0].get_texts()} == {"in one output", "alone", "not tested"}
+    assert {text.get_text() for text in ax.figure.legends[0].get_texts()} == {"in one output", "alone"}
     assert [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"] == [[0.0, 0.0]]
     own = bl.plots.intervals(frame.assign(metric="share_after_low"))
     assert own.get_xlabel() == "first score low (share of scores)"
@@ -352,7 +353,9 @@ def test_findings_of_a_figure_are_those_of_its_study(rows, counts):
 
 _NUMBERS = st.floats(0.01, 0.99)
 _ROWS = st.lists(
-    st.tuples(_NUMBERS, _NUMBERS, _NUMBERS, st.floats(0, 1), st.booleans(), st.booleans()), min_size=1, max_size=6
+    st.tuples(_NUMBERS, _NUMBERS, _NUMBERS, st.floats(0, 1), st.booleans(), st.booleans(), _NUMBERS),
+    min_size=1,
+    max_size=6,
 )
 
 
@@ -361,20 +364,31 @@ _ROWS = st.lists(
 @settings(deadline=None, max_examples=8)
 def test_title_marks_and_table_of_a_figure_agree(tmp_path_factory, values):
     rows = []
-    for place, (a, b, c, p, bare, untested) in enumerate(values):
+    for place, (a, b, c, p, bare, untested, bound) in enumerate(values):
         low, value, high = sorted((a, b, c))
+        bounds = {"bound_low": min(low, bound), "bound_high": max(high, bound)}
         low, high = (np.nan, np.nan) if bare else (low, high)
         p = np.nan if untested else p
-        rows.append(row(value, low, high, p, attribute=f"a{place}", q_value=p, n_contexts=50))
+        rows.append(row(value, low, high, p, attribute=f"a{place}", q_value=p, n_contexts=50, **bounds))
     out = tmp_path_factory.mktemp("figures")
     drawn = bl.plots.draw(pd.DataFrame(rows), "first_position_rate", by="attribute", name="a__b", out=out)
     table = pd.read_csv(out / "a__b.csv")
-    filled = sum(
-        len(container.lines[0].get_xdata())
-        for container in drawn.axes[0].containers
-        if container.lines[0].get_markerfacecolor() != "white" and container.lines[0].get_markersize() > 3
-    )
+    [ax], tested = drawn.axes, table["finding"].ne("untested").any()
+    marks = [container.lines[0] for container in ax.containers]
+    assert tested or {(mark.get_markersize(), mark.get_markerfacecolor()) for mark in marks} == {
+        (4, marks[0].get_color())
+    }
+    assert tested == bool(set(FOUND_WORDS.values()) & {text.get_text() for text in ax.figure.legends[0].get_texts()})
+    shown = [mark for mark in marks if mark.get_markerfacecolor() != "white" and mark.get_markersize() > 3]
+    filled = sum(len(mark.get_xdata()) for mark in shown) if tested else 0
     found = table["finding"].isin(["above", "below"])
+    for place, each in enumerate(table.to_dict("records")):  # what is drawn shows why a mark is not filled
+        lines = [segment for c in ax.collections if c.get_label() == BEYOND for segment in c.get_segments()]
+        ends = [x for segment in lines if segment[0, 1] == place for x in segment[:, 0]]
+        drawn_to = [x for x in (each["ci_low"], each["ci_high"], *ends) if x == x]
+        excludes = bool(drawn_to) and not min(drawn_to) <= 0.5 <= max(drawn_to)
+        assert each["finding"] not in ("above", "below") or excludes
+        assert each["finding"] in ("above", "below", "untested") or not (each["q_value"] < 0.05 and excludes)
     [title] = table["headline"].unique()
     sides = "prefers the candidate shown (?:first|second)"
     counted = re.findall(rf"{sides}(?: in (?:(both|all)|(\d+)))?", title)
@@ -503,7 +517,11 @@ def test_bias_matrix_has_a_cell_per_judge_and_tested_bias(make_row, tmp_path):
     [image] = ax.images
     assert image.get_array().filled(np.nan).ravel() == pytest.approx([3.0, -2.0, 0.0, np.nan], nan_ok=True)
     saved = pd.read_csv(tmp_path / "a__biases.csv")
-    assert saved["headline"].iloc[0] == "1 of 2 judges have a bias, most often position (1 of 2), verbosity (1 of 1)"
+    assert re.findall(r"\d of \d|\w+: \d, of \d", saved["headline"].iloc[0]) == [
+        "1 of 2",
+        "first: 1, of 2",
+        "score: 1, of 1",
+    ]
     assert dict(zip(saved["judge"] + saved["metric"], saved["finding"], strict=True)) == {
         "afirst_position_rate": "above", "averbosity_slope": "below", "bfirst_position_rate": "none",
     }  # fmt: skip
