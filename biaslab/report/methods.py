@@ -9,7 +9,7 @@ import pandas as pd
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import count
 from biaslab.report.tables import chosen_rows
-from biaslab.report.wording import correction, levels, span, version
+from biaslab.report.wording import ONE_TEST, correction, levels, span, version
 
 _CORRECT = "correct"
 _MOST = 3  # names that are listed
@@ -63,7 +63,9 @@ def _sentences(rows: pd.DataFrame) -> Iterator[str]:
     how = "; ".join(ways[:_MOST]) + (f"; {len(ways) - _MOST} more" if len(ways) > _MOST else "")
     yield f"We report {_listed(pd.Series(units), 'metrics')} with {levels(rows)} intervals; {of_contexts} ({how})."
     if "q_value" in rows and rows["q_value"].notna().any():
-        yield f"p-values are corrected over {correction(rows)} and reported as q; q < .05 counts as found."
+        over = correction(rows)
+        how = "One test was made" if over == ONE_TEST else f"p-values are corrected over {over} and reported as q"
+        yield f"{how}; a bias counts as found below .05."
     dropped, planned = int(rows["n_dropped"].max()), int((rows["n_dropped"] + rows["n_trials"]).max())
     yield (
         f"Up to {dropped:,} of {count(planned, 'judgement')} had no usable verdict and were left out."
