@@ -33,7 +33,6 @@ from biaslab.stats.blocks import ITEM, each_cell, usable, whole_blocks
 from biaslab.stats.correlation import jackknife_t
 from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.frame import estimates_frame
-from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
 
@@ -273,14 +272,13 @@ def _over_reliabilities(every: list[Estimate], unknown: list[str]) -> Estimate:
 
 _LIST = ["context_id", "replicate", "list_order"]
 _FEWEST = 10  # minimum lists for a candidate to count as a system; single texts occur once or twice
-_SHOWING = f"human scores, systems in at least {_FEWEST} lists each, or each list in several orders"
+_SHOWING = f"human scores, systems in at least {_FEWEST} lists each, or each list in balanced orders"
 _NOT_BALANCED = because(
     "unbalanced_order",
     "{what} are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
 )
 #: Why position has no test where nothing in the log can show whether better texts come first.
 UNKNOWN_ORDER = Note("unknown_order", words="no test: the order may follow from quality; {what} would show it")
-_SEVERAL = 0.5  # of the contexts, in which lists are shown in several orders
 _UNBALANCED = 0.05  # significance level of the balance tests; at .01 a mild imbalance gave a type-I error of .095
 
 
@@ -305,9 +303,9 @@ class OneList(CellMeasure):
     permuting positions within each context, in all its lists alike, because lists of a context may share their order.
     For k systems that are in every list, one list per context, it is (k − 1)/k times Pearson's statistic of systems by
     positions, χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is estimated if one is unbalanced at the .05
-    level. Without either, orders of the same list must not resemble each other, in at least half of the contexts; if
-    there is nothing to test, there is no interval and no test. Ranking each list in balanced orders needs no such
-    assumption and is the better design.
+    level; if there is nothing to test, there is no interval and no test, also if lists have several orders: that these
+    do not resemble each other shows too little (a type-I error of .22 if better texts come slightly first). Ranking
+    each list in balanced orders needs no such assumption and is the better design.
 
     References
     ----------
@@ -355,10 +353,7 @@ def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resam
 
 
 def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, float]:
-    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known.
-
-    If neither is, that of a test that the orders of a list do not resemble each other, unless they do.
-    """
+    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known."""
     if ranked.empty:
         return {}
     cluster = grouped_codes(pd.factorize(resampling.cluster_of(ranked["context_id"]))[0], resampling.seed)
@@ -370,12 +365,6 @@ def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, 
         p_values["systems"] = _permuted_positions(systems, cell, k)
     if scores.notna().all() and scores.any():
         p_values["human scores"] = _permuted_positions(scores.to_numpy(float)[:, None], cell, k)
-    if not p_values:
-        of, off = [ranked["context_id"], ranked["candidate_id"]], ranked["place"] - (k + 1) / 2
-        alike = (off.groupby(of).sum() ** 2 - (off**2).groupby(of).sum()).groupby(level=0).sum()
-        found = Ratio(alike.index, alike, np.ones(len(alike)), 0.0, inference="t").estimate(resampling)
-        if alike.ne(0).mean() >= _SEVERAL and not (found.estimate > 0 and found.p_value < _UNBALANCED):
-            p_values["orders of a list"] = found.p_value
     return p_values
 
 

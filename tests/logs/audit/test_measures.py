@@ -428,14 +428,13 @@ def test_an_order_that_nothing_shows_to_be_random_has_no_test():
     assert [np.isnan(row[["ci_low", "p_value"]].astype(float)).all() for row in rows] == [True, False, True, False]
 
 
-@pytest.mark.parametrize("alike", [False, True])
-def test_orders_of_the_same_texts_show_whether_they_are_random(alike):
-    rng = np.random.default_rng(2)
+def test_several_orders_of_the_same_texts_do_not_show_that_they_are_random():
+    """A test that these do not resemble each other let .22 of fair judges be found, better texts slightly first."""
     table = of_texts(lists(40, 1.0, seed=3))
-    near = [row[1:2] + row[:1] + row[2:] if alike else rng.permutation(row).tolist() for row in table["candidates"]]
-    again = table.assign(candidates=near, replicate=1)
+    again = table.assign(candidates=[row[::-1] for row in table["candidates"]], replicate=1)
     row = audited(pd.concat([table.assign(replicate=0), again])).loc["first_place_excess"]
-    assert ("unknown_order" in notes_of(row)) == np.isnan(row["p_value"]) == alike
+    assert "unknown_order" in notes_of(row)
+    assert np.isnan(row["p_value"])
 
 
 def test_balance_of_lists_is_tested_as_by_anderson():
