@@ -193,7 +193,7 @@ def counts(pairs: Iterable[tuple[str, str, str]]) -> list[Count]:
 
 
 def main() -> None:
-    """Print the tables of ``docs/reading.md``."""
+    """Print the tables from which ``docs/reading.md`` takes its numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the published data")
     distinct = dict.fromkeys(replies(parser.parse_args().data))

@@ -7,14 +7,18 @@ pages; read the difference. Output may be shortened with "…".
 import contextlib
 import doctest
 import io
+import json
 import os
 import pkgutil
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
+from datetime import date
 from pathlib import Path
+from runpy import run_path
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -22,6 +26,7 @@ import pytest
 import typer
 
 import biaslab as bl
+from biaslab.calibration.table import render
 from biaslab.cli import app, main
 from biaslab.probes import available
 
@@ -104,13 +109,18 @@ def rewritten(text, block, printed):
     return text.replace(code + old, f"{code}\n\n```text\n{printed}```")
 
 
+#: Pages that the site has and the repository does not.
+DATA = DOCS / "_hooks" / "data"
+APPENDICES = tomllib.loads((DATA / "appendix.toml").read_text("utf-8"))
+
+
 def named(page):
     return page.relative_to(ROOT).as_posix()
 
 
 #: Pages whose examples are studies of half a second and more; README and the pages of most biases are quick.
 LONG = {"remedies", "panels", "compare", "calibration", "add_a_probe", "plan", "show", "tutorial", "correct", "cite"}
-LONG |= {"atlas", "one_answer", "which_probe", "robustness", "faults", "recorded", "check_in_ci"}
+LONG |= {"atlas", "one_answer", "which_probe", "edits", "write_a_judge", "recorded", "leaderboard"}
 LONG |= {"edit", "inheritance", "template", "vacuum", "verbosity"}
 SIMULATED = [
     pytest.param(page, False, id=named(page), marks=[pytest.mark.slow] if page.stem in LONG else []) for page in PAGES
@@ -125,6 +135,7 @@ SLOW = [
 @pytest.mark.parametrize(("page", "embedded"), [*SIMULATED, *SLOW])
 def test_code_of_pages_runs_and_prints_the_stated_output(page, embedded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(DOCS / "assets", tmp_path / "docs" / "assets")
     namespace, text = {"__name__": f"docs_{page.stem}"}, page.read_text(encoding="utf-8")
     for block in blocks(page):
         if page == README:
@@ -140,6 +151,19 @@ def test_code_of_pages_runs_and_prints_the_stated_output(page, embedded, tmp_pat
     plt.close("all")
     if WRITE:
         page.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=named)
+def test_commands_of_pages_exist_with_their_options(page):
+    """Those that are not run, because they need a file, a server or a model."""
+    lines = [line for block in blocks(page) if block.language == "bash" for line in block.code.split("\n")]
+    for line in "\n".join(lines).replace("\\\n", "").split("\n"):
+        if line.startswith("biaslab "):
+            command = typer.main.get_command(app)
+            words = shlex.split(re.sub(r"\$[A-Z]+", "", line), comments=True)[1:]
+            while hasattr(command, "commands"):
+                _, command, words = command.resolve_command(typer.Context(command), words)
+            command.make_context(command.name, words)
 
 
 def test_at_most_10_percent_of_code_blocks_are_skipped():
@@ -168,7 +192,8 @@ def test_links_and_names_lead_somewhere(page):
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in filter(None, LINK.findall(text)):
         made = ROOT / target.removeprefix("../") if "figures/" in target else page.parent / target
-        assert made.exists(), f"{page.name} links {target}, which is not there"
+        appendix = made.parent.name == "appendix" and made.stem in APPENDICES
+        assert appendix or made.exists(), f"{page.name} links {target}, which is not there"
     for name in NAME.findall(text):
         pkgutil.resolve_name(f"biaslab{name}")
 
@@ -191,8 +216,41 @@ def test_every_public_part_has_a_reference():
     parts = {path.parent.name for path in (ROOT / "biaslab").glob("*/__init__.py")}
     written = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").rglob("*.md"))
     marked = set(re.findall(r"biaslab\.(\w+)", " ".join(re.findall(r"<!-- (?:public|pages): (.+) -->", written))))
+    for part in tomllib.loads((DATA / "reference.toml").read_text("utf-8")).values():
+        marked |= {name.split(".")[1] for name in part.get("pages", []) + part.get("public", [])}
     missing = sorted(parts - marked)
-    assert not missing, f"write docs/reference/{missing[0]}.md with <!-- public: biaslab.{missing[0]} -->"
+    assert not missing, f"add [{missing[0]}] with public = [...] to docs/_hooks/data/reference.toml"
+
+
+def test_guides_list_each_page_once():
+    """They are the navigation: the site is not built if one is missing."""
+    text = (DOCS / "guides" / "index.md").read_text(encoding="utf-8")
+    listed = [(DOCS / "guides" / target).resolve().relative_to(DOCS) for target in LINK.findall(text)]
+    folders = {page.parent for page in listed if page.name == "index.md"} | {Path("reference")}
+    wanted = {page.relative_to(DOCS) for page in DOCS.rglob("*.md")} - {Path("index.md"), Path("guides/index.md")}
+    wanted = {page for page in wanted if not {*page.parents} & folders or page in listed}
+    assert sorted(listed) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("Kappa", "TPR", "Drift", "Flaky", "Calibration", "Ground truth", "Retired judge", "Decision model"),
+        *("Win rate", "Temperature 0", "Position bias", "Accuracy", "Ceiling"),
+    ],
+)
+def test_terms_lead_to_a_page(words):
+    text = (DOCS / "guides" / "terms.md").read_text(encoding="utf-8")
+    [meaning] = re.findall(rf"^[^:\n]*\b{words}\b[^:\n]*(?:: [^\n]*)?\n:   (.+(?:\n    .+)*)", text, re.M)
+    assert LINK.search(meaning)
+
+
+def test_rows_of_a_validation_become_data():
+    hook = run_path(str(DOCS / "_hooks" / "appendix.py"))
+    found = bl.validate([bl.probes.Position], ["first_position_rate"], studies=5, contexts=[8], population=40)
+    rows = hook["read_page"](render(found, "biaslab validate", date(2026, 1, 31)))
+    assert [row[:4] for row in rows] == [["judge", "position", "first_position_rate", "exact"]]
+    assert len(rows[0]) == len(hook["rows"]("calibration")[0])
 
 
 @pytest.mark.slow
@@ -273,6 +331,12 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     assert "WARNING" not in done.stderr
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > len(PAGES) - 2
+    listed = LINK.findall((tmp_path / "llms.txt").read_text(encoding="utf-8"))
+    whole = {page.relative_to(tmp_path).as_posix() for page in pages if 'class="md-content"' in page.read_text("utf-8")}
+    assert sorted(listed) == sorted(whole - {"404.html"})
+    found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    for words in ("kappa", "TPR", "drift", "flaky", "ground truth", "retired judge", "decision model", "win rate"):
+        assert any(words.lower() in f"{each['title']} {each['text']}".lower() for each in found), words
     for page in pages:
         html = page.read_text(encoding="utf-8")
         assert not FETCHED.findall(html), page.name

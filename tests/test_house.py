@@ -48,7 +48,7 @@ NO_MODULES = {"biaslab.metrics", "biaslab.probes", "biaslab.judges", "biaslab.re
 #: The most that each measure may be: a number, a share in percent, or how many of these there are.
 GOALS = {
     "modules": 261,
-    "code lines": 49_975,  # shrinks to 46,000 with later issues; agreement, correction and safe runs came on top
+    "code lines": 49_439,  # shrinks to 46,000 with later issues; agreement, correction and safe runs came on top
     "modules under 40 code lines": 25,  # without the faces of packages
     "modules over 600 code lines": 0,
     "import statements, % of code lines": 9.5,
@@ -64,7 +64,8 @@ GOALS = {
     "test names over 60 characters": 20,
     "test names that are riddles": 20,
     "test files": 230,
-    "pages under docs": 85,  # shrinks to 60 with later issues
+    "pages under docs": 60,
+    "words of pages under docs": 45_000,
     "names that public packages show and do not own": 0,
 }
 #: The least that the median of the code lines of modules may be: modules are concepts, not fragments.
@@ -340,6 +341,7 @@ def measured():
     )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     imported = sum(len(imported_lines(path)) for path in MODULES.values())
+    pages = sorted((ROOT / "docs").rglob("*.md"))
     return {
         "modules": len(sizes),
         "code lines": sum(sizes.values()),
@@ -358,7 +360,8 @@ def measured():
         "test names over 60 characters": [name for name in names if len(name) > 60],
         "test names that are riddles": [name for name in names if riddle.search(name)],
         "test files": len(tests),
-        "pages under docs": len(list((ROOT / "docs").rglob("*.md"))),
+        "pages under docs": pages,
+        "words of pages under docs": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
         "names that public packages show and do not own": list(shown_and_not_owned()),
     }
 

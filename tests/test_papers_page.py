@@ -1,4 +1,4 @@
-"""docs/papers.md covers the four papers: every item has a row, every command there can be run, what is missing has a
+"""The appendix covers the four papers: every item has a row, every command there can be run, what is missing has a
 reason."""
 
 import json
@@ -28,7 +28,7 @@ from biaslab.probes import available as probes
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
 NOTEBOOKS = {path.stem: path for path in list_notebooks(ROOT / "notebooks")}
-HEAD = ["item", "code", "notebook", "command", "state"]
+TABLE = ROOT / "docs" / "_hooks" / "data" / "papers.csv"
 
 
 def numbered(name, last, first=1):
@@ -125,19 +125,11 @@ class Row(NamedTuple):
 
 
 def rows():
-    """Return the rows of all tables of the page; a command has its words of the shell filled in."""
+    """Return the rows of the table; a command has its words of the shell filled in, which the page sets."""
     told = dict(re.findall(r'^([A-Z]+)="(.*)"$', PAGE, re.M))
-    for section in re.split(r"^## ", PAGE, flags=re.M)[1:]:
-        [paper] = re.findall(r'bl\.published\.load\("(\w+)"\)', section)
-        section, *_ = section.split("### ")
-        table = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
-        head, _, *lines = [[cell.strip() for cell in cells] for cells in table]
-        assert head == HEAD
-        for line in lines:
-            assert len(line) == len(HEAD), line
-            item, code, notebook, command, state = line
-            plain = re.sub(r"\$([A-Z]+)", lambda name: told[name[1]], command)
-            yield Row(paper, item, code, notebook, tuple(re.findall(r"`([^`]+)`", plain)), state)
+    for paper, item, code, notebook, command, state in pd.read_csv(TABLE).itertuples(index=False):
+        plain = re.sub(r"\$([A-Z]+)", lambda name: told[name[1]], command)
+        yield Row(paper, item, code, notebook, tuple(re.findall(r"`([^`]+)`", plain)), state)
 
 
 ROWS = list(rows())

@@ -180,6 +180,19 @@ def length_of_pairs(rng: np.random.Generator, pairs: int = 200) -> _Log:
     return both, None
 
 
+@_fair("pair_length", "longer_wins_at_equal_gold", "4 % of the verdicts are missing, all of them for the longer")
+def longer_refused(rng: np.random.Generator, pairs: int = 2000) -> _Log:
+    """Draw verdicts on pairs with exact labels; 8 % of those for the longer text are refused."""
+    gap, longer = rng.normal(size=pairs), rng.random(pairs) < 0.5
+    first = gap + rng.logistic(size=pairs) > 0
+    refused = (first == longer) & (rng.random(pairs) < 0.08)
+    words = np.where(longer, 200, 100)
+    names = {"context_id": np.arange(pairs), "candidate_id": "x", "opponent_id": "y", "annotators": "construction"}
+    columns = {"words": words, "opponent_words": 300 - words, "human_gap": gap}
+    winner = np.where(refused, "", np.where(first, "first", "second"))
+    return pd.DataFrame(names | columns | {"winner": winner}), None
+
+
 def narrow_peak(rng: np.random.Generator, contexts: int = 60, apart: float = 0.0) -> _Log:
     """Draw scores 1–100 around 90, half of them this far below, with a standard deviation of 4, or of 3 if apart."""
     middle = 90 + (0.6 if apart else 2.4) * rng.normal(size=(contexts, 1))

@@ -499,7 +499,7 @@ def render_promises(results: pd.DataFrame, command: str, day: str) -> str:
         "# Promises of cards, plans, corrections and remedies\n\n"
         f"Simulated on {day} with\n\n```bash\n{command}\n```\n\n"
         "Studies are made by numpy, without a simulated judge. **Bold** shares leave their band by more than the\n"
-        "Monte-Carlo error. Metrics and their own promises are in [The calibration table](table.md).\n\n"
+        "Monte-Carlo error. Metrics and their own promises are in the calibration table.\n\n"
         "| promise | sentence | studies | share | 95 % interval | band |\n|---|---|---:|---:|---:|---:|\n"
     )
     lines = []

@@ -77,7 +77,7 @@ A cell holds the share for each number of contexts: {contexts}. **Bold** shares 
 Monte-Carlo error: type-I error .035 to .065 and coverage .93 to .97 for a metric's own simulated judge in its declared
 answer mode, .03 to .07 and .92 to .98 elsewhere. Where few pairs flip, the null has a margin, or a study has fewer than
 six clusters, a test may reject less and an interval cover more. The guarantees and their limits are listed in
-[Calibration](../guides/calibration.md).
+``docs/guides/calibration.md``.
 """
 _COLUMNS = "| probe | metric | answers | type-I error | coverage, fair | coverage, biased | bias |\n" + "|---" * 7 + "|"
 

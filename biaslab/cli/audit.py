@@ -115,9 +115,11 @@ def audit(
         )
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
+    words = f"{' '.join(quote(str(file)) for file in files)}{log.words(labels)}"
     if line := "" if humans else corrected_line(trials):
-        words = f"{' '.join(quote(str(file)) for file in files)}{log.words(labels)}"
         typer.echo(f"{line}\nfor each system, differences and ranks: biaslab correct {words}")
+    elif not (humans or trials[["human", "human_gap"]].notna().any(axis=None) or any(map(is_log, map(str, files)))):
+        typer.echo(f"with people's labels of a random part, corrected: biaslab correct {words} --labels LABELS.csv")
     if card is not None and not humans:
         from biaslab.report import card as make_card
 

@@ -151,6 +151,8 @@ def table(
         with replacing(macros) as partial:
             partial.write_text(text, encoding="utf-8")
         typer.echo(f"{count(text.count('newcommand'), 'macro')} written to {macros}")
+    if out is not None:
+        typer.echo(f"methods: {report.methods(frame, wanted)}")
 
 
 def read_estimates(path: Path) -> pd.DataFrame:
@@ -359,7 +361,7 @@ def compare(
 
     from biaslab.correct import compare as compare_all
     from biaslab.probes import find_probe
-    from biaslab.report import verdicts
+    from biaslab.report.verdicts import classify
 
     frames = [_read(file) for file in files]
     are_estimates = {"estimate" in frame for frame in frames}
@@ -370,7 +372,8 @@ def compare(
     estimator = None if probe is None else find_probe(probe)()
     comparison = compare_all(frame, chosen, metric, reference=reference, probe=estimator, progress=False)
     shifts = comparison[comparison["role"] == "difference"]
-    with_words = shifts.assign(words=verdicts(shifts.drop(columns="compared")))
+    found = classify(shifts.drop(columns="compared"))
+    with_words = shifts.assign(words=[each.sentence for each in found])
     for (names, about), rows in with_words.groupby(["compared", "metric"], sort=False):
         typer.echo(f"{names}: {about}" + "".join(f"\n  {words}" for words in rows["words"]))
     left = comparison.attrs["contexts_left_out"]
@@ -423,6 +426,10 @@ def correct(
     corrected = correct_systems(trials, known, by)
     typer.echo(f"\n{corrected}")
     write_table(corrected.estimates, out, "estimate")
+    if out is not None:
+        first = corrected.estimates["metric"].iloc[0]
+        shown = f"--metric {first} --metric rank --across correction" if by == "system" else f"--metric {first}"
+        typer.echo(f"for a paper: biaslab table {quote(str(out))} {shown} --out table.tex --macros numbers.tex")
     if corrected.plan is not None and len(files) == 1 and by == "system":
         words = f"--judged {quote(str(files[0]))}{log.words(labels)}"
         typer.echo(f"next: biaslab plan-labels {words} --estimand systems --effect {corrected.plan.effect:g}")

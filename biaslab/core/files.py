@@ -15,7 +15,10 @@ import json
 import lzma
 import os
 import re
+import tomllib
 from collections.abc import Callable
+from functools import cache
+from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -111,6 +114,12 @@ def _each_text(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
             if any(cell is not before for cell, before in zip(cells, column, strict=True)):
                 changed.isetitem(at, (cells.astype(kind) if isinstance(kind, pd.StringDtype) else cells).array)
     return changed
+
+
+@cache
+def declared(package: str, name: str) -> dict[str, Any]:
+    """Return the TOML file of this name in a package."""
+    return tomllib.loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
 class RepeatedKeyError(ValueError):

@@ -202,6 +202,8 @@ class Metric:
         The form of answers it is estimated from; "" if its probe has one form or it does not matter.
     whole : bool
         Whether its values are whole numbers, such as ranks, and are written without decimals.
+    odds_of : str
+        For log odds: the probability, such as ``"P(A)"``; cards and pages show the estimate as a probability, too.
     subject : {"judge", "system"}
         Whose behaviour ``above`` and ``below`` describe: the judge's, or that of the systems that it judges.
     """
@@ -222,6 +224,7 @@ class Metric:
     comparison: Comparison | None = None
     form: MetricForm = ""
     whole: bool = False
+    odds_of: str = ""
     subject: Literal["judge", "system"] = "judge"
 
     @property

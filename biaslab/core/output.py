@@ -257,6 +257,13 @@ def markdown(text: object) -> str:
     return _MARKDOWN.sub(r"\\\1", " ".join(str(text).split()))
 
 
+class PrintedText:
+    """Something that prints as text, which a notebook shows as it is printed."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
 class Page(ABC):
     """A self-contained page about rows of a frame, which needs no server and fetches nothing."""
 

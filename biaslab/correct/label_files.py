@@ -12,11 +12,11 @@ import pandas as pd
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import is_by_people
-from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
+from biaslab.logs.readers.cells import read_value
+from biaslab.logs.readers.columns import alias_words, aliases, is_model, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
-from biaslab.logs.readers.expressions import COUNTED, map_line, parse_expression, paths_of
-from biaslab.logs.readers.mapping import OPTIONS
-from biaslab.logs.readers.rows import Log, Rows, read_value
+from biaslab.logs.readers.mapping import COUNTED, OPTIONS, map_line, parse_expression, paths_of
+from biaslab.logs.readers.rows import Log, Rows
 from biaslab.stats.blocks import ITEM
 
 LABEL_COLUMNS = ("context_id", "candidate_id", "score")
@@ -66,6 +66,8 @@ def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None =
     """Read labels as trials; several rows of an item are kept if they contradict each other."""
     counted = {"replicate": f"={COUNTED}"}
     entries = dict(mapping or {})
+    if not {"person", "judge"} & {*entries} and (people := _names_of_people(labels)):
+        entries["person"] = people
     unnamed = "person" in entries and not any(paths_of(entries["person"]))
     trials = read_judgements(labels, mapping=counted | entries if unnamed else entries)
     roles = [role for reading in trials.attrs["reading"]["readings"] for role in reading["roles"]]
@@ -79,17 +81,31 @@ def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None =
     return every if (scores.max() > scores.min()).any() else trials
 
 
+def _names_of_people(labels: Path | pd.DataFrame) -> str | None:
+    """Return the column of judges in a file of labels if its values name people, such as "human" or "annotator 2"."""
+    rows = first_rows(labels)
+    if rows is None:
+        return None
+    people = alias_words("people") | set(aliases()["role"]["people"]["values"])
+    for name in dict.fromkeys(name for record in rows.records for name in record):
+        if set(tokens(name)) & alias_words("judge"):
+            values = {str(record[name]) for record in rows.records if record.get(name) not in (None, "")}
+            if values and all(set(tokens(value)) & people for value in values):
+                return name
+    return None
+
+
 def is_label(column: str) -> bool:
-    """Return whether a column of a file of labels holds people's, by its name.
+    """Return whether a column of a file of labels holds people's, by its name: unless it is named after a judge.
 
     Examples
     --------
-    >>> is_label("label"), is_label("human_verdict"), is_label("llm_label"), is_label("verdict")
-    (True, True, False, False)
+    >>> is_label("label"), is_label("human_verdict"), is_label("winner"), is_label("llm_label"), is_label("verdict")
+    (True, True, True, False, False)
     """
-    words, judges = set(tokens(column)), aliases()["role"]["judge"]
-    labels = words & set(aliases()["role"]["people"]["labels"]) and not words & {*judges["words"], *judges["verdicts"]}
-    return bool(labels) or names_people(tokens(column))
+    judges = aliases()["role"]["judge"]
+    of_judge = set(tokens(column)) & {*judges["words"], *judges["verdicts"]} or is_model(column)
+    return names_people(tokens(column)) or not of_judge
 
 
 def read_labels_of(
@@ -122,6 +138,8 @@ def read_labels_of(
     InputError
         As in `read_label_file`; also if several common columns match different items.
     """
+    if log is not None and file.exists() and log.exists() and file.samefile(log):
+        raise InputError("labels", str(file), "another file than the log", "labels in the log itself need no --labels")
     judged = None if log is None else first_rows(log)
     labels = first_rows(file) if file.is_file() else None
     labels = None if labels is None or _is_label_table(labels) else labels

@@ -16,6 +16,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count, require_one_of, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import Metric, declare_metrics
+from biaslab.core.output import PrintedText
 from biaslab.correct.contrasts import Estimand, LabelledContrast, contrasts
 from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
@@ -33,7 +34,7 @@ _UNIFORM = 0.5
 
 
 @dataclass(frozen=True)
-class LabelPlan:
+class LabelPlan(PrintedText):
     """Number of contexts to label; prints as text.
 
     Attributes

@@ -12,7 +12,7 @@ import pandas as pd
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import number, with_interval
+from biaslab.core.output import PrintedText, number, with_interval
 from biaslab.correct.correction import NAME, correct
 from biaslab.correct.label_plan import LabelPlan, plan_labels
 from biaslab.correct.labels import HumanLabels, read_cells
@@ -29,7 +29,7 @@ _NONE = "(none)"  # an empty value of a column
 
 
 @dataclass(frozen=True)
-class CorrectedSystems:
+class CorrectedSystems(PrintedText):
     """Corrected numbers of systems; prints as text.
 
     Attributes

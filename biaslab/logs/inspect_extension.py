@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -32,21 +33,6 @@ except ImportError:
 __all__ = ["length_bias", "pair_graded", "position_bias"]
 
 Numbers = dict[str, float]
-_PROMPT = """Two answers to the same question follow.
-
-[Question]
-{question}
-
-[Answer A]
-{first}
-
-[Answer B]
-{second}
-
-Which answer is better? Judge what they say, whatever their order and length. Give a reason in one or two sentences, and
-end with a line "Verdict: A", "Verdict: B" or "Verdict: tie"."""
-_PATTERN = r"(?i)verdict\W{0,8}(a|b|tie)\b"
-_VERDICTS = {"A": 1.0, "B": 0.0, "tie": 0.5}
 _POSITION = ("first_position_rate", "order_consistency")
 _LENGTH = ("longer_wins_at_equal_gold", "longer_wins")
 _VERBOSITY = ("verbosity_excess",)
@@ -187,11 +173,10 @@ def pair_graded(
         If ``inspect_ai`` is not installed.
     """
     _require_inspect()
-    reads = {"verdicts": _VERDICTS, "pattern": _PATTERN} if template is None else {}
-    protocol = Protocol.from_template(
-        template or _PROMPT,
-        **{"verdicts": verdicts, "pattern": pattern, **reads},  # type: ignore[arg-type]
-    )
+    if template is None:
+        protocol = Protocol.from_file(Path(__file__).with_name("inspect_pair.toml"))
+    else:
+        protocol = Protocol.from_template(template, verdicts=verdicts, pattern=pattern)
 
     async def score(state: Any, target: Any) -> Any:
         """Compare the answer with the other one in both orders; the value is its mean win probability."""
@@ -212,9 +197,8 @@ def pair_graded(
             "human_gap": None if human is None else float(_metadata(state.metadata, human)),
         }
         value = (read[0][0] + 1 - read[1][0]) / 2
-        reply = "\n\n".join(
-            f"Shown {place}:\n{text}" for place, (*_, text) in zip(("first", "second"), read, strict=True)
-        )
+        replies = zip(("first", "second"), read, strict=True)
+        reply = "\n\n".join(f"Shown {place}:\n{text}" for place, (*_, text) in replies)
         return inspect_scorer.Score(value=value, answer=own, explanation=reply, metadata={PAIR: kept})
 
     return score
@@ -246,9 +230,8 @@ def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
     """Return the scores of single answers as trials, dropping answers without a numeric score or a text."""
     rows = []
     for each in scores:
-        value = (
-            GRADES.get(each.score.value, each.score.value) if isinstance(each.score.value, str) else each.score.value
-        )
+        value = each.score.value
+        value = GRADES.get(value, value) if isinstance(value, str) else value
         number = isinstance(value, int | float) and math.isfinite(value)
         if number and each.score.answer:
             rated = (each.sample_metadata or {}).get(human) if human is not None else None
@@ -257,11 +240,10 @@ def _answers(scores: Sequence[Any], human: str | None) -> pd.DataFrame:
     frame["human"] = pd.to_numeric(frame["human"], errors="coerce")
     if frame.empty:
         return frame
-    ends = {
-        "scale": (frame["score"].min(), frame["score"].max()),
-        "human_scale": (frame["human"].min(), frame["human"].max()),
-    }
-    scales = {name: f"{low:g}-{high:g}" if low < 0 or high > 1 else "0-1" for name, (low, high) in ends.items()}
+    scales = {}
+    for name, column in (("scale", "score"), ("human_scale", "human")):
+        low, high = frame[column].min(), frame[column].max()
+        scales[name] = f"{low:g}-{high:g}" if low < 0 or high > 1 else "0-1"
     return read_judgements(frame.assign(candidate_id="answer", **scales), mapping={"replicate": "=#"})
 
 

@@ -26,6 +26,7 @@ from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
 from biaslab.logs.readers.formats import load_spec
 from biaslab.logs.readers.rows import Log
+from biaslab.store.codec import reply_from_json
 
 _ORDERS = {"none": "s", "after": "sr", "before": "rs"}
 _ABOUT = ("context_id", "candidate_id", "opponent_id", "attribute")
@@ -128,11 +129,8 @@ class RecordedJudge(BaseJudge):
         absent = [(request, why) for request in asked for why in [self._missing(request)] if why]
         if absent and not self.partial:
             request, why = absent[0]
-            raise JudgeError(
-                f"{len(absent)} of {len(asked)} requests have no recorded judgement, the first: {why}; "
-                "use partial=True to count them as missing",
-                request,
-            )
+            lacking = f"{len(absent)} of {len(asked)} requests have no recorded judgement, the first: {why}"
+            raise JudgeError(f"{lacking}; use partial=True to count them as missing", request)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[tuple[Request, Reply]]:
         """Yield each request with the recorded reply."""
@@ -390,20 +388,11 @@ def _replies(path: str | Path) -> dict[str, dict[str, Reply]]:
 def _entry(record: dict[str, Any]) -> tuple[str, str, Reply] | None:
     """Return judge, request key and reply of a record; None if it is damaged."""
     try:
-        request, reply = (_document(record[name]) for name in ("request", "reply"))
-        levels, text, reason = reply.get("logprobs"), reply.get("text"), reply.get("finish_reason")
-        logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
-        score = None if reply.get("score") is None else float(reply["score"])
-        if record["kind"] not in _KINDS or not isinstance(text, str | None) or not isinstance(reason, str | None):
-            return None
-        return str(record["judge"]), _key(record["kind"], request), Reply(logprobs, text, reason, score)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        request, reply = (v if isinstance(v := record[name], str) else json.dumps(v) for name in ("request", "reply"))
+        kind, judge = record["kind"], str(record["judge"])
+        return (judge, _key(kind, json.loads(request)), reply_from_json(reply)) if kind in _KINDS else None
+    except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
-
-
-def _document(value: Any) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(value) if isinstance(value, str) else value
-    return document
 
 
 def _key(kind: str, fields: dict[str, Any]) -> str:

@@ -14,7 +14,9 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from biaslab.core.checks import did_you_mean, require_one_of
+from biaslab.core.errors import InputError
 from biaslab.core.metrics import PROBES, Metric, MetricForm, difference_of, find_metric, import_declared, is_primary
+from biaslab.core.project import own_object
 from biaslab.core.requests import Compare, Score
 from biaslab.probes.base.probe import WRITTEN, Probe
 
@@ -88,13 +90,18 @@ def _of_form(kind: type[Probe], form: MetricForm) -> list[Metric]:
 
 
 def find_probe(name: str) -> type[Probe]:
-    """Return a probe class by its name, such as ``"position"``.
+    """Return a probe class by its name, such as ``"position"``, or ``"python:my_module:MyProbe"``.
 
     Raises
     ------
     InputError
         If the probe is unknown; the message lists all.
     """
+    if name.startswith("python:"):
+        found: type[Probe] = own_object("probe", name, type)
+        if not issubclass(found, Probe):
+            raise InputError("probe", name, "a class that inherits from one of the probes")
+        return found
     if name not in names() and name in WRITTEN:  # defined in a notebook
         return WRITTEN[name]
     require_one_of("probe", name, names())

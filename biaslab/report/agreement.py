@@ -223,13 +223,13 @@ class _Block:
             yield f"{mark} leniency {with_interval(row, 2 if points is None else 3)}{size}{q}{verdict}; {means}{reach}"
 
     def correlations(self) -> Iterator[str]:
-        """Yield a line of correlations over all items, and one within contexts."""
+        """Yield a line of correlations over all items, one within contexts and one of systems, with their notes."""
         names = {"pearson": "Pearson's r", "spearman": "Spearman's ρ", "kendall": "Kendall's τ-b"}
         for level, words in (("dataset", "over all items"), ("context", "within contexts"), ("system", "of systems")):
             known = {name: self.correlation(method, level) for method, name in names.items()}
-            shown = [f"{name} {_bounded(row)}" for name, row in known.items() if row is not None]
+            shown = {f"{name} {_bounded(row)}": row["note"] for name, row in known.items() if row is not None}
             if shown:
-                yield f"· {words}: {'; '.join(shown)}"
+                yield f"· {words}: {'; '.join([*shown, *dict.fromkeys(filter(None, shown.values()))])}"
 
     def counts(self) -> Iterator[str]:
         """Yield the counts of verdicts and labels."""

@@ -38,6 +38,7 @@ _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
     ("consistency", "sample_alpha"): {"level": "interval"},
 }
 _OF_HUMANS: dict[tuple[str, str], Mapping[str, str]] = {("consistency", "human_alpha"): {"level": "interval"}}
+_CELLS, _SYSTEMS = 4, 12  # values that a line lists; of more, their range
 _MARKS = ("·", "!", *(mark for mark, _ in STATUS.values()))
 _NEEDED = ("judge", "probe", "metric", "estimate", "ci_low", "ci_high", "p_value", "mde", "note")
 
@@ -179,7 +180,10 @@ def _figures(own: pd.DataFrame, chosen: Mapping[tuple[str, str], Mapping[str, st
         rows = own[(own["probe"] == probe) & (own["metric"] == metric) & own["estimate"].notna()]
         for name, value in where.items():
             rows = rows[rows[name] == value] if name in rows else rows
-        agreement = agreements(rows.drop(columns=[name for name in where if name in rows])).to_dict("records")
+        most = _SYSTEMS if metric == "win_rate" else _CELLS
+        idle = [*where, *(["attribute"] if set(rows.get("attribute", ())) == {"overall"} else [])]
+        best = rows.sort_values("estimate", ascending=False, kind="stable") if metric == "win_rate" else rows
+        agreement = agreements(best.drop(columns=[name for name in idle if name in best]), most).to_dict("records")
         if agreement:
             cells = ((row["cell"], row["estimate"], row["interval"]) for row in agreement)
             values = "; ".join(" ".join(filter(None, cell)) for cell in cells)

@@ -21,7 +21,7 @@ from biaslab.core import errors
 from biaslab.core.checks import require_one_of, require_study, require_whole
 from biaslab.core.interfaces import Judge, as_judge
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import count, number
+from biaslab.core.output import PrintedText, count, number
 from biaslab.core.requests import Choice, Compare, Completion, Request, Score
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
@@ -188,7 +188,7 @@ def screen(
 
 
 @dataclass(frozen=True)
-class ScreenPlan:
+class ScreenPlan(PrintedText):
     """What `screen` asks with the same arguments; ``print`` shows it as text.
 
     Attributes
@@ -293,10 +293,13 @@ def plan_screen(
 
 def _detectable(probe: Probe, judge: Judge, data: Dataset) -> tuple[str, float]:
     """Return the first metric of a probe in words, and the shift that the contexts can detect."""
-    metric = find_metric(probe.primary[0], probe.name)
+    forms = {"", *(asked.removesuffix("s") for asked in getattr(probe, "asks", ()))}
+    metrics = [find_metric(name, probe.name) for name in probe.primary]
+    metric = next((each for each in metrics if each.form in forms), metrics[0])
+    words = f"{spaced(probe.name)}, {metric.axis}"
     with suppress(errors.InputError, errors.JudgeError, errors.TrialsError):
-        return f"{spaced(probe.name)}, {metric.axis}", planning.plan(probe, judge, data).effect
-    return f"{spaced(probe.name)}, {metric.axis}", math.nan
+        return words, planning.plan(probe, judge, data, metric=metric.name).effect
+    return words, math.nan
 
 
 def _first_of_labels(judge: Judge, probes: Sequence[Probe], data: Dataset, store: Path) -> Request | None:
@@ -344,7 +347,7 @@ def _store_path(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
 
 
 def _write_line(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+    sys.stdout.write(f"{line}\n")
 
 
 def _ignore(line: str) -> None:
@@ -542,6 +545,7 @@ ProtocolSource = Protocol | str | PathLike[str]
 
 #: One scale for all scores, so that probes share requests; wide enough to show round numbers.
 SCALE = "1-100"
+_SYSTEMS = 3  # names in a message
 #: Samples per score if the judge answers with text, and per verdict if a protocol asks for text.
 _SCORES, _VERDICTS = 3, 2
 
@@ -593,7 +597,8 @@ def choose_probes(
     ]
     if own is None:
         systems = [str(name) for name in dict.fromkeys(data.candidates["system"]) if name]
-        why = f"set own to the judge's own system: {', '.join(systems)}"
+        some = ", ".join(systems[:_SYSTEMS]) + (", …" if len(systems) > _SYSTEMS else "")
+        why = f"set own to the judge's own system: {some}"
         why = why if systems else "the data set does not say which system wrote which text"
         missing.append((judge.id, SelfPreference.name, why))
     return probes, missing

@@ -87,6 +87,7 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
         "strongest": strongest.where,
         "estimate": estimate,
         "interval": bounds,
+        "share": _as_share(strongest),
         "q": probability(strongest.row["q_value"]),
         "mde": size(strongest.mde),
         "detectable": detectable(strongest.mde, strongest.detectable, strongest.over),
@@ -97,6 +98,15 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
         "n_open": sum(each.kind == "open" for each in cells),
         "n_cells": len(cells),
     }
+
+
+def _as_share(finding: Finding) -> str:
+    """Return log odds as the probability that they belong to, in words; an empty text for other metrics."""
+    if not finding.metric.odds_of:
+        return ""
+    ends = [finding.estimate, finding.low, finding.high]
+    value, low, high = (1 / (1 + math.exp(-end)) for end in ends)
+    return f", or {finding.metric.odds_of} {number(value, 2)} {interval(low, high, 2)}"
 
 
 def strongest_of(found: Sequence[Finding]) -> tuple[str, Finding]:
@@ -148,15 +158,15 @@ def _opposite(cells: Sequence[Finding], sides: Sequence[str]) -> str:
     return f"; inconclusive: {' and '.join(words)} ({', '.join(values)})" if other else ""
 
 
-def agreements(rows: pd.DataFrame) -> pd.DataFrame:
-    """List the agreement of judges with reference scores: every cell if there are few, else their range."""
+def agreements(rows: pd.DataFrame, most: int = _FEW) -> pd.DataFrame:
+    """List the agreement of judges with reference scores: every cell if there are at most `most`, else their range."""
     groups = by_metric(classify(rows[rows["estimate"].notna()]) if len(rows) else [])
     lines = []
     for (judge, _, _), group in groups.items():
         named = {"judge": judge, "label": group[0].metric.axis}
         known, above = (not math.isnan(group[0].null)), [each.low > each.null for each in group]
         below = [_is_below_chance(each) for each in group]
-        if len(group) > _FEW:
+        if len(group) > most:
             values = [each.estimate for each in group]
             reach = f"{number(min(values))} to {number(max(values))}"
             reach += (

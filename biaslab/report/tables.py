@@ -21,6 +21,7 @@ from biaslab.stats.frame import LEADING, corrected, require_columns, without_bre
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_WIDEST = 80  # characters of a line, with gaps, that fit the text of a page in 10 pt
 _LABEL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_."
 
 
@@ -34,7 +35,7 @@ def to_latex(
     caption: str | None = None,
     label: str | None = None,
 ) -> str:
-    r"""Format estimates as a LaTeX table; needs ``\usepackage{booktabs}``.
+    r"""Format estimates as a LaTeX table; needs ``\usepackage{booktabs}``, and ``{graphicx}`` if it is wide.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def to_latex(
     Returns
     -------
     str
-        A ``table`` with a ``tabular``. Text from data is escaped.
+        A ``table`` with a ``tabular``, scaled to the width of the text if its lines are long. Text is escaped.
 
     Raises
     ------
@@ -72,7 +73,9 @@ def to_latex(
     if label is not None and (not label or set(label) - set(_LABEL)):
         raise InputError("label", label, "letters, digits and : - _ .")
     layout = lay_out(estimates, metric, across, stars, digits, caption)
-    return _render("table.tex.j2", layout, label=label)
+    columns = zip(layout.header, *layout.rows, strict=True)
+    wide = sum(2 + max(map(len, column)) for column in columns) > _WIDEST
+    return _render("table.tex.j2", layout, label=label, wide=wide)
 
 
 def to_markdown(

@@ -65,7 +65,7 @@ def verdicts(
     reference: str | pd.DataFrame | None = None,
     metric: str | Sequence[str] | None = None,
 ) -> list[str]:
-    """Return one sentence per estimate that says what it shows, in the words that its probe declares.
+    """Return one sentence per estimate that says what it shows, and one for all that are undefined.
 
     **Multiple testing.** q-values are recomputed over the tests in exactly these rows, and each sentence says how many
     there are. Pass all rows that will be interpreted together; select rows by condition, never by result.
@@ -87,7 +87,8 @@ def verdicts(
     Returns
     -------
     list of str
-        One sentence per row, with the judge's name if there are several.
+        One sentence per defined estimate, in the words that its probe declares, with the judge's name if there are
+        several; last one on the metrics that are undefined, with each reason once.
 
     Examples
     --------
@@ -100,7 +101,13 @@ def verdicts(
     'coherence: 0.927 [0.926, 0.928], p <0.001: prefers the candidate shown first'
     """
     found = classify(wording.of_metrics(estimates, metric), matters, null, reference)
-    return [finding.sentence for finding in found]
+    empty: dict[str, dict[str, None]] = {}
+    for finding in found:
+        if math.isnan(finding.estimate):
+            empty.setdefault(finding.note or "no estimate", {})[finding.metric.label] = None
+    rest = "; ".join(f"{', '.join(labels)} ({why})" for why, labels in empty.items())
+    sentences = [finding.sentence for finding in found if not math.isnan(finding.estimate)]
+    return [*sentences, *([f"not tested: {rest}"] if rest else [])]
 
 
 def findings(

@@ -242,13 +242,24 @@ def demeaned(columns: Floats, codes: Codes) -> Floats:
     return np.where(np.abs(left) <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0), 0.0, left)
 
 
-def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[list[int], dict[str, Note]]:
-    """Return the indices of the estimable terms, in order, and the reasons for the others."""
+_CONSTANT = because("constant_outcome", "the outcome does not vary")
+#: Note if no finite log odds exist.
+SEPARATED = because(
+    "separated",
+    "the terms predict every verdict (separation), so log odds are infinite; use more contexts, or "
+    "label probabilities instead of verdicts",
+)
+
+
+def identified(
+    y: Floats, x: Floats, names: list[str], contexts: int, verdicts: bool = False
+) -> tuple[list[int], dict[str, Note]]:
+    """Return the indices of the estimable terms of outcomes or verdicts, in order, and the reasons for the others."""
     if contexts < 2:
         reason = because("no_rows", "no rows left") if contexts == 0 else because("one_context", "only one context")
         return [], dict.fromkeys(names, reason)
     if is_rounding(np.ptp(y), np.abs(y).max()):
-        return [], dict.fromkeys(names, because("constant_outcome", "the outcome does not vary"))
+        return [], dict.fromkeys(names, SEPARATED if verdicts and y[0] in (0, 1) else _CONSTANT)
     kept: list[int] = []
     reasons: dict[str, Note] = {}
     scale = np.abs(x).max(axis=0)
@@ -264,12 +275,6 @@ def identified(y: Floats, x: Floats, names: list[str], contexts: int) -> tuple[l
 
 
 _LOGISTIC_METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
-#: Note if no finite log odds exist.
-SEPARATED = because(
-    "separated",
-    "the terms predict every verdict (separation), so log odds are infinite; use more contexts, or "
-    "label probabilities instead of verdicts",
-)
 _STEPS, _CLOSE = 50, 1e-8  # maximum number of steps; change of any logit at convergence, which is quadratic
 _FAR = 20.0  # logits; if the fit keeps growing beyond this, the terms separate the verdicts
 
@@ -317,7 +322,7 @@ def logistic_model(
     y, x = known[outcome].to_numpy(float), known[list(terms)].to_numpy(float)
     codes = pd.factorize(resampling.cluster_of(known["context_id"]))[0]
     contexts = int(codes.max(initial=-1)) + 1
-    kept, reasons = identified(y, x, list(terms), contexts)
+    kept, reasons = identified(y, x, list(terms), contexts, verdicts=True)
     x, identifiable = x[:, kept], [terms[k] for k in kept]
     b = fitted_log_odds(y, x) if kept else None
     if b is None:
@@ -603,7 +608,7 @@ def log_odds_at_equal(
     y, x = frame[outcome].to_numpy(float), frame[names].to_numpy(float)
     codes = pd.factorize(resampling.cluster_of(frame["context_id"]))[0]
     contexts, asked = int(codes.max(initial=-1)) + 1, terms[-1]
-    kept, reasons = identified(y, x, names, contexts)
+    kept, reasons = identified(y, x, names, contexts, verdicts=True)
     if len(kept) < len(names):
         reason = reasons.get(asked) or next(iter(reasons.values()))
         return lambda _: undefined(reason, contexts)

@@ -330,7 +330,7 @@ class Walk:
         sequential, plan = is_sequential(probe), self._plan(probe.design)
         survey = self._survey(probe, plan, begins=True)
         if not survey.trials:
-            raise InputError("probe", probe, "a design with at least one judgement", "use more contexts or candidates")
+            raise InputError("probe", probe.name, "one that plans at least one judgement", "add contexts or candidates")
         replies = probe.keeps_replies
         columns = TrialColumns(survey.types, replies, survey.first)
         target = None if self.out is None else require_target(self.out, columns, study, grows=sequential)

@@ -338,7 +338,7 @@ def count_cost(probe: ProbeInterface, judge: Judge, dataset: Dataset, contexts: 
     present = min(contexts, dataset.n_contexts)
     requests = list(dict.fromkeys(trial.request for trial in probe.design(dataset.head(present))))
     if not requests:
-        raise InputError("probe", probe, "a design with at least one judgement", "use more contexts or candidates")
+        raise InputError("probe", probe.name, "one that plans at least one judgement", "add contexts or candidates")
     return extrapolated_cost(judge, requests, store, present, present, contexts)
 
 

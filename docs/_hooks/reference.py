@@ -1,4 +1,4 @@
-"""The reference is what is public, from the docstrings.
+"""The reference is what is public, from the docstrings: a page for each part of the package in ``data/reference.toml``.
 
 ``<!-- public: biaslab.report -->`` becomes the documentation of a module's public names.
 ``<!-- pages: biaslab.probes.* -->`` gives every module its own page beside the one with the mark, and becomes the list
@@ -10,7 +10,9 @@ and pages become links.
 import importlib
 import inspect
 import pkgutil
+import posixpath
 import re
+import tomllib
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
@@ -19,12 +21,15 @@ from mkdocs.structure.files import File
 
 import biaslab as bl
 
-REFERENCE = Path(__file__).resolve().parents[1] / "reference"
+DOCS = Path(__file__).resolve().parents[1]
+PARTS = tomllib.loads((DOCS / "_hooks" / "data" / "reference.toml").read_text(encoding="utf-8"))
 PAGES = re.compile(r"^<!-- pages: (.+?) -->$", re.M)
 
 
 def on_files(files: Any, config: Any) -> None:
-    """Add a page for each module that a page names."""
+    """Add a page for each part of the package, and one for each module that a page names."""
+    for name, part in PARTS.items():
+        files.append(File.generated(config, f"reference/{_place(name)}", content=part_page(name, part)))
     for file in list(files.documentation_pages()):
         for mark in PAGES.finditer(file.content_string):
             for module, paths in modules(mark[1]).items():
@@ -59,6 +64,20 @@ def modules(named: str) -> dict[str, list[str]]:
         for path in public(name):
             grouped.setdefault(path.rpartition(".")[0], []).append(path)
     return grouped
+
+
+def part_page(name: str, part: dict[str, list[str]]) -> str:
+    """Return the page of a part of the package: what it is, what explains it, and the names of its modules."""
+    uri, module = PurePosixPath("reference", _place(name)), f"biaslab.{name}"
+    lines = [f"# {module}", _summary(importlib.import_module(module))]
+    to = [f"[{_heading(guide)}]({posixpath.relpath(guide, uri.parent)})" for guide in part.get("see", [])]
+    lines += [f"See {', '.join(to)}."] if to else []
+    lines += [f"<!-- pages: {' '.join(part['pages'])} -->"] if "pages" in part else []
+    for named in part.get("public", []):
+        if named != module:
+            lines += [f"## {named}", _summary(importlib.import_module(named))]
+        lines.append(f"<!-- public: {named} -->")
+    return "\n\n".join(lines) + "\n"
 
 
 def module_page(module: str, paths: list[str]) -> str:
@@ -106,10 +125,23 @@ def names() -> str:
 
 
 def _part(name: str) -> str:
-    """Return the page of a part of the package: the one that documents it, or the file of its name."""
-    mark = re.compile(rf"^<!-- (?:public|pages): (?:\S+ )*biaslab(?:\.\w+)*\.{name}(?:\.\*)?(?: \S+)* -->$", re.M)
-    pages = [page for page in sorted(REFERENCE.rglob("*.md")) if mark.search(page.read_text(encoding="utf-8"))]
-    return pages[0].relative_to(REFERENCE).as_posix() if pages else f"{name}.md"
+    """Return the page of a part of the package: the one of its name, or one that documents it."""
+    for place, part in PARTS.items():
+        modules_of = (*part.get("pages", ()), *part.get("public", ()))
+        documented = [_last(module.removesuffix(".*")) for module in modules_of]
+        if name == place.rpartition(".")[2] or name in documented:
+            return _place(place)
+    return f"{name}.md"
+
+
+def _place(name: str) -> str:
+    """Return where the page of a part is; one whose modules have pages of their own is the index of a folder."""
+    last = name.rpartition(".")[2]
+    return f"{last}/index.md" if "pages" in PARTS[name] else f"{last}.md"
+
+
+def _heading(guide: str) -> str:
+    return (DOCS / guide).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def _page(module: str) -> str:

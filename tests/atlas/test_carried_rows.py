@@ -15,7 +15,7 @@ import biaslab as bl
 from biaslab.atlas import judgements
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.rows import COLUMNS, trials_of
+from biaslab.logs.readers.trials import COLUMNS, trials_of
 from tools.atlas import building
 from tools.atlas.raw_files import JUDGES
 from tools.atlas.raw_texts import by_article

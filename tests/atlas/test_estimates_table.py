@@ -13,7 +13,7 @@ from biaslab.atlas.contribution import FEWEST_CONTEXTS
 from biaslab.atlas.sources import SOURCES, find_source
 from biaslab.cli.audit import atlas_app
 from biaslab.core.errors import InputError
-from biaslab.logs.readers.rows import trials_of
+from biaslab.logs.readers.trials import trials_of
 from biaslab.stats.frame import LEADING, TRAILING
 from tools.atlas import estimating
 

@@ -163,7 +163,7 @@ def test_a_browser_shows_rows_by_the_address(tmp_path, address, judges):
         assert {name.startswith(("claude-3-haiku", "gpt-4o-mini")) for name in shown} == {True}
     if "found" not in address:
         [code] = re.findall(r'<code id="call">(.*?)</code>', done.stdout, re.S)
-        names = {"bl": bl}
+        names = {}
         exec(html.unescape(code), names)
         assert sorted(names["rows"]["judge"]) == sorted(shown)
 

@@ -292,6 +292,24 @@ def arena(contexts=60):
     return rows
 
 
+def test_judge_column_of_people_names_the_persons(log):
+    rows = arena()
+    rows.rename(columns={"judge": "winner"}).drop(columns="human").assign(judge="gpt-4").to_csv(
+        "arena.csv", index=False
+    )
+    own = rows[rows["question_id"].isin([f"q{n}" for n in range(20)])].drop(columns="judge")
+    own = own.rename(columns={"human": "winner"})
+    own.to_csv("plain.csv", index=False)
+    own.assign(judge="human").to_csv("labels.csv", index=False)
+    found = [estimates("arena.csv", "--labels", file) for file in ("plain.csv", "labels.csv")]
+    pd.testing.assert_frame_equal(*found)
+
+
+def test_log_is_refused_as_its_own_labels(log, capsys):
+    assert main(["correct", "log.csv", "--labels", "log.csv"]) == 2
+    assert "another file than the log" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_labels_of_pairs_in_the_form_of_the_log(log):
     rows = arena()
@@ -302,7 +320,8 @@ def test_labels_of_pairs_in_the_form_of_the_log(log):
     names = {"model_a": "model_b", "model_b": "model_a"}
     turned = labels.rename(columns=names).assign(winner=labels["winner"].map(names))
     turned[["question_id", "model_a", "model_b", "winner"]].to_csv("turned.csv", index=False)
-    assert main(["correct", "arena.csv", "--labels", "labels.csv"]) == 2
+    pd.testing.assert_frame_equal(estimates("arena.csv", "--labels", "labels.csv"), estimates(
+        "arena.csv", "--labels", "labels.csv", "--map", "person==people"))  # fmt: skip
     found = estimates("arena.csv", "--labels", "labels.csv", "--map", "person==people")
     wins = labels["winner"] == "model_a"
     own = pd.concat([wins[labels["model_a"] == "b"], ~wins[labels["model_b"] == "b"]])

@@ -17,23 +17,24 @@ def _work_in(tmp_path, monkeypatch):
 def test_screen_asks_the_planned_requests_and_writes_the_card(capsys):
     assert main([*WORDS, "--plan", "--price-in", "2"]) == 0
     message = capsys.readouterr().out
-    assert "data=14c3b1cd: 72 requests; " in message
+    assert "\n  72 requests; " in message
     assert "at most $0.0" in message
     assert not list(Path().iterdir())
     assert main([*WORDS, "--out", "mine", "--max-requests", "72"]) == 0
     message = capsys.readouterr().out
     assert ", 5 probes: 72 requests; " in message
-    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in message
-    assert "self_preference not measured: set own to the judge's own system" in message
+    assert "found:\n  ● position, P(A), decisions for the first (share): " in message
+    assert "self preference (set own to the judge's own system" in " ".join(message.split())
     assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}
     assert main([*WORDS, "--plan"]) == 0
-    assert "all replies are in the store (judgements.sqlite)" in capsys.readouterr().out
+    assert "all replies are in the store" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
         (["--max-requests", "71"], 3, "the run needs 72 requests, but the budget allows 71"),
+        (["--max-requests", "71"], 3, "use --contexts 7, a larger budget, or with biaslab screen --partial"),
         (["--candidates", "1"], 2, "candidates is 1"),
         (["--contexts", "0"], 2, "contexts is 0"),
         (["--attribute", "charm"], 2, "coherence"),

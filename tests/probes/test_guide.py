@@ -13,6 +13,7 @@ import pytest
 
 import biaslab as bl
 from biaslab import calibration, probes
+from biaslab.cli import main
 from biaslab.probes import available, find_metric, find_probe, names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,3 +111,14 @@ def test_guide_probe_keeps_error_coverage_and_power():
     assert left.empty, "\n".join(map(calibration.describe, left.itertuples()))
     power = found[(found["quantity"] == "power") & ~found["refusals"]].set_index("n_contexts")["estimate"]
     assert 0.4 < power[24] < power[100]
+
+
+def test_probe_of_the_current_folder_is_found_by_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = "import biaslab as bl\n\n\nclass Quick(bl.probes.Position):\n    name = 'quick_position'\n"
+    (tmp_path / "own_probe_here.py").write_text(code)
+    words = ["--judge", "simulated:position=3", "--contexts", "3", "--attribute", "coherence", "--out", "out.csv"]
+    assert main(["probe", "python:own_probe_here:Quick", *words]) == 0
+    assert set(pd.read_csv("out.csv")["probe"]) == {"quick_position"}
+    assert main(["probe", "python:own_probe_here:code", *words]) == 2
+    assert "own_probe_here" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,8 @@ import biaslab as bl
 from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.text_models import Draws, OwnTexts
 from biaslab.probes.base import feature_probe
-from biaslab.stats.estimate import because, notes_of, undefined
+from biaslab.probes.base.feature_probe import MissingScores, holding_for
+from biaslab.stats.estimate import Estimate, Note, because, notes_of, undefined
 
 LOGIT, SHIFT, EXCESS = "self_preference_logit", "self_preference_shift", "own_win_excess"
 OWN = bl.probes.SelfPreference(own="own", resampling=bl.Resampling(n=200))
@@ -177,6 +179,28 @@ def test_slope_bounds_are_least_squares_over_all_completions():
     half = (row["ci_high"] - row["ci_low"]) / 2
     assert row["bound_low"] > min(slopes) - 3 * half
     assert row["bound_high"] < max(slopes) + 3 * half
+
+
+def of_few_items(completed):
+    """Return the bounds of a slope of 0.5 [0.4, 0.6] where completions of a missing score have given intervals."""
+    items = pd.DataFrame({"context_id": [*"aabbcc"], "score": [1.0, 2, 3, 4, 5, np.nan], "human": [1.0, 3, 2, 5, 4, 1]})
+    items = items.assign(doublings=[0.0, 2, 1, 1, 3, 2])
+    found = Estimate(0.5, 0.05, 0.4, 0.6, 0.001, 0.2, 3, "least squares")
+    each = iter([replace(found, estimate=value, ci_low=low, ci_high=high) for value, low, high in completed])
+    return MissingScores(items, "doublings", [], True, (1.0, 5.0)).bound(found, lambda _: next(each), has_note=False)
+
+
+def test_every_completion_may_have_the_widest_interval():
+    found = of_few_items([(0.2, 0.1, 0.3), (0.7, 0.5, 1.0)])
+    assert (found.bound_low, found.bound_high) == pytest.approx((0.0, 1.0))
+
+
+def test_undefined_slope_has_no_bounds():
+    found = of_few_items([(0.2, 0.1, 0.3), (0.7, np.nan, np.nan)])
+    assert np.isnan(found.bound_low)
+    assert found.notes == (Note("unbounded"),)
+    held = holding_for([replace(found, notes=()), found], "either way")
+    assert held.notes == (Note("unbounded"),)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def compile_latex(tmp_path):
         pytest.skip("no pdflatex here; install texlive-latex-base and texlive-latex-recommended to compile the tables")
 
     def compile_document(body, preamble=""):
-        head = f"\\documentclass{{article}}\n\\usepackage{{booktabs}}\n{preamble}\n"
+        head = f"\\documentclass{{article}}\n\\usepackage{{booktabs}}\n\\usepackage{{graphicx}}\n{preamble}\n"
         source = f"{head}\\begin{{document}}\n{body}\n\\end{{document}}\n"
         (tmp_path / "paper.tex").write_text(source, encoding="utf-8")
         command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]

@@ -1,5 +1,6 @@
 """The page of an audit: a paragraph a judge, figures beside biases, each reason once."""
 
+import math
 import re
 
 import pandas as pd
@@ -45,7 +46,7 @@ def test_paragraph_of_a_judge_has_bias_size_and_advice(audited):
     assert lines[-2:] == ["what to do:", "→ ask every pair in both orders and average (position)"]
     assert "found:" not in found["fair"].replace("not found:", "")
     assert "what to do" not in found["fair"]
-    assert "same winner in both orders (share): overall 1.000" in found["fair"]
+    assert "same winner in both orders (share): 1.000" in found["fair"]
 
 
 def test_probes_without_estimates_are_one_line_at_the_end(audited):
@@ -98,7 +99,8 @@ def test_a_card_of_a_log_needs_no_data_set(log, tmp_path, capsys):
     stem = tmp_path / "card"
     assert main(["card", f"recorded:{log},judge=keen", "--probe", "position", "--out", str(stem)]) == 0
     said = capsys.readouterr().out
-    assert "keen: position, P(A), decisions for the first: found: prefers the candidate shown first" in said
+    assert "keen\n" in said
+    assert "found:\n  ● position, P(A), decisions for the first (share): " in said
     assert "## fair" not in stem.with_suffix(".md").read_text()
     assert main(["card", f"recorded:{log},judge=nobody", "--out", str(stem)]) == 2
     assert "where['judge'] is 'nobody', allowed: one of keen, fair" in capsys.readouterr().err
@@ -145,6 +147,17 @@ def test_leniency_and_what_matters_have_one_unit():
     assert "no bias of ≥ 0.05" in line
 
 
+def test_correlations_of_systems_are_shown_with_their_notes():
+    names = {"context_id": [*"aaabbbccc"], "candidate_id": [*"xyz"] * 3}
+    log = pd.DataFrame(names | {"score": [1, 3, 4, 2, 2, 5, 1, 4, 3], "human": [1, 2, 4, 2, 3, 5, 1, 2, 3]})
+    mapping = {"judge": "=j", "scale": "=1-5", "human_scale": "=1-5"}
+    estimates = bl.audit(bl.read_judgements(log, mapping=mapping), only=["agreement"])
+    (line,) = (line for line in page(estimates, reference=None, width=WIDE).splitlines() if "of systems" in line)
+    rows = estimates[(estimates["metric"] == "correlation") & (estimates["level"] == "system")]
+    assert rows["note"].ne("").all()
+    assert all(note in line for note in rows["note"])
+
+
 def test_notes_are_of_measures_with_an_estimate():
     texts = [" ".join(["word"] * (3 + n % 4)) for n in range(30)]
     log = pd.DataFrame({"question": [f"What of {n} is there?" for n in range(30)], "answer_a": texts,
@@ -169,3 +182,21 @@ def test_what_a_finding_holds_for_is_no_note_of_an_open_one(make_row):
     assert finding.kind == "open"
     assert "0.62" in finding.words
     assert "holds" not in finding.words
+
+
+def test_log_odds_of_the_first_are_shown_as_a_probability():
+    trials = bl.atlas.trials("arena_gpt52", judge="gpt-5.2")
+    audited = bl.audit(trials)
+    row = audited[audited["metric"] == "first_position_log_odds"].iloc[0]
+    shares = [f"{1 / (1 + math.exp(-row[name])):.2f}" for name in ("estimate", "ci_low", "ci_high")]
+    text = " ".join(page(audited).split())
+    assert f"P(A) between equals {shares[0]} [{shares[1]}, {shares[2]}]" in text
+
+
+def test_win_rates_name_each_system_from_the_best():
+    audited = bl.audit(bl.atlas.trials("pandalm", judge="gpt-3.5-turbo"))
+    rates = audited[audited["metric"] == "win_rate"].sort_values("estimate", ascending=False)
+    text = " ".join(page(audited).split())
+    places = [text.index(f"system {row['system']} {row['estimate']:.3f}") for row in rates.to_dict("records")]
+    assert places == sorted(places)
+    assert len(places) == 5

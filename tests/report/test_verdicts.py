@@ -620,3 +620,11 @@ def test_giant_context_is_named_where_it_leaves_a_bias_open(make_row):
         values = ratio.estimate(Resampling(weights=weights)).row()
         found = report.findings(pd.DataFrame([make_row(**values)])).iloc[0]
         assert (found["finding"], "count as 1.7" in found["words"]) == (("open", True) if uneven else ("none", False))
+
+
+def test_undefined_estimates_share_one_sentence():
+    audited = bl.audit(bl.atlas.trials("llmbar", judge="gpt-4"))
+    sentences = bl.report.verdicts(audited)
+    assert len(sentences) == audited["estimate"].notna().sum() + 1
+    empty = audited[audited["estimate"].isna()]
+    assert all(sentences[-1].count(note) == 1 for note in empty["note"].unique())

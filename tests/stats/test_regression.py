@@ -170,7 +170,8 @@ def test_duplicated_contexts_in_one_cluster_change_nothing():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"won": 1.0}, "does not vary"),
+        ({"won": 1.0}, "separation"),
+        ({"won": 0.5}, "does not vary"),
         ({"won": np.nan}, "no rows left"),
         ({"context_id": 0}, "only one context"),
     ],

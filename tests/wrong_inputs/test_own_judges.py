@@ -128,7 +128,7 @@ def test_scores_outside_the_scale(data):
 
 
 def test_the_guides_judge_reads_any_data_set(tmp_path):
-    page = (ROOT / "docs" / "guides" / "your_judge.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "write_a_judge.md").read_text(encoding="utf-8")
     block = next(part for part in page.split("```python\n")[1:] if "class Brevity" in part).split("```")[0]
     named = {}
     exec(block.split("judge = Brevity()")[0], named)  # the class alone

@@ -18,7 +18,7 @@ import pandas as pd
 from biaslab.datasets import load_dataset
 from biaslab.datasets._files import read_jsonl
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.rows import trials_of
+from biaslab.logs.readers.trials import trials_of
 from tools.atlas.raw_texts import RECORDED
 
 #: Judges by the names of the files, where they have others here.

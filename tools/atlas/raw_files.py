@@ -21,7 +21,7 @@ from biaslab.datasets._files import read_list, text_key
 from biaslab.datasets.topicalchat import ATTRIBUTES
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.human_scores import with_humans
-from biaslab.logs.readers.rows import trials_of
+from biaslab.logs.readers.trials import trials_of
 from tools.atlas import raw_texts
 from tools.atlas.newer_files import (  # noqa: F401
     alpaca_eval_2024,

@@ -1,1 +1,1 @@
-"""Count what the experiments of the papers cost: the table at the end of docs/papers.md."""
+"""Count what the experiments of the papers cost: the tables of the site's appendix of papers."""

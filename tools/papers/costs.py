@@ -1,4 +1,4 @@
-"""Print what the judge of docs/papers.md's experiments costs: requests, tokens, hours of a GPU, dollars.
+"""Print what the judge of the papers' experiments costs: requests, tokens, hours of a GPU, dollars.
 
 ``python -m tools.papers.costs`` plans each experiment on texts of the published sets' sizes (`SHAPES`) and asks nobody.
 Requests that several experiments share are counted once, because the store keeps their replies. Tokens are estimated
@@ -128,20 +128,21 @@ def price(apart: bool) -> pd.DataFrame:
     return table.assign(hours=hours, dollars=dollars)
 
 
-def main() -> None:
-    """Print both tables in Markdown."""
+def tables() -> str:
+    """Return both tables in Markdown."""
     table = price(apart=False)
-    typer.echo("| paper | data set | requests | read | read, beginnings shared | written, at most | GPU hours | $ |")
-    typer.echo("|---|---|---:|---:|---:|---:|---:|---:|")
+    lines = ["| paper | data set | requests | read | read, beginnings shared | written, at most | GPU hours | $ |"]
+    lines.append("|---|---|---:|---:|---:|---:|---:|---:|")
     for row in [*table.to_dict("records"), {"paper": "all", "data set": "", **table.sum(numeric_only=True)}]:
         millions = " | ".join(f"{row[name] / 1e6:,.1f} M" for name in ("read", "distinct", "written"))
         cells = f"{row['requests']:,.0f} | {millions} | {row['hours']:.1f} | {row['dollars']:,.0f}"
-        typer.echo(f"| {row['paper']} | {row['data set']} | {cells} |")
-    typer.echo("\n| paper | items | data set | requests | GPU hours | $ |\n|---|---|---|---:|---:|---:|")
+        lines.append(f"| {row['paper']} | {row['data set']} | {cells} |")
+    lines.append("\n| paper | items | data set | requests | GPU hours | $ |\n|---|---|---|---:|---:|---:|")
     for row in price(apart=True).to_dict("records"):
         cells = f"{row['requests']:,.0f} | {row['hours']:.2f} | {row['dollars']:,.2f}"
-        typer.echo(f"| {row['paper']} | {row['items']} | {row['data set']} | {cells} |")
+        lines.append(f"| {row['paper']} | {row['items']} | {row['data set']} | {cells} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    typer.echo(tables())

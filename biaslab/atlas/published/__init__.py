@@ -241,8 +241,8 @@ def experiments(paper: str, item: str | None = None, dataset: str | None = None)
     paper : str
         A name from ``biaslab.atlas.published.PAPERS``.
     item : str, optional
-        A table, figure or appendix as named in ``docs/papers.md``, for example ``"Table 5"``; case and hyphens do not
-        matter. By default all.
+        A table, figure or appendix as named in ``biaslab paper NAME``, for example ``"Table 5"``; case and hyphens do
+        not matter. By default all.
     dataset : str, optional
         Only those on this data set; options after its name, such as ``?words=2500``, may be omitted. If an item has a
         single data set, it is replaced by the given one.

@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Bools, Floats
-from biaslab.core.metrics import Comparison, Metric
 from biaslab.core.output import count
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.measures.scoring.agreement import agreement
 from biaslab.probes.base.feature_probe import bounded_scale
 from biaslab.probes.base.probe import Accepted, paired, rated, scored
-from biaslab.stats.blocks import each_cell, usable
+from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.correlation import CorrelationMethod, Level
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame, warn_missing
@@ -37,11 +36,7 @@ _OF_GROUPS = ("exact_agreement", "true_positive_rate", "true_negative_rate", "le
 _LEAST = 10  # items of a group, and of all others, from which on their difference is tested
 _MANY_GROUPS = 24
 #: What is compared between groups: agreement on pass and fail depends on how much people pass, its two rates do not.
-_GAPS = {
-    "exact_agreement": "agreement with people",
-    "true_positive_rate": "true-positive rate",
-    "true_negative_rate": "true-negative rate",
-}
+_GAPS = ("exact_agreement", "true_positive_rate", "true_negative_rate")
 _MANY_JUDGES = 12  # judges above which they are not compared in pairs
 _RATER, _PEOPLE = "judge", "people"
 _KAPPAS, _DIFFERENCE = ("cohen_kappa", "quadratic_kappa"), "_difference"
@@ -112,55 +107,6 @@ class HumanAgreement(AuditMeasure):
 
     name: ClassVar[str] = "agreement"
     leading: ClassVar[tuple[str, ...]] = ("exact_agreement",)
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("exact_agreement", "agreement with people", "share"),
-        Metric("agreement_without_ties", "agreement with people where both decide", "share", null=0.5, quality=True),
-        Metric("agreement_within_1", "agreement with people within one point", "share"),
-        Metric("true_positive_rate", "true-positive rate", "share"),
-        Metric("true_negative_rate", "true-negative rate", "share"),
-        Metric("precision_of_pass", "precision of “pass”", "share"),
-        Metric("precision_of_fail", "precision of “fail”", "share"),
-        Metric("balanced_accuracy", "balanced accuracy", "share"),
-        Metric("cohen_kappa", "Cohen's κ with people", null=0.0, quality=True),
-        Metric("gwet_ac1", "Gwet's AC1 with people"),
-        Metric(
-            "leniency",
-            "leniency, the judge minus people",
-            "widths of the scale",
-            null=0.0,
-            above="is more lenient than people",
-            below="is stricter than people",
-            advice="correct the judge's numbers by people's labels of a random part (biaslab correct)",
-            use="pass rates or mean scores without people's labels",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts or scores of single outputs with people's labels"),
-        ),
-        Metric("pass_rate", "pass rate", "share"),
-        Metric("mean_difference", "mean score minus people's", "points"),
-        Metric("mean_score", "mean score", "points"),
-        Metric("limit_of_agreement_low", "lower limit of agreement", "points"),
-        Metric("limit_of_agreement_high", "upper limit of agreement", "points"),
-        Metric("quadratic_kappa", "quadratic κ with people", null=0.0),
-        Metric("icc_agreement", "ICC(A,1) with people"),
-        Metric("krippendorff_alpha", "Krippendorff's α with people"),
-        Metric("correlation", "correlation with people's mean score", null=0.0, quality=True),
-        Metric("verdict_share", "share of verdicts", "share"),
-        *(
-            Metric(
-                f"{name}_gap",
-                f"{label} in a group minus that in the others",
-                "share",
-                null=0.0,
-                above=f"has a higher {label} in one group than elsewhere",
-                below=f"has a lower {label} in one group than elsewhere",
-                advice="report agreement by group, and label more of the group where it is low",
-                matters=0.1,
-                primary=True,
-            )
-            for name, label in _GAPS.items()
-        ),
-    )
     conditions: ClassVar[tuple[str, ...]] = (
         *_CELL[2:],
         *("rater", "other_judge", "left_out", "level", "coefficient", "verdict", "label", "group", "member"),
@@ -174,9 +120,8 @@ class HumanAgreement(AuditMeasure):
         known = pd.concat([pairs[pairs["human_gap"].notna()], rated(trials)])
         if known.empty:
             return Accepted(known, "needs people's labels of the same items or pairs: in the log, or from a data set")
-        items, labelled = (
-            len(part.drop_duplicates(["dataset", *_ITEM])) for part in (pd.concat([pairs, scores]), known)
-        )
+        parts = (pd.concat([pairs, scores]), known)
+        items, labelled = (len(part.drop_duplicates(["dataset", *_ITEM])) for part in parts)
         return Accepted(known, f"people labelled {labelled:,} of {count(items, 'item')}" if labelled < items else "")
 
     def estimate(self, trials: pd.DataFrame) -> pd.DataFrame:
@@ -199,7 +144,8 @@ class _Cell:
 
     def __init__(self, trials: pd.DataFrame, where: Mapping[str, Any], resampling: Resampling) -> None:
         self.read, self.where, self.resampling = usable(trials), where, resampling
-        self.dropped = len(trials) - len(self.read)
+        self.lost = trials[~has_value(trials)]
+        self.dropped = len(self.lost)
         self.is_pair = where["scale"] == ""
         self.frame = _verdicts(self.read) if self.is_pair else _with_people(self.read)
         both = self.frame[["judged", "labelled"]].to_numpy(float)
@@ -244,9 +190,8 @@ class _Cell:
         for name, ratio in compared.ratios().items():
             found[name] = ratio.with_missing(found[name], len(self.read), self.dropped)
         where = " ".join(filter(None, (self.where["attribute"], self.where["template"], self.where["scale"])))
-        warn_missing(
-            f"{HumanAgreement.name} ({where})", self.dropped, len(self.read) + self.dropped, "no verdict could be read"
-        )
+        what, planned = f"{HumanAgreement.name} ({where})", len(self.read) + self.dropped
+        warn_missing(what, self.dropped, planned, "no verdict could be read")
         if not self.kind and "exact_agreement" not in found:
             found["exact_agreement"] = undefined(_NOT_WHOLE, self.frame["context_id"].nunique())
         rows = self.row(found, self.frame, self.dropped)
@@ -335,28 +280,33 @@ class _Cell:
 
     def groups(self, by: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield agreement and leniency of each group, and their differences from all others."""
-        for name, member in _groupings(self.read, self.is_pair, by):
-            of_row = self.frame["trial"].map(member)
+        for name, member in _groupings(pd.concat([self.read, self.lost]), self.is_pair, by):
+            of_row, of_lost = self.frame["trial"].map(member), member[len(self.read) :]
             members = of_row.value_counts().index
             for place, value in enumerate(members):
                 redundant = len(members) == 2 and place == 1 and of_row.notna().all()
-                yield from self.group((of_row == value).to_numpy(), not redundant, group=name, member=str(value))
+                lost = int((of_lost == value).sum())
+                yield from self.group((of_row == value).to_numpy(), lost, not redundant, group=name, member=str(value))
 
-    def group(self, inside: Bools, with_gap: bool, **where: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of one group."""
+    def group(self, inside: Bools, lost: int, with_gap: bool, **where: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of one group, of which some judgements are missing."""
         own, others = (self.compare(self.frame[part]).ratios() for part in (inside, ~inside))
         shown = {name: replace(own[name], null=None).estimate(self.resampling) for name in _OF_GROUPS if name in own}
         compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass") and with_gap]
+        read = [self.frame.loc[part, "trial"].nunique() for part in (inside, ~inside)]
+        shares = [each / (each + n) for each, n in zip((lost, self.dropped - lost), read, strict=True) if n]
         for name in (name for name in compared if name in own and name in others):
-            if min(map(_counted, (own[name], others[name]))) >= _LEAST:
-                shown[f"{name}_gap"] = contrast(own[name], others[name], self.resampling)
-        yield from self.row(shown, self.frame[inside], 0, **where)
+            if min(np.count_nonzero(rates[name].denominator) for rates in (own, others)) >= _LEAST:
+                gap, sides = contrast(own[name], others[name], self.resampling), (own[name], others[name])
+                shown[f"{name}_gap"] = _with_missing(gap, sides, shares) if self.dropped else gap
+        yield from self.row(shown, self.frame[inside], lost, **where)
 
     def correlations(self) -> Iterator[dict[str, Any]]:
         """Yield correlations of mean scores with mean human scores."""
         items = self.read.groupby(_ITEM[:2], sort=False)[["value", "human"]].mean().reset_index()
         items = items.assign(score=items["value"], system=items["candidate_id"], judge="", dataset="", attribute="")
-        possible = {"dataset": True, "context": _many_candidates(items), "system": _are_systems(items)}
+        several = items.groupby("context_id").size().median() >= _VARIES
+        possible = {"dataset": True, "context": several, "system": _are_systems(items)}
         levels = [level for level in get_args(Level) if possible[level]]
         for level in levels:
             slow = ("kendall",) if level == "dataset" and len(items) > _SLOW else ()
@@ -367,14 +317,12 @@ class _Cell:
                 yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
 
 
-def _counted(ratio: Ratio) -> int:
-    """Return the number of items in the denominator of a rate."""
-    return int(np.count_nonzero(ratio.denominator))
-
-
-def _many_candidates(items: pd.DataFrame) -> bool:
-    """Return whether contexts have enough candidates for a correlation that is more than the order of two."""
-    return bool(items.groupby("context_id").size().median() >= _VARIES)
+def _with_missing(gap: Estimate, sides: Sequence[Ratio], shares: Sequence[float]) -> Estimate:
+    """Return a difference of two rates with bounds, given the share of each that is missing, at 0 or at 1."""
+    one, other = (float(np.nansum(side.numerator) / np.nansum(side.denominator)) for side in sides)
+    low = gap.ci_low - shares[0] * one - shares[1] * (1 - other)
+    high = gap.ci_high + shares[0] * (1 - one) + shares[1] * other
+    return replace(gap, bound_low=low, bound_high=high)
 
 
 def _are_systems(items: pd.DataFrame) -> bool:

@@ -16,13 +16,13 @@ import pandas as pd
 from biaslab.core.errors import BiaslabError, UnreadableLogError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, wrapped
-from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, Holdings, addition_for, holdings
+from biaslab.logs.audit.holdings import PAIRS, SCORES, STUDY, addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure
 from biaslab.logs.audit.run import interesting, measures, prepared, readable_judges
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, ReadingCard, describe_unread, explain_unread, unread_share
 from biaslab.logs.readers.documents import LogInput
-from biaslab.logs.readers.expressions import map_line
+from biaslab.logs.readers.mapping import map_line
 from biaslab.probes.base.probe import Accepted, Probe
 from biaslab.stats.resample import Resampling
 
@@ -30,6 +30,7 @@ _SAMPLE = 100  # contexts per judge to try first
 _READ = ("ok", "tie")
 _CONTEXT = ["dataset", "context_id"]
 _UNREAD_LOG = "more than half of the log could not be read"
+_NO_TRIALS = "no trials left"
 
 
 def doctor(
@@ -96,17 +97,14 @@ def _biases(trials: pd.DataFrame) -> pd.DataFrame:
     contents = {str(judge): holdings(own) for judge, own in usable.groupby("judge", sort=False, observed=True)}
     rows: list[dict[str, Any]] = []
     for name, measure in measures(Resampling(n=100, values_only=True)).items():
-        metrics = interesting(measure)
-        if not metrics:
-            continue
-        contexts, known, reasons = _tried(measure, metrics, usable, list(contents))
+        contexts, reasons = _tried(measure, interesting(measure), usable, list(contents))
         counts = contexts["judge"].value_counts()
-        for metric in metrics:
-            able = [judge for judge in judges if (judge, metric) in known]
+        for metric in interesting(measure):
+            able = [judge for judge in judges if reasons.get((judge, metric)) == ""]
             of_all = len(contexts.loc[contexts["judge"].isin(able), _CONTEXT].drop_duplicates())
             for judge in judges:
                 n = int(counts[judge]) if judge in able else 0
-                why = "" if n else unread.get(judge) or reasons.get((judge, metric), "") or "no trials left"
+                why = "" if n else unread.get(judge) or reasons.get((judge, metric), _NO_TRIALS)
                 lacking = addition_for(metric, name, contents[judge]) if judge in contents else "readable replies"
                 label = find_metric(metric, name).label
                 rows.append({"judge": judge, "probe": name, "metric": metric, "label": label, "estimable": n > 0,
@@ -116,36 +114,34 @@ def _biases(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-_Tried = tuple[pd.DataFrame, set[tuple[str, str]], dict[tuple[str, str], str]]
+_Reasons = dict[tuple[str, str], str]  # why a judge's metric cannot be estimated; empty if it can be
 
 
-def _tried(measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.DataFrame, judges: list[str]) -> _Tried:
-    """Return the contexts that each judge offers, its metrics that can be estimated, and the reasons why not others."""
-    accepted = measure.accepts(usable) if len(usable) else Accepted(usable)
+def _tried(
+    measure: AuditMeasure | Probe, metrics: tuple[str, ...], usable: pd.DataFrame, judges: list[str]
+) -> tuple[pd.DataFrame, _Reasons]:
+    """Return the contexts that each judge offers, and for each of its metrics why it cannot be estimated."""
+    accepted = measure.accepts(usable) if metrics and len(usable) else Accepted(usable.iloc[:0])
     if accepted.trials.empty:
-        return usable.iloc[:0], set(), dict.fromkeys(product(judges, metrics), accepted.note)
+        return usable.iloc[:0], dict.fromkeys(product(judges, metrics), accepted.note or _NO_TRIALS)
     kept, runs = accepted.trials, accepted.probe or measure
     contexts = kept[["judge", *_CONTEXT]].drop_duplicates()
-    counts = contexts["judge"].value_counts().to_dict()
     first = contexts[contexts.groupby("judge", sort=False).cumcount() < _SAMPLE]
     few = kept if len(first) == len(contexts) else kept.merge(first, on=["judge", *_CONTEXT])
-    known, reasons = _estimable(runs, metrics, few)
-    lacking = {str(judge) for judge in counts for metric in metrics if (judge, metric) not in known}
+    reasons = _estimable(runs, metrics, few)
+    lacking = {judge for (judge, _), why in reasons.items() if why}
     if len(few) < len(kept) and lacking:
-        of_all, reasons = _estimable(runs, metrics, kept[kept["judge"].isin(lacking)])
-        known |= of_all
-    for judge in judges:
-        if judge not in counts:
-            why = measure.accepts(usable[usable["judge"] == judge]).note or accepted.note
-            reasons |= {(judge, metric): why for metric in metrics}
-    return contexts.astype({"judge": str}), known, reasons
+        of_all = _estimable(runs, metrics, kept[kept["judge"].isin(lacking)])
+        reasons = of_all | {of: "" for of, why in reasons.items() if not why}
+    for judge in set(judges).difference(contexts["judge"]):
+        why = measure.accepts(usable[usable["judge"] == judge]).note or accepted.note or _NO_TRIALS
+        reasons |= {(judge, metric): why for metric in metrics}
+    return contexts.astype({"judge": str}), reasons
 
 
-def _estimable(
-    runs: AuditMeasure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame
-) -> tuple[set[tuple[str, str]], dict[tuple[str, str], str]]:
-    """Return judges and metrics with an estimate, and for the others the notes of the estimates."""
-    judges = trials["judge"].unique().astype(str)
+def _estimable(runs: AuditMeasure | Probe, metrics: tuple[str, ...], trials: pd.DataFrame) -> _Reasons:
+    """Return why metrics of judges have no estimate from trials."""
+    reasons = dict.fromkeys(product(trials["judge"].unique().astype(str), metrics), "these trials give no estimate")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -154,17 +150,13 @@ def _estimable(
             else:
                 estimates = runs.estimate(trials)
         except BiaslabError as error:
-            why = str(error).partition("\n")[0]
-            return set(), dict.fromkeys(product(judges, metrics), why)
-    rows = estimates[estimates["metric"].isin(metrics)]
-    known = rows[rows["estimate"].notna()]
-    undefined = rows[rows["estimate"].isna()].drop_duplicates(["judge", "metric"])
-    reasons = zip(undefined["judge"].astype(str), undefined["metric"], undefined["note"], strict=True)
-    never = dict.fromkeys(product(judges, metrics), "these trials give no estimate")
-    return (
-        set(zip(known["judge"].astype(str), known["metric"], strict=True)),
-        never | {(judge, metric): str(note) for judge, metric, note in reasons},
-    )
+            return dict.fromkeys(reasons, str(error).partition("\n")[0])
+    rows = estimates[estimates["metric"].isin(metrics)].astype({"judge": str})
+    known = rows["estimate"].notna()
+    undefined = rows[~known].drop_duplicates(["judge", "metric"])
+    notes = [note or _NO_TRIALS for note in undefined["note"]]
+    reasons |= dict(zip(zip(undefined["judge"], undefined["metric"], strict=True), notes, strict=True))
+    return reasons | dict.fromkeys(zip(rows["judge"][known], rows["metric"][known], strict=True), "")
 
 
 def _unread(trials: pd.DataFrame) -> Iterator[str]:
@@ -202,8 +194,8 @@ class Diagnosis:
         Number of judgements.
     reading : dict, optional
         How the log was read; see `biaslab.read_judgements`.
-    holdings : Holdings
-        Counts of the log's content.
+    holdings : mapping of str to int
+        Counts of the log's content; see `biaslab.logs.audit.holdings.holdings`.
     unread : tuple of str
         How many replies of each kind are unreadable, and if these are most, how to have them read.
     biases : pandas.DataFrame
@@ -216,7 +208,7 @@ class Diagnosis:
 
     n_judgements: int
     reading: Mapping[str, Any] | None
-    holdings: Holdings
+    holdings: Mapping[str, int]
     unread: tuple[str, ...]
     biases: pd.DataFrame
     command: str
@@ -310,21 +302,19 @@ def lacking_lines(named: Sequence[tuple[str, str, str]], width: int = _WIDTH) ->
             yield from wrapped(f"    {', '.join(dict.fromkeys(names))}: {reason}", width) if reason else ()
 
 
-def _holdings(counts: Holdings) -> list[str]:
-    nouns = {"judge": counts.judges, "context": counts.contexts, "candidate": counts.candidates,
-             "attribute": counts.attributes, "prompt": counts.prompts, "replicate": counts.replicates}  # fmt: skip
-    lines = ["  " + ", ".join(count(number, noun) for noun, number in nouns.items())]
-    if counts.pairs:
-        orders = {"in both orders": counts.both_orders, "in one order": counts.one_order,
-                  "in unknown order": counts.unknown_order}  # fmt: skip
-        shown = ", ".join(f"{number:,} {order}" for order, number in orders.items() if number)
-        known = f"with human preference {counts.rated_pairs:,}, with lengths {counts.long_pairs:,}"
-        lines.append(f"  {count(counts.pairs, 'pair')}: {shown}; {known}")
-    if counts.scores:
-        known = f"with human scores {counts.rated_items:,}, with lengths {counts.long_items:,}"
-        lines.append(f"  {counts.scores:,} scores of {count(counts.items, 'item')}: {known}")
-    if counts.annotators:
-        lines.append(f"  at most {count(counts.annotators, 'annotator')} per item")
+def _holdings(counts: Mapping[str, int]) -> list[str]:
+    nouns = ("judge", "context", "candidate", "attribute", "prompt", "replicate")
+    lines = ["  " + ", ".join(count(counts[f"{noun}s"], noun) for noun in nouns)]
+    if counts["pairs"]:
+        orders = ("both_orders", "one_order", "unknown_order")
+        shown = ", ".join(f"{counts[order]:,} in {order.replace('_', ' ')}" for order in orders if counts[order])
+        known = f"with human preference {counts['rated_pairs']:,}, with lengths {counts['long_pairs']:,}"
+        lines.append(f"  {count(counts['pairs'], 'pair')}: {shown}; {known}")
+    if counts["scores"]:
+        known = f"with human scores {counts['rated_items']:,}, with lengths {counts['long_items']:,}"
+        lines.append(f"  {counts['scores']:,} scores of {count(counts['items'], 'item')}: {known}")
+    if counts["annotators"]:
+        lines.append(f"  at most {count(counts['annotators'], 'annotator')} per item")
     return lines
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 
 import pandas as pd
 
+from biaslab.core.files import declared
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, percent
 from biaslab.probes.base.probe import paired, scored
@@ -19,53 +18,7 @@ from biaslab.stats.power import expected_power
 _CELL = ["judge", "dataset", "attribute", "template"]
 
 
-@dataclass(frozen=True)
-class Holdings:
-    """Counts of the contents of a log.
-
-    Parameters
-    ----------
-    judgements, judges, datasets, contexts, candidates, attributes, prompts : int
-        Number of rows and of distinct values. Prompts are the templates of pairs and the configurations of scores.
-    replicates : int
-        Maximum number of judgements of the same item.
-    pairs, both_orders, one_order, unknown_order : int
-        Pairs of candidates per judge, and how many were judged in both orders, in one order, and in unknown order.
-    scores, items : int
-        Judgements of single candidates on a scale, and the candidates scored.
-    rated_pairs, rated_items : int
-        Pairs with a human preference or gold label, and items with a human score.
-    annotators : int
-        Maximum number of people who rated one item, if single ratings are known.
-    long_pairs, long_items : int
-        Pairs and items with known lengths in words.
-    own_texts : int
-        Judgements that involve the judge's own system, as named by the column ``judge_system`` or else by the judge.
-    """
-
-    judgements: int
-    judges: int
-    datasets: int
-    contexts: int
-    candidates: int
-    attributes: int
-    prompts: int
-    replicates: int
-    pairs: int
-    both_orders: int
-    one_order: int
-    unknown_order: int
-    scores: int
-    items: int
-    rated_pairs: int
-    rated_items: int
-    annotators: int
-    long_pairs: int
-    long_items: int
-    own_texts: int
-
-
-def holdings(trials: pd.DataFrame) -> Holdings:
+def holdings(trials: pd.DataFrame) -> dict[str, int]:
     """Count the contents of a log.
 
     Parameters
@@ -73,15 +26,36 @@ def holdings(trials: pd.DataFrame) -> Holdings:
     trials : pandas.DataFrame
         From `biaslab.read_judgements`.
 
+    Returns
+    -------
+    dict of str to int
+        ``judgements, judges, datasets, contexts, candidates, attributes, prompts``
+            Number of rows and of distinct values. Prompts are the templates of pairs and the configurations of scores.
+        ``replicates``
+            Maximum number of judgements of the same item.
+        ``pairs, both_orders, one_order, unknown_order``
+            Pairs of candidates per judge, and how many were judged in both orders, in one order, and in unknown order.
+        ``scores, items``
+            Judgements of single candidates on a scale, and the candidates scored.
+        ``rated_pairs, rated_items``
+            Pairs with a human preference or gold label, and items with a human score.
+        ``annotators``
+            Maximum number of people who rated one item, if single ratings are known.
+        ``long_pairs, long_items``
+            Pairs and items with known lengths in words.
+        ``own_texts``
+            Judgements that involve the judge's own system, as named by the column ``judge_system`` or else by the
+            judge.
+
     Examples
     --------
-    >>> from biaslab.logs.readers.rows import trials_of
+    >>> from biaslab.logs.readers.trials import trials_of
     >>> index = pd.RangeIndex(3)
     >>> columns = {"context_id": ["q", "q", "r"], "candidate_id": [*"xyx"], "opponent_id": [*"yxy"], "value": 1.0}
     >>> given = {name: pd.Series(value, index=index) for name, value in columns.items()}
     >>> counted = holdings(trials_of(given, index))
-    >>> counted.pairs, counted.both_orders, counted.one_order, counted.contexts
-    (2, 1, 1, 2)
+    >>> [counted[name] for name in ("pairs", "both_orders", "one_order", "contexts")]
+    [2, 1, 1, 2]
     """
     judged, scores = _by_pair(paired(trials)), scored(trials)
     items = scores.drop_duplicates([*_CELL[:3], "context_id", "candidate_id"])
@@ -90,37 +64,35 @@ def holdings(trials: pd.DataFrame) -> Holdings:
     pairs = judged.drop_duplicates("pair")
     candidates = {*trials["candidate_id"].dropna().unique(), *trials["opponent_id"].dropna().unique()}
     ratings = trials["ratings"].fillna("")
-    return Holdings(
-        judgements=len(trials),
-        judges=trials["judge"].nunique(),
-        datasets=trials["dataset"].nunique(),
-        contexts=len(trials[["dataset", "context_id"]].drop_duplicates()),
-        candidates=len(candidates - {""}),
-        attributes=trials["attribute"].nunique(),
-        prompts=max(judged["template"].nunique(), scores["configuration"].nunique()),
-        replicates=trials["replicate"].nunique(),
-        pairs=len(pairs),
-        both_orders=int((orders > 1).sum()),
-        one_order=int((orders == 1).sum()),
-        unknown_order=len(pairs) - len(orders),
-        scores=len(scores),
-        items=len(items),
-        rated_pairs=int(pairs["human_gap"].fillna(0).ne(0).sum()),
-        rated_items=int(items["human"].notna().sum()),
-        annotators=1 + int(ratings.str.count(" ").max()) if ratings.ne("").any() else 0,
-        long_pairs=int(((pairs["words"] > 0) & (pairs["opponent_words"] > 0)).sum()),
-        long_items=int((items["words"] > 0).sum()),
-        own_texts=int(_of_own_system(trials).sum()),
-    )
+    return {
+        "judgements": len(trials),
+        "judges": trials["judge"].nunique(),
+        "datasets": trials["dataset"].nunique(),
+        "contexts": len(trials[["dataset", "context_id"]].drop_duplicates()),
+        "candidates": len(candidates - {""}),
+        "attributes": trials["attribute"].nunique(),
+        "prompts": max(judged["template"].nunique(), scores["configuration"].nunique()),
+        "replicates": trials["replicate"].nunique(),
+        "pairs": len(pairs),
+        "both_orders": int((orders > 1).sum()),
+        "one_order": int((orders == 1).sum()),
+        "unknown_order": len(pairs) - len(orders),
+        "scores": len(scores),
+        "items": len(items),
+        "rated_pairs": int(pairs["human_gap"].fillna(0).ne(0).sum()),
+        "rated_items": int(items["human"].notna().sum()),
+        "annotators": 1 + int(ratings.str.count(" ").max()) if ratings.ne("").any() else 0,
+        "long_pairs": int(((pairs["words"] > 0) & (pairs["opponent_words"] > 0)).sum()),
+        "long_items": int((items["words"] > 0).sum()),
+        "own_texts": int(_of_own_system(trials).sum()),
+    }
 
 
 def _of_own_system(trials: pd.DataFrame) -> pd.Series:
     """Flag the judgements that involve the judge's own system, ignoring case."""
     named = trials["judge_system"].fillna("")
-    own, one, two = (
-        column.astype("str").str.strip().str.casefold()
-        for column in (named.where(named != "", trials["judge"]), trials["candidate_id"], trials["opponent_id"])
-    )
+    columns = (named.where(named != "", trials["judge"]), trials["candidate_id"], trials["opponent_id"])
+    own, one, two = (column.astype("str").str.strip().str.casefold() for column in columns)
     return ((one == own) | (two == own)) & (own != "")
 
 
@@ -143,19 +115,18 @@ STUDY = "ask the judge (biaslab probe NAME --judge JUDGE)"
 SCORES, PAIRS = "score items on a scale", "judge pairs of candidates"
 
 
-with files("biaslab.logs.audit").joinpath("additions.toml").open("rb") as _declared:
-    _ADDITIONS = tomllib.load(_declared)
+_ADDITIONS = declared("biaslab.logs.audit", "additions.toml")
 
 
-def addition_for(metric: str, probe: str, log: Holdings) -> str:
+def addition_for(metric: str, probe: str, log: Mapping[str, int]) -> str:
     """Return a short instruction on what to add to a log to estimate a metric.
 
     Parameters
     ----------
     metric, probe : str
         The metric that cannot be estimated.
-    log : Holdings
-        Counts of its contents.
+    log : mapping of str to int
+        Counts of its contents, from `holdings`.
 
     Returns
     -------
@@ -165,22 +136,21 @@ def addition_for(metric: str, probe: str, log: Holdings) -> str:
 
     Examples
     --------
-    >>> from dataclasses import fields
-    >>> log = Holdings(**{field.name: 0 for field in fields(Holdings)} | {"pairs": 40, "one_order": 40})
+    >>> log = {"pairs": 40, "both_orders": 0, "one_order": 40, "unknown_order": 0}
     >>> addition_for("first_position_rate", "position", log)
     'judge 40 pairs in the other order'
     """
-    if probe == _OF_LISTS or (metric == "first_position_log_odds" and log.both_orders):
+    if probe == _OF_LISTS or (metric == "first_position_log_odds" and log["both_orders"]):
         return ""
     if metric in ("first_position_rate", "first_position_log_odds"):
         return _other_order(log)
     if (addition := _ADDITIONS.get(metric)) is None:
         return STUDY
-    if not getattr(log, addition["of"]):
-        start = "" if addition.get("either") and log.scores else addition.get("start", "")
+    if not log[addition["of"]]:
+        start = "" if addition.get("either") and log["scores"] else addition.get("start", "")
         return str(start).format(scores=SCORES, pairs=PAIRS)
     needs = [_ADDITIONS["needs"][name] for name in addition.get("needs", ())]
-    lacking = [need["add"] for need in needs if getattr(log, need["count"]) < need["least"]]
+    lacking = [need["add"] for need in needs if log[need["count"]] < need["least"]]
     return ", and ".join(lacking or [addition["further"]])
 
 
@@ -197,12 +167,12 @@ def _pairs_in_both_orders() -> tuple[int, str]:
     return next(enough), f"to detect a P(A) of {(metric.null or 0.0) + effect:g} with {percent(_POWER)} power"
 
 
-def _other_order(log: Holdings) -> str:
+def _other_order(log: Mapping[str, int]) -> str:
     wanted, why = _pairs_in_both_orders()
-    if not log.pairs:
+    if not log["pairs"]:
         return f"{PAIRS}: {wanted} pairs, each in both orders, {why}"
-    if log.unknown_order == log.pairs:
+    if log["unknown_order"] == log["pairs"]:
         return "say which candidate was shown first (--map candidate_id=FIELD, or --map swapped=FIELD)"
-    if log.one_order > wanted:
+    if log["one_order"] > wanted:
         return f"judge {wanted} pairs in the other order, {why}"
-    return f"judge {count(log.one_order, 'pair')} in the other order"
+    return f"judge {count(log['one_order'], 'pair')} in the other order"

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from biaslab.core.arrays import Codes, Floats
+from biaslab.core.files import declared
 from biaslab.core.metrics import Comparison, Metric, declare_metrics
 from biaslab.measures.ranking.lists import ListBlocks, list_blocks, place_excess, spearman_place_rank
 from biaslab.probes.base.feature_probe import (
@@ -25,14 +26,28 @@ from biaslab.probes.base.feature_probe import (
     holding_for,
     kept_columns,
     slope_given_quality,
+    without_test,
 )
 from biaslab.probes.base.probe import Accepted, Cell, Part, rated
 from biaslab.stats.blocks import ITEM, each_cell, usable, whole_blocks
 from biaslab.stats.correlation import jackknife_t
 from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefined
 from biaslab.stats.frame import estimates_frame
+from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability, moments_within, read_ratings
 from biaslab.stats.resample import Resampling, grouped_codes, without_clusters
+
+_METRICS = declared("biaslab.logs.audit", "metrics.toml")
+
+
+def _metric(name: str, entry: Mapping[str, Any]) -> Metric:
+    """Return a metric of the table."""
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in entry.items() if key != "comparison"
+    }
+    if (comparison := entry.get("comparison")) is not None:
+        fields["comparison"] = Comparison(comparison["of"], tuple(comparison.get("alike", ())))
+    return Metric(name, **fields)
 
 
 @dataclass(frozen=True)
@@ -51,7 +66,7 @@ class AuditMeasure(ABC):
     name : str
         Name in the column ``probe`` of the estimates.
     metrics : tuple of Metric
-        The metrics that it declares; those of a probe are declared there.
+        The metrics that it declares, in ``metrics.toml``; those of a probe are declared there.
     primary : tuple of str
         Names of the primary metrics, over which q-values are computed.
     leading : tuple of str
@@ -68,9 +83,9 @@ class AuditMeasure(ABC):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        if cls.metrics:
-            cls.primary = tuple(metric.name for metric in cls.metrics if metric.primary)
         if hasattr(cls, "name"):
+            cls.metrics = tuple(_metric(name, entry) for name, entry in _METRICS.get(cls.name, {}).items())
+            cls.primary = cls.primary or tuple(metric.name for metric in cls.metrics if metric.primary)
             declare_metrics(cls.name, cls.metrics, again=True)
 
     @abstractmethod
@@ -137,23 +152,6 @@ class Halo(CellMeasure):
     """
 
     name: ClassVar[str] = "halo"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "halo_excess",
-            "correlation of two scores, judge minus humans",
-            "r",
-            null=0.0,
-            above="lets one attribute's score drag the other more than the reference does",
-            below="distinguishes attributes more than the reference does",
-            advice=("ask for one attribute at a time", ""),
-            use=("distinguishing attributes", ""),
-            matters=0.1,
-            primary=True,
-            comparison=Comparison("scores of two attributes"),
-        ),
-        Metric("halo_judge", "correlation of the judge's scores of two attributes", "r"),
-        Metric("halo_human", "correlation of human scores of two attributes", "r"),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("attribute", "other")
 
@@ -163,9 +161,8 @@ class Halo(CellMeasure):
         item = ["judge", "dataset", "configuration", *ITEM]
         several = scores.groupby(item)["attribute"].transform("nunique") > 1
         if scores.empty or not several.any():
-            return Accepted(
-                scores.iloc[:0], "needs scores of two attributes of the same items by a judge and by humans"
-            )
+            why = "needs scores of two attributes of the same items by a judge and by humans"
+            return Accepted(scores.iloc[:0], why)
         return Accepted(scores)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
@@ -276,12 +273,14 @@ def _over_reliabilities(every: list[Estimate], unknown: list[str]) -> Estimate:
 
 _LIST = ["context_id", "replicate", "list_order"]
 _FEWEST = 10  # minimum lists for a candidate to count as a system; single texts occur once or twice
+_SHOWING = f"human scores, systems in at least {_FEWEST} lists each, or each list in several orders"
 _NOT_BALANCED = because(
     "unbalanced_order",
     "{what} are not balanced over positions (p {p_value:.2g}), so quality cannot be separated from position",
 )
-#: Assumption of a verdict on position where neither systems nor human scores can show whether better texts come first.
-UNCHECKED_ORDER = Note("unchecked_order", words="if the order was random, which the log cannot show")
+#: Why position has no test where nothing in the log can show whether better texts come first.
+UNKNOWN_ORDER = Note("unknown_order", words="no test: the order may follow from quality; {what} would show it")
+_SEVERAL = 0.5  # of the contexts, in which lists are shown in several orders
 _UNBALANCED = 0.05  # significance level of the balance tests; at .01 a mild imbalance gave a type-I error of .095
 
 
@@ -306,7 +305,8 @@ class OneList(CellMeasure):
     permuting positions within each context, in all its lists alike, because lists of a context may share their order.
     For k systems that are in every list, one list per context, it is (k − 1)/k times Pearson's statistic of systems by
     positions, χ² with (k − 1)² degrees of freedom (Anderson 1959). Nothing is estimated if one is unbalanced at the .05
-    level; if there is nothing to test, verdicts name the assumption. Ranking each list in balanced orders needs no such
+    level. Without either, orders of the same list must not resemble each other, in at least half of the contexts; if
+    there is nothing to test, there is no interval and no test. Ranking each list in balanced orders needs no such
     assumption and is the better design.
 
     References
@@ -315,22 +315,6 @@ class OneList(CellMeasure):
     """
 
     name: ClassVar[str] = "one_list"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "first_place_excess",
-            "lists whose first is ranked best, less 1/k, one order per list",
-            "share",
-            null=0.0,
-            above="prefers the candidate shown first",
-            below="avoids the candidate shown first",
-            advice="ask every list in balanced orders and average",
-            use="lists shown in one order only",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts on lists in one order", ("k",)),
-        ),
-        Metric("place_rank_correlation", "correlation of place and rank, one order per list", "correlation", null=0.0),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template", "k")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
@@ -361,8 +345,9 @@ def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resam
         "place_rank_correlation": spearman_place_rank(blocks).estimate(resampling),
     }
     assumption = f"; assumes random order{': ' if checks else ''}{', '.join(checks)}"
+    order = UNKNOWN_ORDER.with_values(what=_SHOWING)
     return {
-        name: replace(each, method=f"{each.method}{assumption}").noted("" if checks else UNCHECKED_ORDER)
+        name: replace(each if checks else without_test(each).noted(order), method=f"{each.method}{assumption}")
         if np.isfinite(each.estimate)
         else each
         for name, each in metrics.items()
@@ -370,7 +355,10 @@ def _metrics(blocks: ListBlocks, balance: Mapping[str, float], resampling: Resam
 
 
 def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, float]:
-    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known."""
+    """Return the p-values of tests that systems and human scores are balanced over positions, if these are known.
+
+    If neither is, that of a test that the orders of a list do not resemble each other, unless they do.
+    """
     if ranked.empty:
         return {}
     cluster = grouped_codes(pd.factorize(resampling.cluster_of(ranked["context_id"]))[0], resampling.seed)
@@ -382,6 +370,12 @@ def _balance(ranked: pd.DataFrame, k: int, resampling: Resampling) -> dict[str, 
         p_values["systems"] = _permuted_positions(systems, cell, k)
     if scores.notna().all() and scores.any():
         p_values["human scores"] = _permuted_positions(scores.to_numpy(float)[:, None], cell, k)
+    if not p_values:
+        of, off = [ranked["context_id"], ranked["candidate_id"]], ranked["place"] - (k + 1) / 2
+        alike = (off.groupby(of).sum() ** 2 - (off**2).groupby(of).sum()).groupby(level=0).sum()
+        found = Ratio(alike.index, alike, np.ones(len(alike)), 0.0, inference="t").estimate(resampling)
+        if alike.ne(0).mean() >= _SEVERAL and not (found.estimate > 0 and found.p_value < _UNBALANCED):
+            p_values["orders of a list"] = found.p_value
     return p_values
 
 
@@ -403,18 +397,6 @@ _MOST = 20  # levels of a column of words that are compared
 _UNBOUNDED = because("unbounded_scale", "the scale has no ends, so that nothing is a share of it")
 _CONSTANT = because("constant_covariate", "{covariate} has one value where people's labels are known")
 _MANY = because("many_levels", "{covariate} has {levels} values: group them into at most {most}")
-_SLOPE = Metric(
-    "covariate_slope",
-    "score per SD of a covariate",
-    "widths of the scale",
-    null=0.0,
-    above="scores items with more of it higher at the same human label",
-    below="scores items with more of it lower at the same human label",
-    advice="compare scores only where the covariate is equal, or adjust them for it",
-    use="comparing items that differ in the covariate",
-    matters=0.05,
-    primary=True,
-)
 
 
 @dataclass(frozen=True)
@@ -449,16 +431,6 @@ class Covariates(CellMeasure):
     """
 
     name: ClassVar[str] = "covariate"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        _SLOPE,
-        replace(
-            _SLOPE,
-            name="covariate_contrast",
-            label="score for a value of a covariate",
-            above="scores items with the first value higher at the same human label",
-            below="scores items with the first value lower at the same human label",
-        ),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "configuration", "scale")
     conditions: ClassVar[tuple[str, ...]] = ("covariate", "contrast")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,8 +12,7 @@ import pandas as pd
 from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Floats
-from biaslab.core.metrics import Comparison, Metric
-from biaslab.logs.audit.measures import UNCHECKED_ORDER, CellMeasure
+from biaslab.logs.audit.measures import UNKNOWN_ORDER, CellMeasure
 from biaslab.measures.ranking import pairs
 from biaslab.probes.base.feature_probe import (
     as_verdicts,
@@ -21,9 +21,10 @@ from biaslab.probes.base.feature_probe import (
     human_scores,
     log_odds_given_quality,
     seen_from,
+    without_test,
 )
 from biaslab.probes.base.probe import Accepted, Part, paired
-from biaslab.stats.blocks import usable
+from biaslab.stats.blocks import has_value, usable
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import identified, logistic_model
@@ -37,6 +38,8 @@ _OFTEN_KNOWN = 0.5  # of the pairs, from which on lengths enter the model; pairs
 #: the number that is enough for any share.
 _FEWEST_LABELS, _LABELLED, _MANY_LABELS = 20, 0.2, 100
 _ALIKE = 1e-9  # relative difference that may be due to rounding
+#: Assumption of a verdict on the order of systems, between whose texts it may follow from quality.
+_UNCHECKED_ORDER = Note("unchecked_order", words="if the order was random, which the log cannot show")
 _FIXED = because(
     "always_same_side", "{system} is always shown {side}, so position cannot be told apart from the baseline"
 )
@@ -73,7 +76,8 @@ class OneOrder(CellMeasure):
     counts (log ratio) enter if at least half of the pairs have them, and people's preferences if a fifth of the pairs
     and at least 20 have one, or 100, or all, without a test of their balance; pairs without them are left out and
     counted. If fewer are known, log odds average over differences in quality, and assume that these do not depend on
-    the order, given systems and lengths; verdicts name this assumption.
+    the order, given systems and lengths; verdicts name this assumption. Without systems, nothing shows whether better
+    texts come first, so that there is no interval and no test.
 
     **Missing judgements.** ``bound_low`` and ``bound_high`` are ends of the intervals where missing verdicts make the
     log odds smallest and largest (`biaslab.stats.regression.extreme_outcomes`).
@@ -92,21 +96,6 @@ class OneOrder(CellMeasure):
     """
 
     name: ClassVar[str] = "one_order"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "first_position_log_odds",
-            "log odds of the first at equal quality, one order per pair",
-            "log odds",
-            null=0.0,
-            above="prefers the candidate shown first",
-            below="prefers the candidate shown second",
-            advice="ask every pair in both orders and average",
-            use="pairs shown in one order only",
-            matters=0.2,
-            primary=True,
-            comparison=Comparison("verdicts on pairs in one order"),
-        ),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
@@ -176,47 +165,62 @@ def first_position_log_odds(judged: pd.DataFrame, measure: OneOrder) -> Estimate
         frame, terms, given = frame[values.notna()], [*terms, name], [*given, what]
     if len(frame) < len(judged):
         left_out.append(f"leaves out {len(judged) - len(frame):,} of {len(judged):,} pairs without these")
-    estimate = _intercept(frame, terms, seen.loc[frame.index], measure)
+    estimate = _intercept(frame, [*terms, "first"], seen.loc[frame.index], measure, effective=True)
     if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
         return undefined(_why_collinear(judged[judged["won"].notna()]), contexts)
     known = f"conditional on {', '.join(given)}" if given else "unadjusted"
     equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
     named = replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
-    return named.noted(UNCHECKED_ORDER) if equal and np.isfinite(estimate.estimate) else named
+    return _of_assumed_order(named, len(systems), labels) if equal else named
 
 
-def _intercept(frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measure: OneOrder) -> Estimate:
-    """Return the log odds of the first given the terms, of which people's preferences have errors, with bounds."""
-    others, resampling = [*(name for name in terms if name != "human"), "first"], measure.resampling
+def _of_assumed_order(estimate: Estimate, systems: int, labels: float) -> Estimate:
+    """Name the assumption that the order is random or, without systems that could show it, leave out the test."""
+    if math.isnan(estimate.estimate):
+        return estimate
+    if systems:
+        return estimate.noted(_UNCHECKED_ORDER)
+    systems_in = f"systems in at least {_FEWEST_JUDGEMENTS} pairs each"
+    showing = f"people's preferences of {math.ceil(labels):,} pairs, {systems_in}, or both orders"
+    return without_test(estimate).noted(UNKNOWN_ORDER.with_values(what=showing))
+
+
+def _intercept(
+    frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measure: OneOrder | PairLength, effective: bool = False
+) -> Estimate:
+    """Return the log odds of the last term given the others, of which people's preferences have errors, with bounds."""
+    others, resampling = [name for name in terms if name != "human"], measure.resampling
     won = frame["won"].to_numpy(float)
     decided = ~np.isnan(won)
     contexts = frame["context_id"][decided].nunique()
-    kept, reasons = identified(won[decided], frame.loc[decided, others].to_numpy(float), others, contexts)
-    if "first" in reasons:
-        return undefined(reasons["first"], contexts)
+    x = frame.loc[decided, others].to_numpy(float)
+    kept, reasons = identified(won[decided], x, others, contexts, verdicts=True)
+    if terms[-1] in reasons:
+        return undefined(reasons[terms[-1]], contexts)
     others = [others[k] for k in kept]  # strengths of all systems add up to 0, so that of the last follows
-    errs, (known, least) = False, (None, LEAST_RELIABILITY)
+    errs, unexplained = False, 0.0
     if "human" in terms:
         x, label = frame.loc[decided, others].to_numpy(float), frame.loc[decided, "human"].to_numpy(float)
         left = label - x @ np.linalg.lstsq(x, label, rcond=None)[0]
         unexplained = float(left.var() / label.var())
-        if errs := unexplained >= _ALIKE:  # otherwise the systems say how much people prefer one
-            sides = human_scores(seen[decided])
-            known, least = _label_reliability(frame[decided], sides, resampling, measure.reliability)
-            least = 1 - (1 - least) * unexplained
+        errs = unexplained >= _ALIKE  # otherwise the systems say how much people prefer one
+
+    def reliability(of: pd.DataFrame, sides: pd.DataFrame) -> tuple[float | None, float]:
+        known, least = _label_reliability(of, sides, resampling, measure.reliability)
+        return known, 1 - (1 - least) * unexplained
 
     def given(won: Floats) -> Estimate:
         whole = ~np.isnan(won)
-        of = frame.assign(won=won)[whole]
+        of, sides = frame.assign(won=won)[whole], human_scores(seen[whole])
         if not errs:
-            return logistic_model(of, "won", others, resampling, effective=True)["first"]
-        return log_odds_given_quality(of, others, human_scores(seen[whole]), resampling, known, least, effective=True)
+            return logistic_model(of, "won", others, resampling, effective)[others[-1]]
+        return log_odds_given_quality(of, others, sides, resampling, *reliability(of, sides), effective)
 
     logit = given(won)
     if decided.all() or np.isnan(logit.ci_low) or resampling.values_only:
         return logit
-    x = frame[[*others, *(["human"] if errs else [])]].to_numpy(float)
-    errors = human_error_sums(human_scores(seen), x[:, -1], known, least) if errs else [None]
+    x, sides = frame[[*others, *(["human"] if errs else [])]].to_numpy(float), human_scores(seen)
+    errors = human_error_sums(sides, x[:, -1], *reliability(frame.fillna({"won": 0.5}), sides)) if errs else [None]
     return bound_missing_verdicts(logit, won, x, errors, given)
 
 
@@ -270,6 +274,8 @@ class PairLength(CellMeasure):
         Probability that the longer of two equally good texts wins: the prediction of a logistic regression on the
         difference in label, at 0. It is ½ for a judge whose verdicts depend on quality alone.
 
+    **Missing judgements.** ``longer_wins_at_equal_gold`` has bounds as the log odds of `OneOrder`.
+
     **Label error.** Where longer texts tend to be better, pairs with the same label differ in quality: the longer text
     is better by more where it is called better, and often better where an erroneous label calls it worse. A judge that
     sees this seems to prefer length. Differences of scores with several ratings per text are corrected for error
@@ -287,35 +293,13 @@ class PairLength(CellMeasure):
     """
 
     name: ClassVar[str] = "pair_length"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(
-            "longer_wins_at_equal_gold",
-            "P(the longer wins) at equal gold label",
-            "share",
-            null=0.5,
-            above="prefers the longer text where the gold label does not",
-            below="prefers the shorter text where the gold label does not",
-            advice="compare texts of similar length, or adjust for it",
-            use="comparing texts of different length",
-            matters=0.05,
-            primary=True,
-            comparison=Comparison("verdicts on pairs with gold labels"),
-        ),
-        Metric("longer_wins", "P(the longer wins)", "share"),
-        Metric("longer_better", "P(the longer is the better one) by the gold label", "share"),
-        Metric("longer_wins_when_better", "P(the longer wins) where it is the better one", "share"),
-        Metric("longer_wins_when_worse", "P(the longer wins) where it is the worse one", "share"),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select judgements of two texts with known, different lengths."""
         comparisons = paired(trials)
-        known = (
-            (comparisons["words"] > 0)
-            & (comparisons["opponent_words"] > 0)
-            & (comparisons["words"] != comparisons["opponent_words"])
-        )
+        one, two = comparisons["words"], comparisons["opponent_words"]
+        known = (one > 0) & (two > 0) & (one != two)
         why = "needs the lengths of both texts of a pair: words and opponent_words, or the texts"
         rated = [name for name in _RATED if name in comparisons and comparisons[name].notna().any()]
         used = [*self.cell, *_USED, *rated]
@@ -323,10 +307,9 @@ class PairLength(CellMeasure):
         return Accepted(kept, _left_out(comparisons, known) if known.any() else why)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
-        """Yield the metrics of one cell, each with its number of decisions."""
-        readable = usable(trials)
-        for name, (entering, metric) in _of_longer(readable, self).items():
-            yield Part({name: metric}, (entering, len(trials) - len(readable)))
+        """Yield the metrics of one cell, each with its numbers of decisions and of missing judgements."""
+        for name, (counts, metric) in _of_longer(trials, self).items():
+            yield Part({name: metric}, counts)
 
 
 def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
@@ -339,41 +322,42 @@ def _left_out(comparisons: pd.DataFrame, known: pd.Series) -> str:
     return f"leaves out {int((~known).sum()):,} of {len(comparisons):,} judgements: {reasons}"
 
 
-def _of_longer(trials: pd.DataFrame, measure: PairLength) -> dict[str, tuple[int, Ratio | Estimate]]:
-    """Return each metric with its number of decisions."""
+def _of_longer(trials: pd.DataFrame, measure: PairLength) -> dict[str, tuple[tuple[int, int], Ratio | Estimate]]:
+    """Return each metric with its numbers of decisions and of missing judgements."""
     first_longer = (trials["words"] > trials["opponent_words"]).to_numpy()
-    first = pairs.decisions(trials)
-    decided = ~np.isnan(first)
-    won = np.where(decided, np.where(first_longer, first, 1 - first), 0.0)
+    first, read = pairs.decisions(trials), has_value(trials)
+    won, decided = np.where(first_longer, first, 1 - first), ~np.isnan(first)
     gap = trials["human_gap"].to_numpy(float) * np.where(first_longer, 1, -1)
     better, worse = decided & (gap > 0), decided & (gap < 0)
 
-    def share(of: Floats, among: Bools, missing: Note = NO_TRIALS) -> tuple[int, Ratio]:
-        ratio = Ratio(trials["context_id"], of * among, among.astype(float), None, _UNIT, missing, "score")
-        return int(among.sum()), ratio
+    def share(of: Floats, among: Bools, missing: Note = NO_TRIALS) -> tuple[tuple[int, int], Ratio]:
+        of, counted = np.where(among, of, 0.0)[read], among[read].astype(float)
+        ratio = Ratio(trials["context_id"][read], of, counted, None, _UNIT, missing, "score")
+        return (int(among.sum()), int((~read).sum())), ratio
 
-    wins: dict[str, tuple[int, Ratio | Estimate]] = {"longer_wins": share(won, decided, _NO_DECISION)}
+    wins: dict[str, tuple[tuple[int, int], Ratio | Estimate]] = {"longer_wins": share(won, decided, _NO_DECISION)}
     if min(better.sum(), worse.sum()) < _FEWEST_DECISIONS:
         return wins
-    labelled = decided & ~np.isnan(gap)
+    labelled = (decided | ~read) & ~np.isnan(gap)
     equal = _at_equal_label(trials[labelled], won[labelled], first_longer[labelled], measure)
     return wins | {
         "longer_better": share(better.astype(float), better | worse),
         "longer_wins_when_better": share(won, better),
         "longer_wins_when_worse": share(won, worse),
-        "longer_wins_at_equal_gold": (int(labelled.sum()), equal),
+        "longer_wins_at_equal_gold": ((int((labelled & read).sum()), int((labelled & ~read).sum())), equal),
     }
 
 
 def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, measure: PairLength) -> Estimate:
     """Estimate ``longer_wins_at_equal_gold``: the intercept of a logistic regression on the difference in label."""
-    if len(won) and (won == won[0]).all():
-        return without_interval(float(won[0]), trials["context_id"].nunique(), _ALWAYS)
+    decided = ~np.isnan(won)
+    if len(set(won[decided])) == 1:
+        return without_interval(float(won[decided][0]), trials["context_id"][decided].nunique(), _ALWAYS)
     seen = seen_from(trials, first_longer)
-    verdicts, sides = as_verdicts(seen, []).assign(won=won, longer=1.0), human_scores(seen)
-    known, least = _label_reliability(verdicts, sides, measure.resampling, measure.reliability)
-    logit = log_odds_given_quality(verdicts, ["longer"], sides, measure.resampling, known, least)
-    share, low, high, effect = (float(expit(x)) for x in (logit.estimate, logit.ci_low, logit.ci_high, logit.mde))
+    verdicts = as_verdicts(seen, []).assign(won=won, longer=1.0)
+    logit = _intercept(verdicts, ["human", "longer"], seen, measure)
+    ends = (logit.ci_low, logit.ci_high, logit.bound_low, logit.bound_high)
+    share, effect, low, high, least, most = (float(expit(x)) for x in (logit.estimate, logit.mde, *ends))
     slope = share * (1 - share)  # of the share, by its log odds
     notes = tuple(
         note.with_values(se=float(dict(note.values)["se"]) * slope)
@@ -382,7 +366,7 @@ def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, meas
         for note in logit.notes
     )
     shown = replace(logit, estimate=share, se=logit.se * slope, ci_low=low, ci_high=high, mde=effect - 0.5)
-    return replace(shown, notes=notes)
+    return replace(shown, notes=notes, bound_low=least, bound_high=most)
 
 
 def _label_reliability(
@@ -432,13 +416,6 @@ class Replies(CellMeasure):
     """
 
     name: ClassVar[str] = "replies"
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("win_rate", "win rate, ties counting ½", "share"),
-        Metric("readable_rate", "replies that give a verdict", "share"),
-        Metric("first_label_rate", "P(first label), whichever candidate has it", "share"),
-        Metric("accuracy_both_orders", "pairs decided as the reference scores do in both orders", "share"),
-        Metric("accuracy_shown_first", "pairs ordered as the reference scores do, one system shown first", "share"),
-    )
     cell: ClassVar[tuple[str, ...]] = ("judge", "dataset", "attribute", "template")
     conditions: ClassVar[tuple[str, ...]] = ("system",)
 
@@ -490,8 +467,7 @@ class Subsets(CellMeasure):
             "comparative_accuracy": pairs.comparative_accuracy(readable["context_id"], won, readable["human_gap"]),
             "accuracy_both_orders": both_orders(readable, won),
         }
-        estimates = {name: ratio.estimate(self.resampling) for name, ratio in ratios.items()}
-        known = {name: estimate for name, estimate in estimates.items() if not np.isnan(estimate.estimate)}
+        known = {name: ratio for name, ratio in ratios.items() if np.asarray(ratio.denominator).any()}
         yield Part(known, (len(readable), len(trials) - len(readable)))
 
 

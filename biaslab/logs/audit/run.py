@@ -7,21 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 
 from biaslab import probes
 from biaslab.core.checks import require_some_of, unknown
 from biaslab.core.errors import BiaslabError, InputError, MissingDataWarning
 from biaslab.core.schema import Dataset
-from biaslab.logs.audit import pair_measures
 from biaslab.logs.audit.agreement import HumanAgreement
 from biaslab.logs.audit.holdings import addition_for, holdings
 from biaslab.logs.audit.measures import AuditMeasure, Covariates, Halo, OneList
+from biaslab.logs.audit.pair_measures import OneOrder, PairLength, Replies, Subsets
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import HALF, describe_unread, is_by_people, require_readable, unread_share
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
-from biaslab.logs.readers.rows import COLUMNS, trials_of
+from biaslab.logs.readers.trials import COLUMNS, trials_of
 from biaslab.probes.base.feature_probe import FeatureProbe
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import ITEM, joined, linked_contexts
@@ -34,19 +35,12 @@ from biaslab.stats.frame import (
     require_columns,
     without_breakdowns,
 )
-from biaslab.stats.reliability import Measurement, estimate_alpha
+from biaslab.stats.reliability import Measurement, estimate_alpha, read_ratings
 from biaslab.stats.resample import Resampling
 
 #: Measures that apply to judgements of any design, in addition to the probes.
-_OTHERS: tuple[type[AuditMeasure], ...] = (
-    pair_measures.Replies,
-    Halo,
-    pair_measures.PairLength,
-    pair_measures.OneOrder,
-    OneList,
-    pair_measures.Subsets,
-)
-_CELL = pair_measures.Replies.cell
+_OTHERS: tuple[type[AuditMeasure], ...] = (Replies, Halo, PairLength, OneOrder, OneList, Subsets)
+_CELL = Replies.cell
 _READ = ("judge", "dataset", "context_id", "candidate_id", "opponent_id", "attribute", "replicate", "value", "status")
 
 
@@ -286,15 +280,14 @@ def measures(
     resampling = Resampling() if resampling is None else resampling
     if not isinstance(resampling, Resampling):
         raise InputError("resampling", resampling, "a biaslab.Resampling", "such as biaslab.Resampling(n=1000)")
-    every: dict[str, AuditMeasure | Probe] = {
-        name: kind(resampling=resampling) for name, kind in probes.available().items()
-    }
-    for name, probe in every.items():
+    every: dict[str, AuditMeasure | Probe] = {}
+    for name, kind in probes.available().items():
+        probe = kind(resampling=resampling)
         every[name] = replace(probe, reliability=reliability) if isinstance(probe, FeatureProbe) else probe
     every[HumanAgreement.name] = HumanAgreement(resampling, tuple(by))
     if covariates:
         every[Covariates.name] = Covariates(resampling, tuple(covariates), reliability=reliability)
-    return every | {kind.name: kind(resampling, reliability=reliability) for kind in _OTHERS}
+    return every | {other.name: other(resampling, reliability=reliability) for other in _OTHERS}
 
 
 def _run(measure: AuditMeasure | Probe, trials: pd.DataFrame, missing: dict[str, None]) -> tuple[pd.DataFrame, str]:
@@ -345,7 +338,7 @@ def _without_repeated_rates(estimates: pd.DataFrame) -> pd.DataFrame:
         return estimates
     cell = pd.MultiIndex.from_frame(estimates[[*_CELL, "metric"]])
     balanced = (estimates["probe"] == "position") & estimates["human_gap"].isna() & estimates["estimate"].notna()
-    of_all = (estimates["probe"] == pair_measures.Replies.name) & (estimates["system"] == "")
+    of_all = (estimates["probe"] == Replies.name) & (estimates["system"] == "")
     return estimates[~(of_all & cell.isin(cell[balanced]))].reset_index(drop=True)
 
 
@@ -376,7 +369,7 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 
     Examples
     --------
-    >>> from biaslab.logs.readers.rows import trials_of
+    >>> from biaslab.logs.readers.trials import trials_of
     >>> items = {"context_id": [*"abcdefgh"], "candidate_id": "x", "ratings": ["1 2", "2 2", "4 5", "5 5"] * 2}
     >>> index = pd.RangeIndex(8)
     >>> given = {name: pd.Series(values, index=index) for name, values in items.items()}
@@ -404,11 +397,5 @@ def audit_humans(trials: pd.DataFrame, resampling: Resampling | None = None) -> 
 def _of_lists(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per rating of items with all ratings in one row; unnamed annotators are numbered by position."""
     items = trials[trials["ratings"].fillna("").ne("")].drop_duplicates([*_HUMAN_CELL, *ITEM])
-    annotators = items["annotators"].where(items["annotators"] != "", items["ratings"].map(_places))
-    parts = items[[*_HUMAN_CELL, *ITEM]].assign(score=items["ratings"].str.split(), annotator=annotators.str.split())
-    rated = parts.explode(["score", "annotator"])
-    return rated.assign(score=rated["score"].astype(float))
-
-
-def _places(ratings: str) -> str:
-    return " ".join(map(str, range(len(ratings.split()))))
+    ratings = read_ratings(items, np.full(len(items), np.nan))
+    return items[[*_HUMAN_CELL, *ITEM]].iloc[ratings["item"]].reset_index(drop=True).join(ratings)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
-from biaslab.logs.readers.expressions import whole, written
-from biaslab.logs.readers.rows import NUMERAL, Rows, is_no_value, keyed
+from biaslab.core.files import declared
+from biaslab.logs.readers.cells import NUMERAL, is_no_value, keyed, whole, written
+from biaslab.logs.readers.rows import Rows
 
 ColumnType = Literal["empty", "number", "flag", "word", "name", "id", "text", "object"]
 
@@ -25,15 +24,15 @@ _FEW = 12  # most values of a column of words
 _REPEATED = 2  # mean number of rows with each name
 
 
-@cache
 def aliases() -> dict[str, Any]:
     """Return the table of usual names."""
-    return tomllib.loads(files("biaslab.logs.readers").joinpath("aliases.toml").read_text(encoding="utf-8"))
+    return declared("biaslab.logs.readers", "aliases.toml")
 
 
-def alias_words(role: str) -> frozenset[str]:
-    """Return the words that suggest a role."""
-    return frozenset(aliases()["role"][role]["words"])
+def alias_words(meaning: str) -> frozenset[str]:
+    """Return the words that suggest a role, or another meaning in the table such as ``"documents"``."""
+    words: dict[str, list[str]] = aliases()["words"]
+    return frozenset(words[meaning] if meaning in words else aliases()["role"][meaning]["words"])
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -158,9 +157,8 @@ class LogColumn:
     def is_prose(self) -> bool:
         """Whether most values are several words, or have brackets or braces as replies do."""
         some = self.known[:_FEW]
-        return (
-            self.kind == "text" or sum(" " in value or "[[" in value or "{" in value for value in some) > len(some) / 2
-        )
+        wordy = [value for value in some if " " in value or "[[" in value or "{" in value]
+        return self.kind == "text" or len(wordy) > len(some) / 2
 
     @property
     def _spaces(self) -> float:
@@ -201,11 +199,11 @@ class LogColumn:
         """Whether the name consists of words that mean nothing."""
         return set(self.words) <= set(aliases()["plain"]["words"])
 
-    def has(self, role: str) -> bool:
-        """Return whether the name has a word of a role."""
-        if role == "people":
+    def has(self, meaning: str) -> bool:
+        """Return whether the name has a word of a role, or of another meaning."""
+        if meaning == "people":
             return names_people(self.words)
-        return bool(set(self.words) & alias_words(role))
+        return bool(set(self.words) & alias_words(meaning))
 
 
 def names_people(words: Sequence[str]) -> bool:
@@ -222,6 +220,11 @@ def names_people(words: Sequence[str]) -> bool:
         return False
     of_user = "user" in words and bool(set(words) & (alias_words("score") | alias_words("verdict")))
     return of_user or bool(set(words) & alias_words("people"))
+
+
+def person_words() -> frozenset[str]:
+    """Return the words for a person, and those that change nothing."""
+    return alias_words("person") | frozenset(aliases()["plain"]["words"]) | {"who", "by", "human"}
 
 
 def roles_of(words: Sequence[str]) -> tuple[str, ...]:
@@ -288,10 +291,15 @@ def _rare(rows: Rows, name: str, first: tuple[str | None, ...]) -> tuple[str, ..
 class SidePair(NamedTuple):
     """The columns of two candidates, with the words that their names share and those that differ."""
 
-    first: str
-    second: str
+    first: LogColumn
+    second: LogColumn
     stem: tuple[str, ...]
     side_words: tuple[str, str]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the columns."""
+        return self.first.name, self.second.name
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -304,23 +312,25 @@ class SidePair(NamedTuple):
         return next(iter(self.roles), "")
 
 
-def side_pairs(names: Iterable[str]) -> list[SidePair]:
+def side_pairs(columns: Mapping[str, LogColumn]) -> list[SidePair]:
     """Return pairs of columns whose names differ in a word for the first and for the second of two candidates.
 
     Examples
     --------
-    >>> side_pairs(["question", "answer_a", "answer_b", "winner"])
-    [SidePair(first='answer_a', second='answer_b', stem=('answer',), side_words=('a', 'b'))]
+    >>> names = ("question", "answer_a", "answer_b", "winner")
+    >>> [pair[2:] for pair in side_pairs({name: LogColumn(name, ()) for name in names})]
+    [(('answer',), ('a', 'b'))]
     """
-    by_words = {tokens(name): name for name in names}
+    by_words = {column.words: column for column in columns.values()}
     found: dict[tuple[str, str], SidePair] = {}
     for one, two in sides():
-        for words, name in by_words.items():
+        for words, column in by_words.items():
             for place, word in enumerate(words):
                 other = (*words[:place], two, *words[place + 1 :])
                 if word == one and other in by_words:
                     stem = (*words[:place], *words[place + 1 :])
-                    found.setdefault((name, by_words[other]), SidePair(name, by_words[other], stem, (one, two)))
+                    pair = SidePair(column, by_words[other], stem, (one, two))
+                    found.setdefault(pair.names, pair)
     return list(found.values())
 
 
@@ -405,27 +415,16 @@ def _numeric_readings(column: LogColumn, pair: SidePair | None) -> list[Meanings
     numbers = [float(value) for value in values]
     if any(number % 1 for number in numbers):
         return []
-    if values in (["1"], ["2"], ["1", "2"]):
-        from_one = {"1": "first", "2": "second"}
-        if pair is None or pair.side_words != ("0", "1"):
-            return [{value: from_one[value] for value in values}]
-        return [{value: from_one[value] for value in values}, {"1": "second", "2": "tie"}]
-    if pair is not None and pair.side_words == ("1", "2") and values == ["1", "2", "3"]:
-        return [{"1": "first", "2": "second", "3": "tie"}]
-    from_zero = {"0": "first", "1": "second", "2": "tie"}
-    if pair is not None and pair.side_words == ("0", "1") and set(values) <= set(from_zero):
-        return [{value: from_zero[value] for value in values}]
-    if set(values) <= {"0", "1"}:
-        return [{value: from_zero[value] for value in values}, {v: {"1": "first", "0": "second"}[v] for v in values}]
-    if values == ["0", "1", "2"]:
-        return [{"0": "tie", "1": "first", "2": "second"}, from_zero]
+    sides_of_pair = list(pair.side_words) if pair is not None else None
+    for case in aliases()["verdicts"]["numbers"]:
+        fits = set(values) <= set(case["some"]) if "some" in case else values == case["all"]
+        if fits and case.get("sides", sides_of_pair) == sides_of_pair:
+            return [{value: meanings[value] for value in values} for meanings in case["readings"]]
     middle = 0.0 if numbers[0] < 0 else (numbers[0] + numbers[-1]) / 2
-    low_first = {
-        v: "tie" if n == middle else "first" if n < middle else "second" for v, n in zip(values, numbers, strict=True)
-    }
+    of_each = zip(values, numbers, strict=True)
+    low_first = {v: "tie" if n == middle else "first" if n < middle else "second" for v, n in of_each}
     swap = {"first": "second", "second": "first", "tie": "tie"}
-    degrees = [low_first, {value: swap[side] for value, side in low_first.items()}]
-    return [*degrees, {"1": "first", "2": "second", "3": "tie"}] if values == ["1", "2", "3"] else degrees
+    return [low_first, {value: swap[side] for value, side in low_first.items()}]
 
 
 def verdict_meanings(column: LogColumn, pair: SidePair | None) -> Meanings | None:

@@ -1,4 +1,4 @@
-"""Open logs that are plain, compressed, in archives or folders, as records with line numbers."""
+"""Open logs that are plain, compressed, in archives, workbooks or folders, as records with line numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import csv
 import glob
 import io
 import json
+import lzma
 import os
 import re
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from xml.parsers import expat  # documents with a DOCTYPE, the only dangerous ones, are refused
 
 import numpy as np
 import pandas as pd
@@ -21,7 +26,6 @@ from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError
 from biaslab.core.files import DECODER, Allowance, RepeatedKeyError
 from biaslab.datasets._files import lines_of, separator_of
-from biaslab.logs.readers.containers import BROKEN, foreign, members, workbook
 from biaslab.logs.readers.rows import Log, Rows
 
 CHUNK = 100_000  # records held in memory as objects at a time
@@ -121,8 +125,198 @@ def _of_file(file: Path, alone: bool) -> Iterator[LogDocument]:
             yield LogDocument(file.name, data) if remedy is None else LogDocument(file.name, b"", remedy)
         else:
             yield from (LogDocument(name, part) for name, part in inside)
-    except BROKEN as error:
+    except _BROKEN as error:
         raise InputError("path", str(file), f"an intact file ({error})", "download it again") from error
+
+
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError)
+_ZIP = b"PK\x03\x04"
+_SHEET = "save the sheet as CSV, or in Python: biaslab.audit(pandas.read_excel(FILE))"
+_PICKLE = "pickles are not opened because they can run code: in Python, biaslab.audit(pandas.read_pickle(FILE))"
+#: Remedies for files that cannot be logs, by how they begin.
+_FOREIGN: dict[tuple[bytes, ...], str] = {
+    (b"\xd0\xcf\x11\xe0",): _SHEET,
+    (b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x28\xb5\x2f\xfd"): "unpack it and pass the folder",
+    (b"SQLite format 3",): "export it: a biaslab store with `biaslab store export`, another table as CSV",
+    (b"\x80\x04", b"\x80\x05"): _PICKLE,
+    (b"ARROW1",): "in Python: biaslab.audit(pandas.read_feather(FILE))",
+    (b"%PDF",): "give the log, not a report of it",
+}
+
+
+def members(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]] | None:
+    """Return names and contents of the files in a tar or zip archive, sorted by name; None if it is not an archive.
+
+    An Inspect log is a zip that counts as one file. The unpacked size of all files counts against the allowance.
+    """
+    if data[257:262] == b"ustar":
+        return _of_tar(data, allowance)
+    if not data.startswith(_ZIP):
+        return None
+    if is_inspect_archive(data):
+        allowance.take(sum(member.file_size for member in zipfile.ZipFile(io.BytesIO(data)).infolist()))
+        return None
+    return _of_zip(data, allowance)
+
+
+def foreign(data: bytes) -> str | None:
+    """Return a remedy for a file that cannot be a log; None if it may be one."""
+    return next((remedy for magic, remedy in _FOREIGN.items() if data.startswith(magic)), None)
+
+
+def is_inspect_archive(data: bytes) -> bool:
+    """Return whether a zip is an Inspect log."""
+    return bool({"header.json", "_journal/start.json"} & set(_archive_names(data)))
+
+
+def _archive_names(data: bytes) -> list[str]:
+    try:
+        return zipfile.ZipFile(io.BytesIO(data)).namelist()
+    except (zipfile.BadZipFile, ValueError, OSError):
+        return []
+
+
+def _of_tar(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        for member in sorted((m for m in archive.getmembers() if m.isfile()), key=lambda m: m.name):
+            stream = archive.extractfile(member)
+            if stream is not None:
+                yield member.name, allowance.unpacked(allowance.read(stream))
+
+
+def _of_zip(data: bytes, allowance: Allowance) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in sorted((m for m in archive.infolist() if not m.is_dir()), key=lambda m: m.filename):
+            try:
+                with archive.open(member) as stream:
+                    whole = allowance.read(stream)
+                yield member.filename, allowance.unpacked(whole)
+            except RuntimeError as error:  # raised by zipfile if a password is needed
+                raise zipfile.BadZipFile(str(error)) from error
+
+
+_TOKEN = re.compile(rb"<(?:\w+:)?(row|c|v|is)\b(?:([^<>]*)>([^<]*))?")
+_PLACE = re.compile(rb"""\br\s*=\s*["']([A-Za-z]*)(\d+)["']""")
+_SHARED = re.compile(rb"""\bt\s*=\s*["']s["']""")
+_TEXTS, _ITEM = re.compile(rb"<(?:\w+:)?sst\b"), re.compile(rb"<(?:\w+:)?si\b")
+_CELL = 256  # bytes that a cell takes in memory, at least
+_LAST_COLUMN, _LAST_ROW = 16_384, 2**20
+
+
+def workbook(data: bytes, allowance: Allowance) -> tuple[bytes, str] | None:
+    """Return the sheet of a workbook as CSV, or empty bytes and a remedy; None if it is not a workbook.
+
+    Formulas have their last computed values, and whole numbers no decimal point.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        If a part is damaged, or refers to what is not there.
+    InputError
+        If the table would take more memory than is allowed.
+    """
+    if not data.startswith(_ZIP) or "xl/workbook.xml" not in _archive_names(data):
+        return None
+    import python_calamine as calamine
+
+    require_size(data, allowance)
+    try:
+        book = calamine.load_workbook(io.BytesIO(data))
+        sheets = {
+            name: as_csv(book.get_sheet_by_name(name).to_python(skip_empty_area=False)) for name in book.sheet_names
+        }
+    except (calamine.CalamineError, OSError, ValueError) as error:
+        raise zipfile.BadZipFile(str(error)) from error
+    filled = {name: text for name, text in sheets.items() if text}
+    if len(filled) > 1:
+        return b"", f"it has {len(filled)} sheets with rows ({', '.join(filled)}): {_SHEET}"
+    return next(iter(filled.values()), b""), ""
+
+
+def require_size(data: bytes, allowance: Allowance) -> None:
+    """Count a workbook's parts, the cells between its first and last ones, and its repeated texts as decompressed."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        try:
+            parts = [(name, allowance.read(archive.open(name))) for name in archive.namelist()]
+        except InputError:
+            raise
+        except (RuntimeError, ValueError) as error:  # a password is needed, or the directory is damaged
+            raise zipfile.BadZipFile(str(error)) from error
+    for name, part in parts:
+        _require_xml(name, part)
+    texts = [part for _, part in parts if _TEXTS.search(part)]
+    if len(texts) > 1 or len({name.casefold() for name, _ in parts}) < len(parts):
+        raise zipfile.BadZipFile("a part occurs twice")
+    allowance.take(_CELL * sum(1 for part in texts for _ in _ITEM.finditer(part)))
+    places = [item.start() for part in texts for item in _ITEM.finditer(part)]
+    lengths = [end - start for start, end in pairwise([*places, *map(len, texts)])]
+    for _, part in parts:
+        allowance.take(_sheet_size(part, lengths))
+
+
+def _require_xml(name: str, part: bytes) -> None:
+    """Raise `zipfile.BadZipFile` if a part is cut off or has what spreadsheets never write and `_sheet_size` misses."""
+    if not name.casefold().endswith((".xml", ".rels")):
+        return
+    is_sheet = name.casefold().startswith("xl/") or b"sheetData" in part  # others may have comments
+    if b"<!DOCTYPE" in part or (is_sheet and b"<!" in part):
+        raise zipfile.BadZipFile(f"{name} has a document type or comments")
+    try:
+        expat.ParserCreate().Parse(part, True)
+    except expat.ExpatError as error:
+        raise zipfile.BadZipFile(f"{name}: {error}") from error
+
+
+def _sheet_size(sheet: bytes, lengths: list[int]) -> int:
+    """Return the bytes that a sheet's cells take; all up to the last row and column with values are held."""
+    row = column = most = size = 0
+    rows, is_shared = 0, False
+    for kind, attributes, text in (token.groups(b"") for token in _TOKEN.finditer(sheet)):
+        if kind in (b"v", b"is"):
+            rows, most = max(rows, row), max(most, column)
+            index = text.strip()
+            if is_shared and index:
+                if not index.isdigit() or len(index) > 9 or int(index) >= len(lengths):
+                    raise zipfile.BadZipFile(f"no shared string with index {index[:20].decode(errors='replace')}")
+                size += lengths[int(index)]
+            continue
+        place = _PLACE.search(attributes)
+        if kind == b"row":
+            row, column = int(place[2][:9]) if place else row + 1, 0
+        else:
+            column = _column_number(place[1]) if place else column + 1
+            row = int(place[2][:9]) if place else row
+            is_shared = _SHARED.search(attributes) is not None
+            if row > _LAST_ROW or not 0 < column <= _LAST_COLUMN:
+                raise zipfile.BadZipFile(f"not a cell reference: {attributes[:40].decode(errors='replace')}")
+    return size + _CELL * rows * most
+
+
+def _column_number(letters: bytes) -> int:
+    return sum(26**at * (letter - ord("A") + 1) for at, letter in enumerate(reversed(letters.upper()[:4])))
+
+
+def as_csv(rows: Sequence[Sequence[object]]) -> bytes:
+    r"""Return non-empty rows without trailing empty cells as CSV, padded to the length of the first.
+
+    Examples
+    --------
+    >>> as_csv([["a", "b"], ["", ""], [1.0, ""], [0.5, True]])
+    b'a,b\n1,\n0.5,true\n'
+    """
+    filled = [row for row in ([_cell_text(cell) for cell in row] for row in rows) if any(row)]
+    for row in filled:
+        while not row[-1]:
+            row.pop()
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([row + [""] * (len(filled[0]) - len(row)) for row in filled])
+    return written.getvalue().encode("utf-8", "surrogatepass")
+
+
+def _cell_text(cell: object) -> str:
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return f"{cell:.0f}" if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
@@ -151,7 +345,7 @@ def read_rows(document: LogDocument, log: Log) -> Iterator[Rows]:
         yield Rows([record for _, record in chunk], [line for line, _ in chunk], log, textual)
 
 
-def first_rows(path: str | Path) -> Rows | None:
+def first_rows(path: LogInput) -> Rows | None:
     """Return the first records at a path; None if there are none."""
     for document in iter_documents(path):
         if (rows := next(read_rows(document, Log(document.name)), None)) is not None:
@@ -176,10 +370,8 @@ def read_frame(frame: pd.DataFrame, log: Log) -> Iterator[Rows]:
     log.unit = "row"
     for start in range(0, len(frame), CHUNK):
         part = frame.iloc[start : start + CHUNK].astype(object)
-        records = [
-            {name: _plain(value) for name, value in zip(names, row, strict=True)}
-            for row in part.itertuples(index=False, name=None)
-        ]
+        rows = part.itertuples(index=False, name=None)
+        records = [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
         yield Rows(records, range(start + 1, start + 1 + len(records)), log, textual=False)
 
 
@@ -230,9 +422,8 @@ def _from_parquet(document: LogDocument) -> Iterator[tuple[int, dict[str, Any]]]
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise InputError(
-            "path", document.name, f"an intact Parquet file ({brief(error)})", "download it again"
-        ) from error
+        allowed = f"an intact Parquet file ({brief(error)})"
+        raise InputError("path", document.name, allowed, "download it again") from error
 
 
 def _of_batches(batches: Iterator[Any], schema: Any, allowance: Allowance) -> Iterator[dict[str, Any]]:

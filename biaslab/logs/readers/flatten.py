@@ -6,15 +6,26 @@ them. Lists of single values become ``name[0]``, ``name[1]``, and a list of one 
 messages of a conversation and for lists that are longer in other records. Lists of equal length next to each other
 become rows, as in ``answers[]`` and ``ratings[]``, if one of them holds verdicts or scores. Other lists of objects stay
 in one column.
+
+A mapping can also explode lists and join the records of another file, before or instead of this.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from biaslab.logs.readers.rows import Rows, at
+import numpy as np
+import pandas as pd
+
+from biaslab.core.errors import InputError
+from biaslab.logs.readers.cells import at, items_in
+from biaslab.logs.readers.documents import iter_documents, read_frame, read_rows
+from biaslab.logs.readers.rows import Log, Rows
 
 KEY, ITEM = "*", "[]"
 _SEEN = 200  # records whose shape is examined
@@ -26,6 +37,7 @@ _SPEAKER = {"role", "from", "speaker"}  # fields of the messages of a conversati
 
 
 IsOutcome = Callable[[str, Any], bool]
+Steps = tuple[str, ...]
 
 
 class Unnesting(NamedTuple):
@@ -40,8 +52,8 @@ class Unnesting(NamedTuple):
         The same for other lists that hold verdicts or scores as deep.
     """
 
-    steps: tuple[str, ...] = ()
-    others: tuple[tuple[str, ...], ...] = ()
+    steps: Steps = ()
+    others: tuple[Steps, ...] = ()
 
 
 def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Unnesting:
@@ -60,7 +72,7 @@ def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Un
     >>> unnesting([record], lambda name, value: name.endswith("winner"))
     Unnesting(steps=('runs[]',), others=())
     """
-    found: dict[tuple[str, ...], None] = {}
+    found: dict[Steps, None] = {}
     for record in records[:_SEEN]:
         for steps in _steps_to_outcomes(record, "", (), is_outcome):
             found.setdefault(steps)
@@ -71,9 +83,7 @@ def unnesting(records: Sequence[Mapping[str, Any]], is_outcome: IsOutcome) -> Un
     return Unnesting(first, tuple(steps for steps in others if not own & set("+".join(steps).split("+"))))
 
 
-def _steps_to_outcomes(
-    value: Mapping[str, Any], prefix: str, steps: tuple[str, ...], is_outcome: IsOutcome
-) -> Iterator[tuple[str, ...]]:
+def _steps_to_outcomes(value: Mapping[str, Any], prefix: str, steps: Steps, is_outcome: IsOutcome) -> Iterator[Steps]:
     """Yield, for each verdict or score in an object, the lists that lead to it."""
     if _is_keyed(value):
         path = f"{prefix}{KEY}{ITEM}"
@@ -92,9 +102,7 @@ def _steps_to_outcomes(
             yield steps
 
 
-def _steps_of_items(
-    items: Iterable[Any], path: str, steps: tuple[str, ...], is_outcome: IsOutcome
-) -> Iterator[tuple[str, ...]]:
+def _steps_of_items(items: Iterable[Any], path: str, steps: Steps, is_outcome: IsOutcome) -> Iterator[Steps]:
     for item in islice(items, _SEEN):
         yield from _steps_to_outcomes(item, f"{path}.", steps, is_outcome)
 
@@ -121,7 +129,7 @@ def _side_by_side(value: Mapping[str, Any], is_outcome: IsOutcome) -> list[str]:
     return ["+".join(f"{name}{ITEM}" for name in names) for names in with_outcome]
 
 
-def steps_of_paths(paths: Iterable[str]) -> tuple[str, ...]:
+def steps_of_paths(paths: Iterable[str]) -> Steps:
     """Return the lists that become rows because a mapping names values in them.
 
     Examples
@@ -186,7 +194,7 @@ def _with_lists(record: dict[str, Any], lists: set[str]) -> dict[str, Any]:
     return whole
 
 
-def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _rows_of(value: Mapping[str, Any], prefix: str, steps: Steps) -> Iterator[dict[str, Any]]:
     """Yield the flat records of an object."""
     if not steps:
         yield _flat(value, prefix)
@@ -204,7 +212,7 @@ def _rows_of(value: Mapping[str, Any], prefix: str, steps: tuple[str, ...]) -> I
         yield own | inner
 
 
-def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: Steps) -> Iterator[dict[str, Any]]:
     """Yield the flat records of an object whose keys are data, which may lie within other objects."""
     path = step.removesuffix(f"{KEY}{ITEM}")
     inside = at(value, path.removeprefix(prefix).removesuffix(".")) if path != prefix else value
@@ -214,7 +222,7 @@ def _rows_of_keys(value: Mapping[str, Any], prefix: str, step: str, rest: tuple[
             yield own | {f"{path}{KEY}": key, **inner}
 
 
-def _items_as_rows(items: Any, step: str, rest: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _items_as_rows(items: Any, step: str, rest: Steps) -> Iterator[dict[str, Any]]:
     for place, item in enumerate(items if isinstance(items, list) else ()):
         if not isinstance(item, dict):
             yield {f"{step}#": place, step: item}
@@ -332,11 +340,8 @@ def are_annotations(records: Sequence[Mapping[str, Any]]) -> bool:
 
 def annotated_records(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a record per annotation: annotator, item and label."""
-    return [
-        {ANNOTATOR: annotator, ANNOTATED: item, LABEL: label}
-        for annotator, labels in record.items()
-        for item, label in labels.items()
-    ]
+    annotations = ((person, item, label) for person, labels in record.items() for item, label in labels.items())
+    return [dict(zip((ANNOTATOR, ANNOTATED, LABEL), each, strict=True)) for each in annotations]
 
 
 def by_item(record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -346,3 +351,151 @@ def by_item(record: Mapping[str, Any]) -> list[dict[str, Any]]:
         for item, label in labels.items():
             items.setdefault(item, {ANNOTATED: item})[annotator] = label
     return list(items.values())
+
+
+TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
+_JOIN = re.compile(r"(?P<file>.+?)\s+on\s+(?P<left>[^=\s]+)(?:\s*=\s*(?P<right>\S+))?\s*")
+_TOGETHER = "+"  # between fields with parallel lists
+_NUMBER = "#"  # suffix of an exploded field: the index in its list, or the key in its object
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Reshaping steps, applied in this order.
+
+    Parameters
+    ----------
+    explode : tuple of str
+        Fields or paths to explode, one after the other: lists into one row per item, objects into one row per key. The
+        item replaces the list, and ``field#`` is its index, from 0, or its key. ``answers+scores`` explodes two lists
+        of the same length together.
+    joined : mapping of str to dict, optional
+        Records of another file, by the value of the field to join on.
+    on : str
+        The field of this file to join on.
+    """
+
+    explode: tuple[str, ...] = ()
+    joined: Mapping[str, dict[str, Any]] | None = None
+    on: str = ""
+
+    def of(self, rows: Rows) -> Rows:
+        """Return the reshaped records, refusing those without a join partner or a list."""
+        if self.joined is not None:
+            rows = _merged(rows, self.joined, self.on)
+        for name in self.explode:
+            rows = _exploded(rows, name)
+        return rows
+
+
+def make_shape(explode: Any, join: Any) -> Shape | None:
+    """Return the reshaping in a mapping, or None.
+
+    Parameters
+    ----------
+    explode : str or list of str, optional
+        Fields, separated by commas.
+    join : str, optional
+        ``"FILE on FIELD"`` or ``"FILE on FIELD=ITS FIELD"``.
+
+    Raises
+    ------
+    InputError
+        If one has another form, or the file cannot be read.
+    """
+    if explode is None and join is None:
+        return None
+    fields = explode.split(",") if isinstance(explode, str) else explode if isinstance(explode, list) else []
+    named = tuple(field.strip() for field in fields if isinstance(field, str) and field.strip())
+    if explode is not None and not named:
+        raise InputError("mapping['explode']", explode, "names of fields with lists, separated by commas")
+    if join is None:
+        return Shape(named)
+    match = _JOIN.fullmatch(join) if isinstance(join, str) else None
+    if match is None:
+        raise InputError("mapping['join']", join, "'FILE on FIELD' or 'FILE on FIELD=FIELD OF THE OTHER FILE'")
+    return Shape(named, _by_value(Path(match["file"]), match["right"] or match["left"]), match["left"])
+
+
+def shaped(chunks: Iterator[Rows], shape: Shape | TableFunction | None) -> Iterator[Rows]:
+    """Yield reshaped chunks, skipping empty ones."""
+    if shape is not None:
+        chunks = map(shape.of, chunks) if isinstance(shape, Shape) else _through(list(chunks), shape)
+    return (rows for rows in chunks if rows.records)
+
+
+def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
+    """Apply the user's function to a table of all records, with dotted names of nested fields, and yield its rows."""
+    if not chunks:
+        return
+    lines = list(chain.from_iterable(rows.lines for rows in chunks))
+    log, unit = chunks[0].log, chunks[0].log.unit
+    table = pd.json_normalize(list(chain.from_iterable(rows.records for rows in chunks)))
+    result = function(table.set_axis(pd.Index(lines, name=unit)))
+    if not isinstance(result, pd.DataFrame):
+        raise InputError.plain(f"mapping returned a {type(result).__name__}, not a pandas.DataFrame")
+    kept = result.index.isin(lines).all()
+    start = 0
+    for rows in read_frame(result, log):
+        end = start + len(rows.records)
+        yield Rows(rows.records, result.index[start:end].tolist() if kept else rows.lines, log, chunks[0].textual)
+        start = end
+    log.unit = unit if kept else log.unit
+
+
+def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
+    """Return the records of a file by the value of a field, which must be unique."""
+    records: dict[str, dict[str, Any]] = {}
+    for document in iter_documents(path):
+        for rows in read_rows(document, Log(document.name)):
+            if are_annotations(rows.records):
+                items = by_item(rows.records[0])
+                rows = Rows(items, range(1, len(items) + 1), rows.log, textual=False)
+            for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
+                if isinstance(value, str) and records.setdefault(value, record) is not record:
+                    where, remedy = f"{field} = {value}", "join on a field that identifies the records"
+                    raise InputError("mapping['join']", where, f"unique values in {path}", remedy)
+    if not records:
+        raise InputError("mapping['join']", str(path), f"a file whose records have the field {field}")
+    return records
+
+
+def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
+    """Join the fields of the other file to each record, refusing records without a match; the log's fields win."""
+    values = rows.take(on, "id")
+    alone = rows.good & ~values.isin(list(joined)).to_numpy()
+    for place in np.flatnonzero(alone).tolist():
+        rows.log.refuse(rows.lines[place], f"no record to join for {on} = {values[place]}")
+    rows.good &= ~alone
+    places = np.flatnonzero(rows.good).tolist()
+    records = [joined[values[place]] | rows.records[place] for place in places]
+    return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
+
+
+def _exploded(rows: Rows, field: str) -> Rows:
+    """Return one row per item of a list, or of parallel lists, or per key of an object; refuse records without."""
+    several = _TOGETHER in field and not rows.has(field)
+    fields = [name.strip() for name in field.split(_TOGETHER)] if several else [field]
+    lists = [[items_in(value, rows.textual) for value in rows.values(name)] for name in fields]
+    records: list[dict[str, Any]] = []
+    lines: list[int] = []
+    alike = np.zeros(len(rows.records), bool)
+    for place, own in enumerate(zip(*lists, strict=True)):
+        alike[place] = None not in own and len({len(items or ()) for items in own}) == 1
+        for items in zip(*(items or () for items in own), strict=True) if alike[place] else ():
+            record = rows.records[place]
+            for name, (key, item) in zip(fields, items, strict=True):
+                record = {**_with_item(record, name, item), f"{name}{_NUMBER}": key}
+            records.append(record)
+            lines.append(rows.lines[place])
+    why = "are not lists of the same length" if several else "is neither a list nor an object"
+    rows.refuse(~alike, f"{' and '.join(fields)} {why}")
+    return Rows(records, lines, rows.log, rows.textual)
+
+
+def _with_item(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
+    """Return the record with an item at a path, or in a field with that exact name; unchanged parts are shared."""
+    first, dot, rest = path.partition(".")
+    if path in record or not dot or not isinstance(record.get(first), dict):
+        return {**record, path: item}
+    return {**record, first: _with_item(record[first], rest, item)}

@@ -17,6 +17,8 @@
     pattern.
 ``people``
     Which scores are by people; the mean of those that agree in ``same`` is the human score.
+``grades``
+    The ``letters``, worst first, that replies name instead of a number, where a field is ``like`` a pattern.
 ``others``
     The reason to leave out numbers in fields that are no items.
 
@@ -25,7 +27,7 @@
 ``{metric#}/reason``     a path with other values in it
 ``/outputs[.].+/``       the first field whose name matches; ``[/annotator.+/]`` all of them
 ``=text {field}``        a text with values in it; ``{field|x}`` is x where there is none
-``field~pattern``        and ``field | a -> b``, as in `biaslab.logs.readers.expressions`
+``field~pattern``        and ``field | a -> b``, as in `biaslab.logs.readers.mapping`
 ``one - two``            the difference of two fields or numbers
 ``#ENTRY``               a key of the text of any of the entries above
 ``$field``               the text of a message, or in an object with a single field
@@ -40,12 +42,10 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib import resources
 from itertools import chain
 from typing import Any
 
@@ -53,31 +53,13 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.checks import unknown
+from biaslab.core.files import declared
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers import study_formats, tool_formats
-from biaslab.logs.readers.expressions import parse_expression, whole, written
-from biaslab.logs.readers.mapping import LogReader, overridden, read_mapped
-from biaslab.logs.readers.readings import (
-    bracketed,
-    each,
-    first_group,
-    number_of,
-    of_pairs,
-    score_trials,
-    text_of,
-    with_refusals,
-)
-from biaslab.logs.readers.rows import (
-    MALFORMED,
-    WRONG,
-    Judged,
-    LogSource,
-    RefusedRecordError,
-    Rows,
-    items_in,
-    judged_records,
-    value_at,
-)
+from biaslab.logs.readers import coded_formats, readings
+from biaslab.logs.readers.cells import WRONG, items_in, value_at, written
+from biaslab.logs.readers.mapping import LogReader, overridden, parse_expression, read_mapped
+from biaslab.logs.readers.rows import MALFORMED, Judged, LogSource, RefusedRecordError, Rows, judged_records
+from biaslab.prompts.parsing.replies import ParsedScore
 
 Row = Mapping[str, Any]
 RowValue = Callable[[Row], Any]
@@ -87,21 +69,20 @@ _DIFFERENCE = re.compile(r"(\w+) - (\w+)")
 _TABLE = re.compile(r"table\((?P<names>\S+), (?P<rows>\S+)\)")
 _TEXTS: dict[str, Callable[[Any], Any]] = {
     "#": lambda text: text_key(text) if isinstance(text, str) else WRONG,
-    "$": text_of,
+    "$": readings.text_of,
 }
 #: How verdicts in replies are read, instead of any label.
 _VERDICTS: dict[str | None, Callable[[pd.Series], pd.DataFrame] | None] = {
     None: None,
-    "brackets": lambda texts: each(texts, bracketed),
-    "brackets where asked for": of_pairs,
+    "brackets": lambda texts: readings.parse_texts(texts, readings.bracketed),
+    "brackets where asked for": readings.of_pairs,
 }
 
 
 @cache
 def load_spec(name: str) -> FormatSpec:
     """Return the spec of a format."""
-    file = resources.files("biaslab.logs") / "formats" / f"{name}.toml"
-    return FormatSpec(name, tomllib.loads(file.read_text(encoding="utf-8")))
+    return FormatSpec(name, declared("biaslab.logs", f"formats/{name}.toml"))
 
 
 class FormatSpec:
@@ -121,26 +102,24 @@ class FormatSpec:
         self.fields = [frozenset(names) for names in fields if isinstance(names, list)] or [frozenset(fields)]
         self.columns = {column: value(entry) for column, entry in entries.get("columns", {}).items()}
         self._only, self._holds = entries.get("only", {}), [value(path) for path in entries.get("holds", ())]
-        self._items = {item: _Lists(paths) for item, paths in entries.get("items", {}).items()}
-        self._left_out, self._refused = (
-            [(str(entry["reason"]), _condition(entry)) for entry in entries.get(part, ())]
-            for part in ("leave_out", "refuse")
-        )
+        items = enumerate(entries.get("items", {}).items())
+        self._items = {item: _lists(paths, needed=depth == 0) for depth, (item, paths) in items}
         self._people, self._others = entries.get("people"), entries.get("others")
-        if self._people is not None:
-            self._left_out.append((str(self._people["reason"]), _condition(self._people)))
+        left_out = [*entries.get("leave_out", ()), *([] if self._people is None else [self._people])]
+        self._left_out = [(str(entry["reason"]), _condition(entry)) for entry in left_out]
+        self._refused = [(str(entry["reason"]), _condition(entry)) for entry in entries.get("refuse", ())]
         self._verdicts, self._pattern = _VERDICTS[entries.get("verdicts")], entries.get("score_pattern")
         self._refusals, self._one = entries.get("refusals", False), entries.get("one")
-        columns = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
-        self._mapping = columns
-        self._fields = [(field, self.columns[column]) for column, field in columns.items() if field[:1] != "="]
+        self._grades = entries.get("grades")
+        self._mapping = {column: _named_as(column, entry) for column, entry in entries.get("columns", {}).items()}
+        self._fields = [(field, self.columns[column]) for column, field in self._mapping.items() if field[:1] != "="]
         self._of_file = "@file" in str(entries.get("columns"))
 
     def tells(self, records: Sequence[Row]) -> bool:
         """Return whether records are of this format, beyond the fields that they have."""
-        for field, pattern in self._only.items():
-            if not all(re.fullmatch(pattern, str(record.get(field))) for record in records):
-                return False
+        only = self._only.items()
+        if not all(re.fullmatch(pattern, str(record.get(field))) for record in records for field, pattern in only):
+            return False
         rows = [row for record in records for row in self._some_rows(record)] if self._holds else []
         if self._one is not None and len({row[f"{self._one}#"] for row in rows}) != 1:
             return False
@@ -163,10 +142,8 @@ class FormatSpec:
             If one of them is something else.
         """
         rows: list[Row] = [{**record, "@file": file} if self._of_file else record]
-        for depth, (name, lists) in enumerate(self._items.items()):
-            rows = [
-                {**row, name: item, f"{name}#": key} for row in rows for key, item in lists.of(row, needed=depth == 0)
-            ]
+        for name, items in self._items.items():
+            rows = [{**row, name: item, f"{name}#": key} for row in rows for key, item in items(row)]
         return rows
 
     def read(self, rows: Rows, source: LogSource) -> pd.DataFrame:
@@ -179,7 +156,7 @@ class FormatSpec:
             found = {name: value for name, get in columns if (value := get(row)) is not WRONG}
             return {**found, "human": human(row)}
 
-        return score_trials(rows, source, partial(self._judgements, source.file, score), self.tool)
+        return readings.score_trials(rows, source, partial(self._judgements, source.file, score), self.tool)
 
     def _judgements(self, file: str, judgement: Callable[[Row], Judged], record: Row) -> Iterator[Judged | str]:
         """Yield the judgements of a record, or the reasons for leaving them out."""
@@ -199,7 +176,7 @@ class FormatSpec:
         is_by_people, same = _condition(self._people), [value(entry) for entry in self._people["same"]]
         numbers: dict[tuple[str, ...], list[float]] = {}
         for row in (row for record in records for row in self._some_rows(record) if is_by_people(row)):
-            if not math.isnan(number := number_of(self.columns["score"](row))):
+            if not math.isnan(number := readings.number_of(self.columns["score"](row))):
                 numbers.setdefault(tuple(str(get(row)) for get in same), []).append(number)
         means = {key: sum(scores) / len(scores) for key, scores in numbers.items()}
         if not means:
@@ -213,7 +190,7 @@ class FormatSpec:
         known, name = re.compile(self._others.get("unlike", "")), next(iter(self._items))
         items = {row[f"{name}#"] for row in made}
         for field, number in within.items() if isinstance(within, dict) else ():
-            if field not in items and not math.isnan(number_of(number)) and not known.fullmatch(field):
+            if field not in items and not math.isnan(readings.number_of(number)) and not known.fullmatch(field):
                 yield self._others["reason"].format(field=field)
 
     def _mapped(self, rows: Rows, source: LogSource) -> pd.DataFrame:
@@ -229,10 +206,22 @@ class FormatSpec:
         pattern = source.score_pattern or self._pattern
         trials = read_mapped(inner, replace(source, score_pattern=pattern, verdicts=self._verdicts), mapping)
         trials = trials[inner.good[trials.index.to_numpy()]]
+        trials = self._with_grades(trials, flat)
         if self._refusals:
-            trials = trials.assign(status=with_refusals(trials["status"], trials["reply"]))
+            trials = trials.assign(status=readings.with_refusals(trials["status"], trials["reply"]))
         whole_tokens: pd.DataFrame = trials.astype({"tokens": "int64"})
         return whole_tokens.set_axis(np.array(places)[trials.index.to_numpy()])
+
+    def _with_grades(self, trials: pd.DataFrame, flat: Sequence[Row]) -> pd.DataFrame:
+        """Return trials in which grades in letters are read as numbers, where replies name them."""
+        if self._grades is None:
+            return trials
+        applies = _condition(self._grades)
+        worth: dict[str, ParsedScore] = {name: (float(n), "ok") for n, name in enumerate(self._grades["letters"], 1)}
+        texts = trials["reply"][[applies(flat[place]) for place in trials.index]]
+        read = readings.parse_texts(texts, partial(readings.lettered, worth=worth))
+        trials.loc[texts.index, ["value", "status"]] = read
+        return trials
 
 
 def _named_as(column: str, entry: Any) -> str:
@@ -278,22 +267,15 @@ def _single(entry: Any) -> RowValue:
     get = _path(expression.fields[0])
     if expression.is_plain:
         return get
-    pattern, values = expression.pattern, expression.values or {}  # noqa: PD011
-    known = {whole(text): meaning for text, meaning in values.items()}
-
-    def read(found: Any) -> Any:
-        text = written(None if found is WRONG else found)
-        if pattern is not None:
-            text = None if text is None else first_group(pattern, text)
-        return known.get(whole("null" if text is None else text)) if known else text
-
-    several = expression.fields[0].startswith("[")
-    return lambda row: list(map(read, get(row))) if several else read(get(row))
+    read = expression.reader()
+    if expression.fields[0].startswith("["):
+        return lambda row: list(map(read, get(row)))
+    return lambda row: read(None if (found := get(row)) is WRONG else found)
 
 
 def _difference(one: Any, two: Any) -> Any:
     """Return the difference of two numbers; a value that is no number, to be refused, or `WRONG` if one is missing."""
-    numbers = [number_of(value) for value in (one, two)]
+    numbers = [readings.number_of(value) for value in (one, two)]
     if not any(map(math.isnan, numbers)):
         return numbers[0] - numbers[1]
     return WRONG if any(value is WRONG or value is None for value in (one, two)) else one
@@ -365,20 +347,21 @@ def _condition(entry: Mapping[str, Any]) -> Callable[[Row], bool]:
     return applies
 
 
-class _Lists:
-    """The lists of ``items`` at some paths, or the row itself if there is none and ``"."`` is one of the paths."""
+def _lists(paths: str | list[str], *, needed: bool) -> Callable[[Row], list[tuple[Any, Any]]]:
+    """Return the function that gives keys and items of the lists at some paths.
 
-    def __init__(self, paths: str | list[str]) -> None:
-        several = [paths] if isinstance(paths, str) else paths
-        self._lists = [_list_at(path, strict=len(several) == 1) for path in several if path != "."]
-        self._or_itself = "." in several
+    Without a list, it gives the row itself if ``"."`` is one of the paths, or raises `KeyError` if one is needed.
+    """
+    several = [paths] if isinstance(paths, str) else paths
+    getters = [_list_at(path, strict=len(several) == 1) for path in several if path != "."]
 
-    def of(self, row: Row, needed: bool) -> list[tuple[Any, Any]]:
-        """Return keys and items; raise `KeyError` if they are needed and there is no list."""
-        lists = [items for at in self._lists if (items := at(row)) is not None]
-        if not lists and needed and not self._or_itself:
+    def items(row: Row) -> list[tuple[Any, Any]]:
+        lists = [found for get in getters if (found := get(row)) is not None]
+        if not lists and needed and "." not in several:
             raise KeyError("no list")
-        return [pair for items in lists for pair in items] if lists or not self._or_itself else [(None, row)]
+        return list(chain.from_iterable(lists)) if lists or "." not in several else [(None, row)]
+
+    return items
 
 
 def _list_at(path: str, *, strict: bool) -> Callable[[Row], list[tuple[Any, Any]] | None]:
@@ -423,39 +406,29 @@ def _of_fields(record: Any, name: re.Pattern[str]) -> list[tuple[Any, Any]] | No
 
 _SEEN = 50  # records used for detection; several, so that a damaged one does not decide
 
-#: All formats with a file in ``biaslab/logs/formats``; records are of the first that they have the fields of.
-ORDER = (
-    "collected", "store_export", "reife", "alpaca_eval", "arena_hard", "llmbar", "bracket_pairs", "mt_bench",
-    "mt_bench_winners", "mt_bench_single", "all_responses", "socreval", "prometheus", "summeval_pairs",
-    "summeval_scores", "rankings", "judgebench", "self_recognition", "self_recognition_scores",
-    "openai_batch", "pandalm", "openai_evals", "promptfoo", "promptfoo_table", "galileo", "trulens",
-    "langfuse", "phoenix", "phoenix_spans", "opik", "langsmith", "langsmith_table", "lm_eval_samples", "helm",
-    "helm_state", "deepeval", "ragas", "mlflow", "mapping",
-)  # fmt: skip
+#: All formats; records are of the first that they have the fields of.
+ORDER: tuple[str, ...] = tuple(declared("biaslab.logs", "formats.toml")["order"])
 #: Formats that need code, for what a spec cannot say.
 _READERS: dict[str, Callable[[Rows, LogSource], pd.DataFrame]] = {
-    "collected": tool_formats.read_collected,
-    "alpaca_eval": tool_formats.read_alpaca_eval,
-    "llmbar": study_formats.read_llmbar,
-    "all_responses": study_formats.read_all_responses,
-    "socreval": study_formats.read_socreval,
-    "summeval_scores": study_formats.read_summeval_scores,
-    "rankings": tool_formats.read_rankings,
-    "self_recognition": study_formats.read_self_recognition,
-    "self_recognition_scores": study_formats.read_self_recognition_scores,
-    "promptfoo": partial(score_trials, scores=tool_formats.promptfoo_scores, tool="promptfoo"),
-    "promptfoo_table": partial(score_trials, scores=tool_formats.promptfoo_table_scores, tool="promptfoo"),
+    "collected": coded_formats.read_collected,
+    "alpaca_eval": coded_formats.read_alpaca_eval,
+    "llmbar": coded_formats.read_llmbar,
+    "all_responses": coded_formats.read_all_responses,
+    "socreval": coded_formats.read_socreval,
+    "rankings": coded_formats.read_rankings,
+    "self_recognition": coded_formats.read_self_recognition,
+    "self_recognition_scores": coded_formats.read_self_recognition_scores,
+    "promptfoo": partial(readings.score_trials, scores=coded_formats.promptfoo_scores, tool="promptfoo"),
+    "promptfoo_table": partial(readings.score_trials, scores=coded_formats.promptfoo_table_scores, tool="promptfoo"),
 }
 #: Readers that take the mapping themselves.
-_MAPPED: dict[str, LogReader] = {"openai_batch": tool_formats.read_openai_batch, "mapping": read_mapped}
+_MAPPED: dict[str, LogReader] = {"openai_batch": coded_formats.read_openai_batch, "mapping": read_mapped}
 
 
 def available() -> dict[str, str]:
     """Return all readable formats with a description."""
-    return {name: load_spec(name).help for name in ORDER} | {
-        "inspect": "Inspect logs, through inspect_ai",
-        "table": "tables with common column names",
-    }
+    specs = {name: load_spec(name).help for name in ORDER}
+    return specs | {"inspect": "Inspect logs, through inspect_ai", "table": "tables with common column names"}
 
 
 def find_reader(name: str) -> LogReader:

@@ -48,27 +48,22 @@ def with_humans(trials: pd.DataFrame, dataset: Dataset) -> pd.DataFrame:
     exact, numbers = human["annotator"] == CONSTRUCTION, pd.factorize(human["annotator"])[0].astype(str)
     grouped = human.assign(written=written, number=np.where(exact, CONSTRUCTION, numbers)).groupby(_ITEM)
     rated = grouped.agg(mean=("score", "mean"), ratings=("written", " ".join), annotators=("number", " ".join))
-    first = rated.reindex(pd.MultiIndex.from_frame(trials[_ITEM]))
+    first = rated.reindex(pd.MultiIndex.from_frame(trials[_ITEM])).set_axis(trials.index)
     second = rated["mean"].reindex(pd.MultiIndex.from_frame(trials[["context_id", "opponent_id", "attribute"]]))
-    mean, against = first["mean"].to_numpy(float), second.to_numpy(float)
-    pair = trials["opponent_id"].notna().to_numpy()
-    has_mean = ~pd.isna(mean)
-    if not has_mean.any():
+    if first["mean"].isna().all():
         ids = trials[_ITEM].iloc[0].tolist() if len(trials) else "nothing"
         raise InputError("dataset", dataset.name, "a data set with the log's contexts, candidates and attributes",
                          f"the log has, for example, {ids}; map its identifiers to the data set's")  # fmt: skip
-    gap = pd.Series(mean - against, index=trials.index)
+    gap, pair = first["mean"] - second.set_axis(trials.index), trials["opponent_id"].notna()
     low, high = dataset.scale
     known = dataset.candidates.set_index(_ITEM[:2])["text"].map(count_words).astype(float)
-    words = known.reindex(pd.MultiIndex.from_frame(trials[_ITEM[:2]]))
-    words = pd.Series(words.to_numpy(), index=trials.index)
-    one = pd.Series(has_mean & ~pair, index=trials.index)
-    single = {name: pd.Series(first[name].to_numpy(), index=trials.index) for name in ("ratings", "annotators")}
+    words = known.reindex(pd.MultiIndex.from_frame(trials[_ITEM[:2]])).set_axis(trials.index)
+    one = first["mean"].notna() & ~pair
     labelled = one | (gap.notna() if exact.all() else False)
     joined = trials.assign(
-        human=trials["human"].where(~one, mean),
-        ratings=trials["ratings"].where(~one, single["ratings"]).astype("str"),
-        annotators=trials["annotators"].where(~labelled, single["annotators"]).astype("str"),
+        human=trials["human"].where(~one, first["mean"]),
+        ratings=trials["ratings"].where(~one, first["ratings"]).astype("str"),
+        annotators=trials["annotators"].where(~labelled, first["annotators"]).astype("str"),
         human_scale=trials["human_scale"].where(~one, f"{low:g}-{high:g}").astype("str"),
         human_gap=trials["human_gap"].where(~pair | gap.isna(), gap),
         words=trials["words"].where(~one, words),

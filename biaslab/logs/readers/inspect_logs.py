@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from biaslab.core.errors import InputError, MissingDependencyError
-from biaslab.logs.readers.containers import is_inspect as is_inspect_archive
-from biaslab.logs.readers.documents import LogDocument
+from biaslab.logs.readers.documents import LogDocument, is_inspect_archive
 
 PAIR = "biaslab_pair"
 """Metadata field of a score that contains the comparison in both orders."""
@@ -55,9 +54,8 @@ def read_records(document: LogDocument) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         from inspect_ai.log import read_eval_log  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        raise MissingDependencyError(
-            "reading Inspect logs needs the package inspect_ai: pip install inspect_ai"
-        ) from error
+        why = "reading Inspect logs needs the package inspect_ai: pip install inspect_ai"
+        raise MissingDependencyError(why) from error
     suffix = ".eval" if document.data.startswith(b"PK") else ".json"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"log{suffix}"
@@ -65,9 +63,8 @@ def read_records(document: LogDocument) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             log = read_eval_log(str(file))
         except Exception as error:  # any error of the other package on a damaged file
-            raise InputError(
-                "path", document.name, f"a valid Inspect log ({type(error).__name__})", "download it again"
-            ) from error
+            allowed = f"a valid Inspect log ({type(error).__name__})"
+            raise InputError("path", document.name, allowed, "download it again") from error
     for number, sample in enumerate(log.samples or [], start=1):
         for scorer, score in (sample.scores or {}).items():
             kept = (score.metadata or {}).get(PAIR)
@@ -98,11 +95,9 @@ def pair_records(kept: Mapping[str, Any], about: Mapping[str, Any], answer: str)
     [('me', 'first'), ('x', 'tie')]
     """
     sides, words = (answer, str(kept.get("opponent"))), (kept.get("words"), kept.get("opponent_words"))
-    gap, values = kept.get("human_gap"), kept.get("first")
-    records = []
-    for value, (one, two), sign in zip(
-        values if isinstance(values, list) else (), ((0, 1), (1, 0)), (1, -1), strict=False
-    ):
+    gap, first = kept.get("human_gap"), kept.get("first")
+    records, values = [], first if isinstance(first, list) else []
+    for value, (one, two), sign in zip(values, ((0, 1), (1, 0)), (1, -1), strict=False):
         shown = {"candidate_id": sides[one], "opponent_id": sides[two]}
         lengths = {"words": words[one], "opponent_words": words[two]}
         gaps = {"human_gap": sign * gap if isinstance(gap, int | float) else None}

@@ -1,9 +1,23 @@
 r"""Load a mapping and read a table with it, or override by it the columns that a format's reader found.
 
-A mapping gives, for each column of the trials, one of the forms in `biaslab.logs.readers.expressions`: ``"field"``, a
-field or dotted path; ``"=text"``, a constant; ``"field~expression"``, the first group of a regular expression searched
-in the field; ``"field | 0 -> tie, 1 -> a"``, the meaning of its values. Fields that have the name of a trials column
-need no entry. One of these outcomes is required:
+A mapping gives, for each column of the trials, an entry of one of these forms:
+
+================================  ==========================================================================
+``question``                      a field of the record
+``judgments.0.decision``          a path of object keys and list indices, from 0
+``=GPT-4``                        a constant
+``custom_id~^(.+?)/``             the first matching group of a regular expression, searched in a field
+``verdict | 0 -> tie, 1 -> a``    the meaning of a field's values; other values have none
+``annotator1, annotator2``        several fields, for ``ratings`` and ``preference``
+``task, id``                      several fields that form one name, for columns such as ``context_id``
+``score_a > score_b``             for ``winner`` and ``preference``: the candidate with the greater number
+``share | 1 -> 1, 2 -> 0``        for numbers: the meaning of two of them, with interpolation in between
+================================  ==========================================================================
+
+In a mapping file, the same is written ``{ field = "verdict", pattern = "…", values = { 0 = "tie" } }``, with a pattern,
+values, or both.
+
+Fields that have the name of a trials column need no entry. One of these outcomes is required:
 
 ``winner``
     The candidate that won: its identifier, "first", "second" or "tie".
@@ -58,9 +72,10 @@ A mapping is a dictionary, a TOML file, or a function of the table::
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -70,34 +85,410 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Bools
+from biaslab.core.checks import read
 from biaslab.core.errors import InputError
 from biaslab.core.scales import scale_named
-from biaslab.logs.readers.documents import iter_documents, read_frame, read_rows
-from biaslab.logs.readers.expressions import KINDS, LISTS, NO_WINNER, OPEN, TEXTS, columns_of, parse_expression
-from biaslab.logs.readers.flatten import are_annotations, by_item
-from biaslab.logs.readers.readings import (
-    OF_PAIRS,
-    OF_SCORES,
-    OUTCOMES,
-    compiled,
-    each,
-    human_gaps,
-    number_on,
-    read_pair,
-    read_score,
-    sides,
-)
-from biaslab.logs.readers.rows import (
-    COLUMNS,
-    SCHEMA,
-    Log,
-    LogSource,
-    Rows,
-    field_names,
-    items_in,
-    read_value,
-    trials_of,
-)
+from biaslab.logs.readers import cells, readings
+from biaslab.logs.readers.cells import NUMERAL, answered, is_no_value, keyed, read_value, strings, whole, written
+from biaslab.logs.readers.flatten import Shape, TableFunction, make_shape
+from biaslab.logs.readers.readings import OF_PAIRS, OF_SCORES, OUTCOMES
+from biaslab.logs.readers.rows import LogSource, Rows, field_names
+from biaslab.logs.readers.trials import COLUMNS, SCHEMA, trials_of
+
+OPEN = "?"
+"""Marks, in a proposed mapping, what only the user knows."""
+
+LISTS = ("ratings", "preference")  # columns that are made of several fields, or of a list
+#: Columns whose values several fields can form together.
+TOGETHER = ("context_id", "candidate_id", "opponent_id", "judge", "dataset", "attribute", "template", "configuration")
+_COMPARED = ("winner", "winner_swapped", "preference")
+_GREATER = re.compile(r"(?P<one>[^>|~]*[^>|~\s-])\s+>\s+(?P<two>[^>|~]*[^>|~\s])")
+_SEEN = 3  # values shown in a message
+_PARTS = {"field", "fields", "pattern", "values", "constant"}
+_SPECIAL = set(" |<>&;()$`\"'*?[]#~\\!")  # characters special to a shell
+_ALLOWED = "a field, '=constant', 'field~regular expression' or 'field | value -> meaning, …'"
+
+
+def map_line(entries: Mapping[str, Any]) -> str:
+    """Return a mapping as command-line options.
+
+    Examples
+    --------
+    >>> map_line({"context_id": "q", "winner": {"field": "w", "values": {"A": "first", "B": "second"}}})
+    '--map context_id=q --map "winner=w | A -> first, B -> second"'
+    """
+    return " ".join(f"--map {_quoted(name, expression)}" for name, expression in entries.items())
+
+
+def _quoted(name: str, expression: Any) -> str:
+    if isinstance(expression, Mapping):
+        field = ", ".join(expression["fields"]) if "fields" in expression else expression["field"]
+        meanings = ", ".join(f"{value} -> {meaning}" for value, meaning in expression.get("values", {}).items())
+        field = f"{field}~{expression['pattern']}" if "pattern" in expression else field
+        expression = f"{field} | {meanings}" if meanings else field
+    text = f"{name}={expression}"
+    if set(text) & set("$`\\!"):
+        return shlex.quote(text)
+    return text if not set(text) & _SPECIAL else '"' + text.replace('"', '\\"') + '"'
+
+
+def paths_of(entry: Any, known: Container[str] = ()) -> Iterator[str]:
+    """Yield the fields and paths that a mapping's entry names; one that is known may have commas.
+
+    Examples
+    --------
+    >>> [list(paths_of(entry)) for entry in ("runs[].verdict | yes -> 1, no -> 0", {"fields": ["a", "b"]}, "=1")]
+    [['runs[].verdict'], ['a', 'b'], []]
+    """
+    if isinstance(entry, str) and not entry.startswith("="):
+        field = entry.partition("|")[0].partition("~")[0].strip()
+        parts = [field] if field in known else field.replace(" > ", ",").split(",")
+        yield from (part.strip() for part in parts)
+    elif isinstance(entry, Mapping) and "constant" not in entry:
+        for value in (entry.get("field"), entry.get("fields")) if {"field", "fields"} & set(entry) else entry.values():
+            yield from paths_of(value, known)
+    elif isinstance(entry, list | tuple):
+        yield from (path for each in entry for path in paths_of(each, known))
+
+
+@dataclass(frozen=True)
+class Expression:
+    """The source of a column's values.
+
+    Parameters
+    ----------
+    fields : tuple of str
+        Fields or paths; several only for columns that combine fields.
+    constant : str, optional
+        A value for all records, instead of fields.
+    pattern : re.Pattern, optional
+        A regular expression whose first matching group is used.
+    values : mapping of str to str, optional
+        Value → meaning; booleans and null are keyed as "true", "false" and "null".
+    compared : bool
+        Whether the first of two fields is compared with the second.
+    """
+
+    fields: tuple[str, ...] = ()
+    constant: str | None = None
+    pattern: re.Pattern[str] | None = None
+    values: Mapping[str, str] | None = None
+    compared: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the field is taken unchanged."""
+        return self.constant is None and self.pattern is None and self.values is None and not self.compared
+
+    def reader(self, numbers: bool = False) -> Callable[[Any], str | None]:
+        """Return what gives a value's text; None if the pattern does not match or the value has no meaning.
+
+        With ``numbers``, values between those mapped to numbers are interpolated linearly.
+        """
+        known = {whole(value): meaning for value, meaning in (self.values or {}).items()}
+        between = _interpolation(known) if numbers else None
+
+        def read(value: Any) -> str | None:
+            text = written(value)
+            if self.pattern is not None and text is not None:
+                text = readings.first_group(self.pattern, text)
+            return text if self.values is None else _meant("null" if text is None else text.strip(), known, between)
+
+        return read
+
+    def greater(self, rows: Rows) -> list[str | None]:
+        """Return "candidate" if the first field is greater, "opponent" if the second is, "tie" if they are equal."""
+        pairs = zip(*(map(readings.number_of, rows.values(field)) for field in self.fields), strict=True)
+        words = {-1.0: "opponent", 0.0: "tie", 1.0: "candidate"}
+        return [words.get(float(np.sign(one - two))) for one, two in pairs]
+
+
+def parse_expression(name: str, entry: Any) -> Expression:
+    r"""Parse the mapping entry of a column.
+
+    Raises
+    ------
+    InputError
+        If the entry has none of the forms in the module's table.
+
+    Examples
+    --------
+    >>> parse_expression("winner", "verdict | 0 -> tie, A>B -> a").values
+    {'0': 'tie', 'A>B': 'a'}
+    >>> parse_expression("context_id", r"id~^(\d+)").fields, parse_expression("judge", "=me").constant
+    (('id',), 'me')
+    """
+    where = f"mapping[{name!r}]"
+    if isinstance(entry, Mapping):
+        return _from_table(where, name, entry)
+    if not isinstance(entry, str) or not entry.strip():
+        raise InputError(where, entry, _ALLOWED)
+    if entry.startswith("="):
+        return Expression(constant=entry[1:])
+    field, tilde, pattern = entry.partition("~")
+    if tilde:
+        pattern, meanings = _pattern_and_meanings(pattern)
+        values = None if meanings is None else _meanings(where, meanings)
+        return Expression((field.strip(),), pattern=readings.compiled(pattern, where), values=values)
+    field, bar, meanings = entry.partition("|")
+    if bar and "->" in meanings:
+        return Expression(_fields(name, field.strip()), values=_meanings(where, meanings))
+    if name in _COMPARED and (compared := _GREATER.fullmatch(entry.strip())) is not None:
+        return Expression((compared["one"], compared["two"]), compared=True)
+    return Expression(_fields(name, entry))
+
+
+def _pattern_and_meanings(text: str) -> tuple[str, str | None]:
+    """Split ``expression | value -> meaning``; a ``|`` of the expression itself has no arrow after it."""
+    for bar in (" | ", "|"):
+        pattern, found, meanings = text.rpartition(bar)
+        if found and "->" in meanings and pattern.strip():
+            return pattern.rstrip(), meanings
+    return text, None
+
+
+def _from_table(where: str, name: str, entry: Mapping[str, Any]) -> Expression:
+    unknown = sorted(set(entry) - _PARTS)
+    sources = [part for part in ("field", "fields", "constant") if part in entry]
+    if unknown or len(sources) != 1:
+        raise InputError(where, dict(entry), "a table with field, fields or constant, and optionally pattern or values")
+    if "constant" in entry:
+        return Expression(constant=written(entry["constant"]) or "")
+    source = entry[sources[0]]
+    fields = tuple(source) if isinstance(source, list) else _fields(name, source) if isinstance(source, str) else ()
+    named = all(isinstance(field, str) and field for field in fields)
+    if not fields or not named or (len(fields) > 1 and name not in (*LISTS, *TOGETHER, *OUTCOMES)):
+        several = ", ".join((*LISTS, *TOGETHER, *OUTCOMES))
+        raise InputError(where, source, f"the name of a field, or names of several for {several}")
+    pattern, values = entry.get("pattern"), entry.get("values")
+    if values is not None and not isinstance(values, Mapping):
+        raise InputError(f"{where}.values", values, 'a table such as { 0 = "tie" }')
+    known = None if values is None else {str(key): written(value) or "" for key, value in values.items()}
+    return Expression(fields, None, None if pattern is None else readings.compiled(str(pattern), where), known)
+
+
+def _fields(name: str, entry: str) -> tuple[str, ...]:
+    return tuple(field.strip() for field in entry.split(",") if field.strip()) if name in LISTS else (entry,)
+
+
+def _meanings(where: str, text: str) -> dict[str, str]:
+    """Parse ``a -> b, c -> d``; a comma without a following arrow belongs to the text before it."""
+    meanings: dict[str, str] = {}
+    parts = re.split(r",\s+(?=(?:(?!->).)*->)", text)  # commas without a following space belong to values
+    if not all(pair.count("->") == 1 for pair in parts):
+        parts = re.split(r",(?=[^,]*->)", text)
+    for pair in parts:
+        value, arrow, meaning = pair.partition("->")
+        if not arrow or not value.strip() or not meaning.strip():
+            raise InputError(where, text.strip(), "value -> meaning, separated by commas", "such as 0 -> tie, 1 -> one")
+        meanings[value.strip()] = meaning.strip()
+    return meanings
+
+
+def _interpolation(known: Mapping[str, str]) -> tuple[list[float], list[float]] | None:
+    """Return the mapped numbers, ascending, and their meanings; None unless there are two and all are numbers."""
+    if len(known) < 2 or not all(NUMERAL.fullmatch(text) for pair in known.items() for text in pair):
+        return None
+    ordered = sorted((float(value), float(meaning)) for value, meaning in known.items())
+    return [value for value, _ in ordered], [meaning for _, meaning in ordered]
+
+
+def _meant(text: str, known: Mapping[str, str], between: tuple[list[float], list[float]] | None) -> str | None:
+    """Return the meaning of a value, interpolated if it is not listed; None if it has none."""
+    if (meaning := known.get(whole(text))) is not None or between is None:
+        return meaning
+    number = text.removesuffix("%")
+    if not NUMERAL.fullmatch(number) or not between[0][0] <= float(number) <= between[0][-1]:
+        return None
+    return repr(float(np.interp(float(number), *between)))
+
+
+NO_WINNER = "no winner"
+"""Placeholder for a missing ``winner``."""
+
+COUNTED = "#"
+"""The constant for ``replicate`` that numbers repeated judgements in the order of the file."""
+
+TEXTS = {"text": "words", "opponent_text": "opponent_words"}
+KINDS: dict[str, cells.FieldKind] = {
+    name: "id" if column.kind == "text" else column.kind for name, column in SCHEMA.items()
+}
+KINDS |= {"p_first": "number", "score": "number", "reply": "text", "winner": "id", "text": "text"}
+KINDS |= {"person": "id", "opponent_text": "text", "swapped": "flag", "shown_first": "name"}
+_SCORES = ("score", "p_first")
+_IDENTITY = ("context_id", "candidate_id", "opponent_id")
+
+
+def columns_of(rows: Rows, mapping: Mapping[str, Any]) -> tuple[dict[str, pd.Series], Bools]:
+    """Return the columns of a mapping, and flag records that did not match; refuse those with a wrong type of value."""
+    lost = np.zeros(len(rows.records), bool)
+    columns: dict[str, pd.Series] = {}
+    lists: dict[str, list[list[str]]] = {}
+    for name, expression_text in mapping.items():
+        expression = _split_fields(rows, name, parse_expression(name, expression_text))
+        _require_fields(rows, name, expression)
+        if name in LISTS and expression.constant is None:
+            lists[name] = _lists(rows, name, expression)
+        else:
+            columns[name] = _column(rows, name, expression, lost)
+            if name == "score" and "reply" not in mapping and expression.constant is None:
+                columns["reply"] = _replies(rows, expression, columns[name])
+    if "replicate" in columns:
+        rows.refuse(columns["replicate"].isna() | (columns["replicate"] % 1 != 0), "replicate is not a whole number")
+    if "ratings" in lists:
+        rated = readings.human_ratings(lists["ratings"])
+        _note_unread_ratings(rows, lists["ratings"], rated["human"])
+        columns = rated | columns
+    if "preference" in lists:
+        columns["preference"] = pd.Series(lists["preference"], dtype=object)
+    for name, column in TEXTS.items():
+        if name in columns:
+            columns.setdefault(column, cells.word_counts(columns.pop(name)))
+    return columns, lost
+
+
+def _lists(rows: Rows, name: str, expression: Expression) -> list[list[str]]:
+    """Return the labels of each record by several people, and count words without a meaning."""
+    if expression.compared:
+        return [[label or ""] for label in expression.greater(rows)]
+    parts = [_raw(rows, expression, field) for field in expression.fields]
+    words = [rows.values(field) for field in expression.fields]
+    lost = sum(own is None and bool(word) for own, word in zip(chain(*parts), chain(*words), strict=True))
+    if lost and not expression.is_plain:
+        rows.log.unmatched[f"{name}: {', '.join(expression.fields)} does not match"] += lost
+    return [_listed(several) for several in zip(*parts, strict=True)]
+
+
+def _note_unread_ratings(rows: Rows, lists: list[list[str]], means: pd.Series) -> None:
+    """Count people's scores that are no numbers."""
+    unread = [text for texts, mean in zip(lists, means, strict=True) for text in texts if text.strip() and mean != mean]
+    if unread:
+        shown = ", ".join(dict.fromkeys(unread[:_SEEN]))
+        rows.log.unmatched[f"ratings are no numbers; give their meaning ({shown})"] += len(unread)
+
+
+def require_fields(rows: Rows, mapping: Mapping[str, Any]) -> None:
+    """Raise `InputError` if an entry names a field that no record has."""
+    for name, entry in mapping.items():
+        _require_fields(rows, name, _split_fields(rows, name, parse_expression(name, entry)))
+
+
+def _require_fields(rows: Rows, name: str, expression: Expression) -> None:
+    absent = [field for field in expression.fields if not rows.has(field)]
+    if absent:
+        allowed = f"a field of the file: {field_names(rows.records)}"
+        raise InputError(f"mapping[{name!r}]", ", ".join(absent), allowed)
+
+
+def _split_fields(rows: Rows, name: str, expression: Expression) -> Expression:
+    """Split an expression such as ``task, id`` into its fields, unless a field has that very name."""
+    field = expression.fields[0] if expression.is_plain and len(expression.fields) == 1 else ""
+    if name not in TOGETHER or "," not in field or rows.has(field):
+        return expression
+    return Expression(tuple(part.strip() for part in field.split(",") if part.strip()))
+
+
+def _column(rows: Rows, name: str, expression: Expression, lost: Bools) -> pd.Series:
+    if expression.constant is not None:
+        return pd.Series(_constant(name, expression.constant), index=range(len(rows.records)))
+    field = expression.fields[0]
+    if expression.compared:
+        return strings(expression.greater(rows))
+    if len(expression.fields) > 1:
+        return _joined(rows, expression.fields)
+    if expression.is_plain and name in _IDENTITY:
+        return rows.convert([keyed(value) for value in rows.values(field)], field, "id")
+    if expression.is_plain and name in TEXTS:
+        return rows.convert([answered(value) for value in rows.values(field)], field, "text")
+    if expression.is_plain and name in _SCORES:
+        lacking = is_text if name == "score" else _is_no_text
+        return rows.convert([None if lacking(value) else value for value in rows.values(field)], field, "number")
+    if expression.is_plain:
+        return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)
+    texts = list(map(expression.reader(numbers=KINDS[name] == "number"), rows.values(field)))
+    missing = np.array([text is None for text in texts], bool)
+    if missing.any():
+        rows.log.unmatched[f"{name}: {field} does not match"] += int((missing & rows.good).sum())
+    if name in _IDENTITY and missing.any():
+        lost |= missing
+        whole = rows.take(field, "id")
+        texts = [own if text is None else text for text, own in zip(texts, whole, strict=True)]
+    return _converted(texts, KINDS[name])
+
+
+def _is_no_text(value: Any) -> bool:
+    """Return whether a text says that there is no value, such as that of an error."""
+    return isinstance(value, str) and (not value.strip() or is_no_value(value))
+
+
+def is_text(value: Any) -> bool:
+    """Return whether a value is a text and no number, such as a judge's words instead of a score."""
+    return isinstance(value, str) and not NUMERAL.fullmatch(value)
+
+
+def _replies(rows: Rows, expression: Expression, scores: pd.Series) -> pd.Series:
+    """Return the texts in place of scores, and those that a score was taken from."""
+    texts = rows.values(expression.fields[0])
+    kept = scores.isna() | (expression.pattern is not None)
+    words = [text if keep and is_text(text) and text.strip() else None for text, keep in zip(texts, kept, strict=True)]
+    return strings(words)
+
+
+def _joined(rows: Rows, fields: Sequence[str]) -> pd.Series:
+    """Join the values of several fields; one may be empty, such as the input of an instruction."""
+    parts = []
+    for name in fields:
+        values = [None if value == "" else keyed(value) for value in rows.values(name)]
+        parts.append(rows.convert(values, name, "name"))
+    empty = np.logical_and.reduce([part.isna().to_numpy() for part in parts])
+    rows.refuse(empty, f"{', '.join(fields)} are empty")
+    return strings(["/".join(map(str, values)) for values in zip(*(part.fillna("") for part in parts), strict=True)])
+
+
+def _converted(texts: list[Any], kind: cells.FieldKind) -> pd.Series:
+    """Convert texts to numbers or flags, with NaN and False for invalid ones; leave other kinds as text."""
+    if kind == "number":
+        numbers = (read_value(text, "number") for text in texts)
+        return pd.Series([np.nan if number is None else number for number in numbers], dtype=float)
+    if kind == "flag":
+        return pd.Series([bool(read_value(text or "", "flag")) for text in texts], dtype=bool)
+    return strings(texts)
+
+
+def _constant(name: str, text: str) -> Any:
+    if (name, text) == ("replicate", COUNTED):
+        return 0
+    kind = {"number": float, "flag": bool}.get(KINDS.get(name, "text"))
+    return text if kind is None else read(f"mapping[{name!r}]", text, kind)
+
+
+def _raw(rows: Rows, expression: Expression, field: str) -> list[Any]:
+    """Return the values of a field with their mapped meanings; in a list, that of each item."""
+    values, read = rows.values(field), expression.reader()
+    if expression.is_plain:
+        return values
+    if not any(isinstance(value, list) for value in values):
+        return list(map(read, values))
+    return [[read(item) for item in (value if isinstance(value, list) else [value])] for value in values]
+
+
+def _listed(parts: tuple[Any, ...]) -> list[str]:
+    """Return the items of several fields or of lists as texts; empty text for an item that is not text or a number."""
+    whole = [item for part in parts for item in (part if isinstance(part, list) else _split(part))]
+    return [_text(item) for item in whole]
+
+
+def _split(part: Any) -> list[Any]:
+    """Split a text that consists of several numbers, as in saved trials; otherwise return the value in a list."""
+    words = part.split() if isinstance(part, str) else []
+    return words if len(words) > 1 and all(NUMERAL.fullmatch(word) for word in words) else [part]
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, float) and item.is_integer():
+        item = int(item)
+    return str(item).strip() if isinstance(item, str | int | float) and not isinstance(item, bool) else ""
+
 
 _SHOWN = 6  # verdicts shown in a message
 
@@ -120,13 +511,13 @@ def with_preference(columns: dict[str, pd.Series], swapped: pd.Series | None = N
     listed = [row if isinstance(row, list) else [] for row in named]
     if named.dtype == "str":  # a constant
         listed = [[text] for text in named]
-    return rest | {"human_gap": human_gaps(listed, first, second, swapped)}
+    return rest | {"human_gap": readings.human_gaps(listed, first, second, swapped)}
 
 
 def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
     """Exchange candidate and opponent in rows that were shown in the other order."""
     if "shown_first" in columns:
-        ahead = sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
+        ahead = readings.sides(columns.pop("shown_first"), columns["candidate_id"], columns["opponent_id"])
         known = pd.Series(np.isin(ahead, (0.0, 1.0)), index=columns["candidate_id"].index)
         columns["order_known"] = columns.get("order_known", known) & known
         columns["swapped"] = pd.Series(ahead == 0.0, index=known.index)
@@ -149,10 +540,9 @@ def as_shown(columns: dict[str, pd.Series]) -> dict[str, pd.Series]:
 def _require_fixed_columns(columns: Mapping[str, pd.Series]) -> None:
     """Raise `InputError` if the candidates of swapped rows are exchanged already, so that swapping undoes the order."""
     swapped = columns["swapped"].to_numpy(bool)
-    here, turned = (
-        pd.MultiIndex.from_arrays([columns[name].astype(str).to_numpy() for name in names])
-        for names in (("context_id", "candidate_id", "opponent_id"), ("context_id", "opponent_id", "candidate_id"))
-    )
+    names = ("context_id", "candidate_id", "opponent_id")
+    context, one, two = (columns[name].astype(str).to_numpy() for name in names)
+    here, turned = (pd.MultiIndex.from_arrays(pair) for pair in ([context, one, two], [context, two, one]))
     fixed, exchanged = (int(rows[swapped].isin(here[~swapped]).sum()) for rows in (here, turned))
     if exchanged > fixed:
         held = f"{exchanged} pairs have their candidates exchanged in swapped rows already"
@@ -203,7 +593,7 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [dict(mapping)]
     parts = []
     for column in fields:
-        own = {name: _of_column(each, column, fields) for name, each in mapping.items()}
+        own = {n: each.get(column) if _is_by_column(each, fields) else each for n, each in mapping.items()}
         own = {name: each for name, each in own.items() if each is not None} | {outcome: {**entry, "fields": [column]}}
         if not any(_is_by_column(mapping.get(name), fields) for name in DISTINGUISHING) and "attribute" not in own:
             own["attribute"] = f"={column}"
@@ -213,10 +603,6 @@ def by_column(mapping: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_by_column(entry: Any, fields: Sequence[str]) -> bool:
     return isinstance(entry, Mapping) and bool(entry) and set(entry) <= set(fields)
-
-
-def _of_column(entry: Any, field: str, fields: Sequence[str]) -> Any:
-    return entry.get(field) if _is_by_column(entry, fields) else entry
 
 
 def completed(rows: Rows, mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,7 +651,8 @@ def _read_once(rows: Rows, source: LogSource, mapping: Mapping[str, Any], both: 
     if outcome is None:
         reading = pd.DataFrame({"value": np.nan, "status": "unparsable"}, index=range(len(rows.records)))
     else:
-        reading = read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source)
+        read = readings.read_pair if is_pair else readings.read_score
+        reading = read(columns, outcome, source)
         if outcome == "winner":
             _note_unknown(rows, columns["winner"][reading["status"] == "unparsable"])
     kept = {name: column for name, column in columns.items() if name in COLUMNS}
@@ -337,9 +724,9 @@ def _rescaled(trials: pd.DataFrame, scale: str | None) -> pd.DataFrame:
     other = (trials["opponent_id"].isna() & (trials["scale"] != scale)).to_numpy()
     if other.any():
         usable = other & trials["status"].eq("ok").to_numpy()
-        readings = each(trials.loc[usable, "value"], number_on(scale_named(scale)))
-        for name in readings:
-            trials.loc[usable, name] = readings[name].to_numpy()
+        verdicts = readings.parse_texts(trials.loc[usable, "value"], readings.number_on(scale_named(scale)))
+        for name in verdicts:
+            trials.loc[usable, name] = verdicts[name].to_numpy()
         trials.loc[other, "scale"] = scale
     return trials
 
@@ -353,26 +740,23 @@ def _replaced(trials: pd.DataFrame, rows: Rows, source: LogSource, mapping: Mapp
         whole = with_preference(whole)
     if "ratings" in aligned and "human_scale" not in aligned:
         whole["human_scale"] = trials["scale"]
-    replaced = trials.assign(**{name: _filled(name, column) for name, column in whole.items() if name in SCHEMA})
+    defaults = {name: SCHEMA[name].default for name in whole if name in SCHEMA}  # of records that it does not match
+    texts = {name: whole[name].fillna(text) for name, text in defaults.items() if isinstance(text, str)}
+    replaced = trials.assign(**{name: texts.get(name, whole[name]) for name in defaults})
     outcome = next((name for name in OUTCOMES if name in mapping), None)
     if outcome is not None:
         replaced = _read_again(replaced, aligned[outcome], outcome, source)
     return without_value(replaced, unmatched[places])
 
 
-def _filled(name: str, column: pd.Series) -> pd.Series:
-    """Fill in a column's default for records that the mapping did not match."""
-    default = SCHEMA[name].default
-    return column.fillna(default) if isinstance(default, str) else column
-
-
 def _read_again(trials: pd.DataFrame, outcome_column: pd.Series, outcome: str, source: LogSource) -> pd.DataFrame:
     """Replace the format's verdict or score by the reading of the mapped column."""
-    whole, named, readings = trials.reset_index(drop=True), outcome_column.reset_index(drop=True), []
+    whole, named, parts = trials.reset_index(drop=True), outcome_column.reset_index(drop=True), []
     for is_pair, subset in whole.groupby(whole["opponent_id"].notna()):
         columns = {str(name): subset[name] for name in subset} | {outcome: named[subset.index]}
-        readings.append(read_pair(columns, outcome, source) if is_pair else read_score(columns, outcome, source))
-    reading = pd.concat(readings).sort_index().set_axis(trials.index)
+        read = readings.read_pair if is_pair else readings.read_score
+        parts.append(read(columns, outcome, source))
+    reading = pd.concat(parts).sort_index().set_axis(trials.index)
     return trials.assign(**reading, **dict.fromkeys(_OF_THE_VERDICT, np.nan))
 
 
@@ -471,7 +855,7 @@ def _made(entries: dict[str, Any], name: str) -> LogMapping:
             raise InputError(f"{name}: {option}", entries[option], "a text")
     pattern = entries.get("score_pattern")
     if pattern is not None:
-        compiled(pattern, "score_pattern")
+        readings.compiled(pattern, "score_pattern")
     shape = make_shape(entries.get("explode"), entries.get("join"))
     return LogMapping(columns, entries.get("format"), pattern, shape, _ignored(entries.get("ignore"), name))
 
@@ -503,151 +887,3 @@ def _ignored(names: Any, name: str) -> tuple[str, ...]:
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         raise InputError(f"{name}: ignore", names, "names of columns")
     return tuple(each.strip() for each in listed if each.strip())
-
-
-TableFunction = Callable[[pd.DataFrame], pd.DataFrame]
-_JOIN = re.compile(r"(?P<file>.+?)\s+on\s+(?P<left>[^=\s]+)(?:\s*=\s*(?P<right>\S+))?\s*")
-_TOGETHER = "+"  # between fields with parallel lists
-_NUMBER = "#"  # suffix of an exploded field: the index in its list, or the key in its object
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Reshaping steps, applied in this order.
-
-    Parameters
-    ----------
-    explode : tuple of str
-        Fields or paths to explode, one after the other: lists into one row per item, objects into one row per key. The
-        item replaces the list, and ``field#`` is its index, from 0, or its key. ``answers+scores`` explodes two lists
-        of the same length together.
-    joined : mapping of str to dict, optional
-        Records of another file, by the value of the field to join on.
-    on : str
-        The field of this file to join on.
-    """
-
-    explode: tuple[str, ...] = ()
-    joined: Mapping[str, dict[str, Any]] | None = None
-    on: str = ""
-
-    def of(self, rows: Rows) -> Rows:
-        """Return the reshaped records, refusing those without a join partner or a list."""
-        if self.joined is not None:
-            rows = _merged(rows, self.joined, self.on)
-        for name in self.explode:
-            rows = _exploded(rows, name)
-        return rows
-
-
-def make_shape(explode: Any, join: Any) -> Shape | None:
-    """Return the reshaping in a mapping, or None.
-
-    Parameters
-    ----------
-    explode : str or list of str, optional
-        Fields, separated by commas.
-    join : str, optional
-        ``"FILE on FIELD"`` or ``"FILE on FIELD=ITS FIELD"``.
-
-    Raises
-    ------
-    InputError
-        If one has another form, or the file cannot be read.
-    """
-    if explode is None and join is None:
-        return None
-    fields = explode.split(",") if isinstance(explode, str) else explode if isinstance(explode, list) else []
-    named = tuple(field.strip() for field in fields if isinstance(field, str) and field.strip())
-    if explode is not None and not named:
-        raise InputError("mapping['explode']", explode, "names of fields with lists, separated by commas")
-    if join is None:
-        return Shape(named)
-    match = _JOIN.fullmatch(join) if isinstance(join, str) else None
-    if match is None:
-        raise InputError("mapping['join']", join, "'FILE on FIELD' or 'FILE on FIELD=FIELD OF THE OTHER FILE'")
-    return Shape(named, _by_value(Path(match["file"]), match["right"] or match["left"]), match["left"])
-
-
-def shaped(chunks: Iterator[Rows], shape: Shape | TableFunction | None) -> Iterator[Rows]:
-    """Yield reshaped chunks, skipping empty ones."""
-    if shape is not None:
-        chunks = map(shape.of, chunks) if isinstance(shape, Shape) else _through(list(chunks), shape)
-    return (rows for rows in chunks if rows.records)
-
-
-def _through(chunks: list[Rows], function: TableFunction) -> Iterator[Rows]:
-    """Apply the user's function to a table of all records, with dotted names of nested fields, and yield its rows."""
-    if not chunks:
-        return
-    lines = list(chain.from_iterable(rows.lines for rows in chunks))
-    log, unit = chunks[0].log, chunks[0].log.unit
-    table = pd.json_normalize(list(chain.from_iterable(rows.records for rows in chunks)))
-    result = function(table.set_axis(pd.Index(lines, name=unit)))
-    if not isinstance(result, pd.DataFrame):
-        raise InputError.plain(f"mapping returned a {type(result).__name__}, not a pandas.DataFrame")
-    kept = result.index.isin(lines).all()
-    start = 0
-    for rows in read_frame(result, log):
-        end = start + len(rows.records)
-        yield Rows(rows.records, result.index[start:end].tolist() if kept else rows.lines, log, chunks[0].textual)
-        start = end
-    log.unit = unit if kept else log.unit
-
-
-def _by_value(path: Path, field: str) -> dict[str, dict[str, Any]]:
-    """Return the records of a file by the value of a field, which must be unique."""
-    records: dict[str, dict[str, Any]] = {}
-    for document in iter_documents(path):
-        for rows in read_rows(document, Log(document.name)):
-            if are_annotations(rows.records):
-                items = by_item(rows.records[0])
-                rows = Rows(items, range(1, len(items) + 1), rows.log, textual=False)
-            for value, record in zip(rows.take(field, "name"), rows.records, strict=True):
-                if isinstance(value, str) and records.setdefault(value, record) is not record:
-                    where, remedy = f"{field} = {value}", "join on a field that identifies the records"
-                    raise InputError("mapping['join']", where, f"unique values in {path}", remedy)
-    if not records:
-        raise InputError("mapping['join']", str(path), f"a file whose records have the field {field}")
-    return records
-
-
-def _merged(rows: Rows, joined: Mapping[str, dict[str, Any]], on: str) -> Rows:
-    """Join the fields of the other file to each record, refusing records without a match; the log's fields win."""
-    values = rows.take(on, "id")
-    alone = rows.good & ~values.isin(list(joined)).to_numpy()
-    for place in np.flatnonzero(alone).tolist():
-        rows.log.refuse(rows.lines[place], f"no record to join for {on} = {values[place]}")
-    rows.good &= ~alone
-    places = np.flatnonzero(rows.good).tolist()
-    records = [joined[values[place]] | rows.records[place] for place in places]
-    return Rows(records, [rows.lines[place] for place in places], rows.log, rows.textual)
-
-
-def _exploded(rows: Rows, field: str) -> Rows:
-    """Return one row per item of a list, or of parallel lists, or per key of an object; refuse records without."""
-    several = _TOGETHER in field and not rows.has(field)
-    fields = [name.strip() for name in field.split(_TOGETHER)] if several else [field]
-    lists = [[items_in(value, rows.textual) for value in rows.values(name)] for name in fields]
-    records: list[dict[str, Any]] = []
-    lines: list[int] = []
-    alike = np.zeros(len(rows.records), bool)
-    for place, own in enumerate(zip(*lists, strict=True)):
-        alike[place] = None not in own and len({len(items or ()) for items in own}) == 1
-        for items in zip(*(items or () for items in own), strict=True) if alike[place] else ():
-            record = rows.records[place]
-            for name, (key, item) in zip(fields, items, strict=True):
-                record = {**_with_item(record, name, item), f"{name}{_NUMBER}": key}
-            records.append(record)
-            lines.append(rows.lines[place])
-    why = "are not lists of the same length" if several else "is neither a list nor an object"
-    rows.refuse(~alike, f"{' and '.join(fields)} {why}")
-    return Rows(records, lines, rows.log, rows.textual)
-
-
-def _with_item(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:
-    """Return the record with an item at a path, or in a field with that exact name; unchanged parts are shared."""
-    first, dot, rest = path.partition(".")
-    if path in record or not dot or not isinstance(record.get(first), dict):
-        return {**record, path: item}
-    return {**record, first: _with_item(record[first], rest, item)}

@@ -7,22 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from biaslab.logs.readers import columns as named
-from biaslab.logs.readers.columns import LogColumn, SidePair
-from biaslab.logs.readers.proposal import RoleDraft, is_judged, is_label, listed, shares
+from biaslab.logs.readers.columns import LogColumn, Meanings, SidePair
+from biaslab.logs.readers.proposal import RoleDraft, columns_in, is_judged, is_label, listed, shares
 
-_PROBABILITY = {"p", "prob", "probs", "probability", "of", "win", "wins", "winning", "preferred", "better"}
-_SPEAKS = {"conversation", "conv", "dialogue", "dialog", "messages", "chat", "transcript", "story"}
-_SWAPPED = {"swap", "swapped", "flipped", "flip", "reversed", "exchanged"}
 _ORDERS, _FLAGS = ({"ab", "ba"}, {"original", "swapped"}), ({"true", "false"}, {"0", "1"})
 _TURNED = ("ba", "swapped", "true", "1")  # values for the other order
 _EXCHANGED = {"first": "second", "second": "first"}
 _COLUMNS = {"first": "candidate", "second": "opponent"}  # regardless of the order shown
 
 
+#: Columns of candidates, those of verdicts on two candidates, and the two columns of verdicts in either order.
+PairVerdicts = tuple[list[SidePair], list[LogColumn], tuple[str, str] | None]
+
+
 class PairRoles(RoleDraft):
     """The roles of a log of pairs."""
 
-    def pair_verdicts(self) -> tuple[list[SidePair], list[LogColumn], tuple[str, str] | None] | None:
+    def pair_verdicts(self) -> PairVerdicts | None:
         """Return the columns of candidates and those of verdicts on two candidates; None if the log has no pairs."""
         pairs = self._candidates()
         words = [c for c in self.columns.values() if c.kind not in ("text", "object", "empty") and not c.has("people")]
@@ -37,7 +38,7 @@ class PairRoles(RoleDraft):
         if verdicts and (pairs or any(self._names_sides(column) for column in verdicts)):
             return pairs, verdicts, None
         replies, beside = self._replies(), self._side_scores()
-        scored = [column for column in self._scores() if beside is None or column.name not in beside[:2]]
+        scored = [column for column in self._scores() if beside is None or column.name not in beside.names]
         if pairs and (beside is not None or (replies and not scored) or self._probabilities()):
             return pairs, [], None
         if pairs and len(scored) == 1 and scored[0].kind == "number" and not self.free("system"):
@@ -52,30 +53,30 @@ class PairRoles(RoleDraft):
         """Return the pairs of columns that hold two candidates: systems before texts."""
         pairs = []
         for pair in named.side_pairs(self.columns):
-            one, two = self.columns[pair.first], self.columns[pair.second]
+            one, two = pair.first, pair.second
             if one.is_empty or two.is_empty or one.has("people"):
                 continue
             if "verdict" in pair.roles and set(one.counts) <= {"0", "1"}:
                 continue
             alike = one.kind in ("word", "name") and set(one.counts) & set(two.counts) and not pair.roles
-            unnamed = (
-                not pair.stem and one.kind in ("word", "name", "id", "text") and not named.verdict_meanings(one, None)
-            )
-            if pair.role in ("system", "text") or unnamed or alike or set(pair.stem) & _SPEAKS:
+            unnamed = not pair.stem and one.kind in ("word", "name", "id", "text")
+            unnamed = unnamed and not named.verdict_meanings(one, None)
+            named_so = pair.role in ("system", "text") or set(pair.stem) & named.alias_words("conversations")
+            if named_so or unnamed or alike:
                 pairs.append(pair)
         return sorted(pairs, key=lambda pair: (self._is_text(pair), pair.role not in ("", "system")))
 
     def _winning_flags(self) -> SidePair | None:
         """Return the pair of columns that flag which of two candidates won: 1 for one, 0 for the other or both."""
         for pair in named.side_pairs(self.columns):
-            one, two = self.columns[pair.first], self.columns[pair.second]
+            one, two = pair.first, pair.second
             rows = zip(one.values, two.values, strict=True)
             if "verdict" in pair.roles and {*one.counts, *two.counts} == {"0", "1"} and ("1", "1") not in rows:
-                return None if {pair.first, pair.second} & self.used or one.has("people") else pair
+                return None if {*pair.names} & self.used or one.has("people") else pair
         return None
 
     def _is_text(self, pair: SidePair) -> bool:
-        return pair.role == "text" or self.columns[pair.first].kind in ("text", "object")
+        return pair.role == "text" or pair.first.kind in ("text", "object")
 
     def _names_sides(self, column: LogColumn) -> bool:
         """Return whether the words of a column name both sides, so that it is a verdict even without candidates."""
@@ -87,27 +88,26 @@ class PairRoles(RoleDraft):
         """Return the pair of columns of scores of two candidates."""
         for pair in named.side_pairs(self.columns):
             compares = pair.role == "score" or "rank" in pair.stem
-            if compares and self.columns[pair.first].kind == "number" and pair.first not in self.used:
+            if compares and pair.first.kind == "number" and pair.first.name not in self.used:
                 return pair
         return None
 
     def _probabilities(self) -> Any:
         """Return the expression of the probability that the candidate shown first wins, or None."""
+        known = named.alias_words("probabilities").union(*named.sides())
         for column in self.free("probability", first=False):
-            if column.has("people") or not set(column.words) <= _PROBABILITY.union(*named.sides()):
+            if column.has("people") or not set(column.words) <= known:
                 continue
             if column.kind == "number" and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
-                places = {
-                    place for one, two in named.sides() for place, word in enumerate((one, two)) if word in column.words
-                }
+                sides = (side for pair in named.sides() for side in enumerate(pair))
+                places = {place for place, word in sides if word in column.words}
                 if len(places) == 1:
                     return column.name if places == {0} else {"field": column.name, "values": {"0": "1", "1": "0"}}
         return None
 
-    def fill_pairs(
-        self, pairs: Sequence[SidePair], verdicts: Sequence[LogColumn], both: tuple[str, str] | None
-    ) -> None:
+    def fill_pairs(self, found: PairVerdicts) -> None:
         """Fill the entries of a log of pairs."""
+        pairs, verdicts, both = found
         pair = self._choose_candidates(pairs, verdicts)
         if both is not None:
             self._fill_both_orders(pair, both)
@@ -119,37 +119,33 @@ class PairRoles(RoleDraft):
         self._ask_about_third(pair)
         systems = self.free("system", kinds=("word", "name"), varied=True)
         if systems and self.is_open("judge") and not any(map(self._is_judge, self.columns.values())):
-            self.ask("judge", f"is {systems[0].name} the judge?", systems[0].name, required=False)
+            self.ask("judge", "is_judge", systems[:1])
         self._fill_preference(pair, several=len(verdicts) > 1)
 
     def _fill_preference(self, pair: SidePair | None, *, several: bool) -> None:
         """Fill people's verdicts from their columns."""
         labels = [c for c in self.free("people", first=False) if c.kind not in ("text", "object", "empty")]
-        labels = [c for c in labels if self._is_label(c, pair)]
+        worded = [c for c in labels if named.verdict_meanings(c, pair) is not None and "derived" not in c.roles]
+        labels = [c for c in labels if c in worded or self._names_candidates(c, pair)]
         if labels and self.is_open("preference"):
             options = [self._meaning(column, pair) for column in labels]
             plain = all(not isinstance(option, Mapping) for option in options)
             if several and all({"majority"} == set(c.words) & named.alias_words("people") for c in labels):
-                self.ask("preference", f"is {listed(labels)} people's, or of the judges?", *options, required=False)
+                self.ask("preference", "people_or_judges", labels, options)
             elif len(labels) == 1 or plain:
                 self.settle("preference", options[0] if len(labels) == 1 else [column.name for column in labels])
             else:
-                self.ask("preference", "which column holds people's verdicts?", *options, required=False)
+                self.ask("preference", "which_labels", options=options)
 
     def _ask_about_third(self, pair: SidePair | None) -> None:
         if pair is None:
             return
         others = {"a": ("c",), "0": ("2",), "1": ("3", "0"), "first": ("third",)}
-        names = {named.tokens(name): name for name in self.columns}
+        names = {column.words: column.name for column in self.columns.values()}
         for third in others.get(pair.side_words[0], ()):
-            own = tuple(third if word == pair.side_words[0] else word for word in named.tokens(pair.first))
+            own = tuple(third if word == pair.side_words[0] else word for word in pair.first.words)
             if own in names:
-                self.ask("opponent", f"{names[own]} is a third candidate: split each row into one row per pair")
-
-    def _is_label(self, column: LogColumn, pair: SidePair | None) -> bool:
-        if pair is not None and self._names_candidates(column, pair):
-            return True
-        return named.verdict_meanings(column, pair) is not None and "derived" not in column.roles
+                self.ask("opponent", "third_candidate", third=names[own])
 
     def _choose_candidates(self, pairs: Sequence[SidePair], verdicts: Sequence[LogColumn]) -> SidePair | None:
         systems = [pair for pair in pairs if not self._is_text(pair)]
@@ -166,17 +162,17 @@ class PairRoles(RoleDraft):
             self.settle("candidate_id", "=A")
             self.settle("opponent_id", "=B")
         elif len(systems) > 1 and not self._agree(systems):
-            self.ask("candidate_id", "which columns name the candidates?", *(one.first for one in systems))
-            self.ask("opponent_id", "which columns name the candidates?", *(one.second for one in systems))
+            self.ask("candidate_id", "which_candidates", options=[one.first.name for one in systems])
+            self.ask("opponent_id", "which_candidates", options=[one.second.name for one in systems])
         else:
-            self.settle("candidate_id", pair.first)
-            self.settle("opponent_id", pair.second)
+            self.settle("candidate_id", pair.first.name)
+            self.settle("opponent_id", pair.second.name)
             for other in systems[1:]:
-                self.aside |= dict.fromkeys(other[:2], f"goes with {pair.first}, {pair.second}")
+                self.aside |= dict.fromkeys(other.names, f"goes with {', '.join(pair.names)}")
         given_text = {"text", "opponent_text"} & set(self.given)
-        if texts and not given_text and self.columns[texts[0].first].is_wordy(named_apart=bool(systems)):
-            self.settle("text", texts[0].first)
-            self.settle("opponent_text", texts[0].second)
+        if texts and not given_text and texts[0].first.is_wordy(named_apart=bool(systems)):
+            self.settle("text", texts[0].first.name)
+            self.settle("opponent_text", texts[0].second.name)
         if pair is not None and pair.side_words == ("chosen", "rejected"):
             self.settle("preference", "=first")
             self.settle("order_known", "=false")
@@ -184,16 +180,15 @@ class PairRoles(RoleDraft):
 
     def _agree(self, pairs: Sequence[SidePair]) -> bool:
         """Return whether pairs of columns name the same candidates, as identifiers and names do."""
-        head = pairs[0]
-        twins = [(one, other) for pair in pairs[1:] for one, other in zip(head[:2], pair[:2], strict=True)]
-        columns = [(self.columns[str(one)], self.columns[str(other)]) for one, other in twins]
-        return all(named.functional(one, other) and named.functional(other, one) for one, other in columns)
+        head, *others = pairs
+        twins = [(head.first, pair.first) for pair in others] + [(head.second, pair.second) for pair in others]
+        return all(named.functional(one, other) and named.functional(other, one) for one, other in twins)
 
     def _readings(self, column: LogColumn, pair: SidePair | None) -> list[Any]:
         """Return the possible expressions of a column of verdicts."""
         words = named.verdict_readings(column, pair)
         options: list[Any] = [{"field": column.name, "values": meanings} for meanings in words]
-        if pair is None or not self._names_candidates(column, pair):
+        if not self._names_candidates(column, pair):
             return options or [column.name]
         ties = {v: "tie" for v in column.counts if named.side_of(v) == "tie" and v.strip().lower() != "tie"}
         by_name: Any = column.name
@@ -205,7 +200,7 @@ class PairRoles(RoleDraft):
     def _exchanged(self, options: Sequence[Any], pair: SidePair | None) -> list[Any]:
         """Add the other meaning of places if the user named the candidates in another order than their columns."""
         given = self.given.get("candidate_id")
-        if pair is None or given in (None, pair.first) or len(options) != 1 or not isinstance(options[0], Mapping):
+        if pair is None or given in (None, pair.first.name) or len(options) != 1 or not isinstance(options[0], Mapping):
             return list(options)
         return [options[0], _renamed(options[0], _EXCHANGED)]
 
@@ -215,7 +210,7 @@ class PairRoles(RoleDraft):
     def _fill_verdict(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         verdicts = self._without_repeats(verdicts)
         if (flags := self._winning_flags()) is not None:
-            self.settle("winner", f"{flags.first} > {flags.second}")
+            self.settle("winner", " > ".join(flags.names))
             ties = [column for column in self.unused if "tie" in column.words and column.has("verdict")]
             self.aside |= {column.name: "neither of the two won" for column in ties}
             return
@@ -223,31 +218,27 @@ class PairRoles(RoleDraft):
         if verdicts:
             self._fill_verdicts(pair, verdicts)
             if compared is not None:
-                self.aside |= dict.fromkeys(compared[:2], "scores of each candidate; the verdict is another column")
+                self.aside |= dict.fromkeys(compared.names, "scores of each candidate; the verdict is another column")
             if len(replies) == 1 and self.is_open("reply"):
                 self.aside[replies[0].name] = "the judge's words; the verdict is another column"
         elif likely:
             self.settle("p_first", likely)
         elif compared is not None:
-            why = (
-                f"{compared.first} and {compared.second} are scores; a verdict only if the judge saw both texts at once"
-            )
-            one, two = compared[:2] if "rank" not in compared.stem else (compared.second, compared.first)
-            self.ask("winner", why, f"{one} > {two}")
+            ranks = -1 if "rank" in compared.stem else 1  # the first is the best
+            self.ask("winner", "scores_of_both", compared[:2], [" > ".join(compared.names[::ranks])])
         elif len(replies) == 1:
             self.settle("reply", replies[0].name)
         else:
             options = [self._meaning(column, pair) for column in self._unnamed_verdicts(self.unused)]
-            why = "which column holds the judge's verdict?"
-            self.ask("winner", why, *options, *replies)
+            self.ask("winner", "which_verdict", options=[*options, *(reply.name for reply in replies)])
 
     def _fill_verdicts(self, pair: SidePair | None, verdicts: Sequence[LogColumn]) -> None:
         """Fill the verdict from one column, or several that differ by judge, criterion or order; ask otherwise."""
         labels = [column for column in verdicts if is_label(column) and not is_judged(column)]
         if labels and len(labels) < len(verdicts) and self.is_open("preference"):
             verdicts = [column for column in verdicts if column not in labels]
-            why = f"is {listed(labels)} people's, and {listed(verdicts)} the judge's? If not, map winner to the judge's"
-            self.ask("preference", why, *(self._meaning(column, pair) for column in labels))
+            options = [self._meaning(column, pair) for column in labels]
+            self.ask("preference", "labels_and_verdicts", labels, options, verdicts=listed(verdicts))
         several = self._differ_in_name(verdicts) and all(len(self._readings(c, pair)) == 1 for c in verdicts)
         if len(verdicts) == 1:
             self._fill_one_verdict(verdicts[0], pair)
@@ -257,27 +248,26 @@ class PairRoles(RoleDraft):
             self.settle("winner", self._meaning(verdicts[0], pair))
             there = self._meaning(verdicts[1], pair)
             options = [there, _renamed(there, _COLUMNS)] if isinstance(there, Mapping) else [there]
-            why = f"is {verdicts[1].name} the verdict in the other order (of places as shown, or of columns)?"
-            self.ask("winner_swapped", why, *options)
+            self.ask("winner_swapped", "other_order", verdicts[1:], options)
         else:
             options = [self._meaning(column, pair) for column in verdicts]
-            self.ask("winner", f"{listed(verdicts)} are all verdicts", *options)
+            self.ask("winner", "several_verdicts", verdicts, options)
 
     def _fill_one_verdict(self, column: LogColumn, pair: SidePair | None) -> None:
         if ends := shares(column):
-            self.ask("p_first", f"which end of {column.name} means the first?", *ends)
+            self.ask("p_first", "which_end", [column], ends)
             return
         options = self._exchanged(self._readings(column, pair), pair)
         replies = [reply for reply in self._replies() if reply is not column]
         if set(column.words) <= {"label", "labels"} and (column.kind == "number" or replies):
             other = f"; if it is, map reply to {listed(replies)} instead" if replies else ""
-            self.ask("winner", f"is {column.name} the judge's verdict, or people's or a reference{other}?", *options)
+            self.ask("winner", "label_or_verdict", [column], options, other=other)
         elif "verdict" not in column.roles and column.kind == "number":
-            self.ask("winner", f"is {column.name} a verdict on the two?", *options)
+            self.ask("winner", "on_both", [column], options)
         elif len(options) == 1:
             self.settle("winner", options[0])
         else:
-            self.ask("winner", f"what do the values of {column.name} mean ({', '.join(column.examples)})?", *options)
+            self.ask("winner", "meaning", [column], options, values=", ".join(column.examples))
 
     def _fill_both_orders(self, pair: SidePair | None, both: tuple[str, str]) -> None:
         own, swapped = (self.columns[name] for name in both)
@@ -290,24 +280,21 @@ class PairRoles(RoleDraft):
         sides = there["values"] | (here["values"] if isinstance(here, Mapping) else {})
         decided = self._decided(pair, own, swapped, sides)
         if decided is None:
-            why = f"does {swapped.name} name the place as shown in that order, or the column?"
-            self.ask("winner_swapped", why, there, by_column)
+            self.ask("winner_swapped", "place_or_column_swapped", [swapped], [there, by_column])
         else:
             self.settle("winner_swapped", there if decided else by_column)
 
-    def _decided(
-        self, pair: SidePair | None, own: LogColumn, swapped: LogColumn, meanings: Mapping[str, str]
-    ) -> bool | None:
+    def _decided(self, pair: SidePair | None, own: LogColumn, swapped: LogColumn, meanings: Meanings) -> bool | None:
         """Return whether a combined verdict shows that the other order names places as shown; None if none shows it."""
         if pair is None:
             return None
-        first, second = self.columns[pair.first], self.columns[pair.second]
         for column in self.columns.values():
-            others = (own.name, swapped.name, *pair[:2])
+            others = (own.name, swapped.name, *pair.names)
             if column.name in others or not self._names_candidates(column, pair, constant=True):
                 continue
             fits = {True: 0, False: 0}
-            rows = list(zip(column.values, own.values, swapped.values, first.values, second.values, strict=True))
+            columns = (column, own, swapped, pair.first, pair.second)
+            rows = list(zip(*(each.values for each in columns), strict=True))
             for value, here, there, one, two in rows:
                 a = {"first": one, "second": two}.get(meanings.get(here or "", ""))
                 for shown, names in ((True, (two, one)), (False, (one, two))):
@@ -323,9 +310,8 @@ class PairRoles(RoleDraft):
         for column in self.free("shown", "system", first=False):
             if column.kind in ("empty", "text", "object") or {"swapped", "shown_first"} & set(self.entries):
                 continue
-            if "shown" not in column.roles and not (
-                set(column.words) & {"first", "shown"} and pair is not None and self._names_candidates(column, pair)
-            ):
+            names_first = bool(set(column.words) & {"first", "shown"}) and self._names_candidates(column, pair)
+            if "shown" not in column.roles and not names_first:
                 continue
             if column.is_constant and column.known[0].lower() in ("false", "0"):
                 self.aside[column.name] = "always the same order"
@@ -334,15 +320,14 @@ class PairRoles(RoleDraft):
                 continue
             plain = {value: "".join(filter(str.isalnum, value.lower())) for value in column.counts}
             values = set(plain.values())
-            if pair is not None and self._names_candidates(column, pair):
+            if self._names_candidates(column, pair):
                 self.settle("shown_first", column.name)
-            elif any(values <= known for known in (*_ORDERS, *(_FLAGS if _SWAPPED & set(column.words) else ()))):
+            elif any(values <= known for known in (*_ORDERS, *(_FLAGS if column.has("swapped") else ()))):
                 meaning = {value: str(word in _TURNED).lower() for value, word in plain.items()}
                 is_flag = values <= _FLAGS[0]
                 self.settle("swapped", column.name if is_flag else {"field": column.name, "values": meaning})
             else:
-                why = f"does {column.name} say in which order the two were shown?"
-                self.ask("swapped", why, column.name, required=False)
+                self.ask("swapped", "shown_order", [column])
 
     def _ask_places(self) -> None:
         """Ask whether verdicts name places as shown or columns, if a column gives the order shown."""
@@ -351,10 +336,10 @@ class PairRoles(RoleDraft):
             return
         if not {"first", "second"} & set(winner["values"].values()):
             return
-        self.aside[winner["field"]] = "open"
+        verdicts = [self.columns[name] for name in columns_in(winner, self.columns)]
+        self.aside |= {column.name: "open" for column in verdicts}
         del self.entries["winner"]
-        why = f"does {winner['field']} name the place as shown, or the column?"
-        self.ask("winner", why, winner, _renamed(winner, _COLUMNS))
+        self.ask("winner", "place_or_column", verdicts, [winner, _renamed(winner, _COLUMNS)])
 
 
 def _renamed(expression: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

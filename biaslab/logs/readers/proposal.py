@@ -7,31 +7,27 @@ question is left.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, get_args
 
+from biaslab.core.files import declared
 from biaslab.core.output import count
 from biaslab.logs.readers import columns as named
+from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import ColumnType, LogColumn, SidePair
-from biaslab.logs.readers.expressions import OPEN, paths_of
-from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.mapping import OPEN, map_line, paths_of
+
+FRAME = "a table"
+"""Name of a data frame in messages."""
 
 SAMPLED = 2000
 """Records from which roles are proposed."""
 
-#: Entry of a mapping → role, in the order of the card.
-ROLES = {
-    "context_id": "question", "candidate_id": "first", "text": "text of first", "opponent_id": "second",
-    "opponent_text": "text of second", "order_known": "shown", "shown_first": "shown", "swapped": "shown",
-    "winner": "verdict", "winner_swapped": "verdict in the other order", "p_first": "probability", "score": "score",
-    "reply": "reply", "judge": "judge", "person": "person", "dataset": "data set", "attribute": "criterion",
-    "scale": "scale", "template": "prompt", "configuration": "prompt", "replicate": "replicate", "subset": "subset",
-    "preference": "people", "human_gap": "people", "human": "people", "ratings": "people", "annotators": "person",
-    "human_scale": "scale of people", "ignore": "ignored",
-}  # fmt: skip
-OF_ONE = {"first": "system", "text of first": "text"}
-"""Roles of a single candidate, by those of the first of two."""
+#: The roles that entries of a mapping fill, in the order of the card.
+ROLES: dict[str, dict[str, Any]] = declared("biaslab.logs.readers", "roles.toml")
 
 
 @dataclass(frozen=True)
@@ -105,20 +101,16 @@ class Proposal:
     def roles(self) -> list[tuple[str, str, str, str, str]]:
         """Return each column's name, kind, values, role and other possible roles."""
         pairs = "opponent_id" in self.entries
-        words = ROLES if pairs else {entry: OF_ONE.get(role, role) for entry, role in ROLES.items()}
-        of = {name: [] for name in self.columns}  # type: dict[str, list[str]]
-        others = {name: [] for name in self.columns}  # type: dict[str, list[str]]
-        for entry, expression in self.entries.items():
-            for name in columns_in(expression, self.columns):
-                of[name].append(words.get(entry, entry))
-        for question in self.questions:
-            for name in dict.fromkeys(name for option in question.options for name in columns_in(option, self.columns)):
-                others[name].append(f"{words.get(question.entry, question.entry)} {OPEN}")
+        words = {entry: role["role"] if pairs else role.get("of_one", role["role"]) for entry, role in ROLES.items()}
+        settled = [(words.get(entry, entry), columns_in(each, self.columns)) for entry, each in self.entries.items()]
+        asked = [(f"{words.get(q.entry, q.entry)} {OPEN}", columns_in(q.options, self.columns)) for q in self.questions]
         rows: list[tuple[str, str, str, str, str]] = []
         for name, column in self.columns.items():
-            role = ", ".join(of[name]) or (OPEN if others[name] else f"— ({self.set_aside.get(name, 'not used')})")
+            role = ", ".join(word for word, names in settled if name in names)
+            others = ", ".join(word for word, names in asked if name in names)
+            role = role or (OPEN if others else f"— ({self.set_aside.get(name, 'not used')})")
             values = "nested" if column.nested else " · ".join(_short(value) for value in column.examples) or "empty"
-            rows.append((name, column.kind, values, role, ", ".join(others[name])))
+            rows.append((name, column.kind, values, role, others))
         return rows
 
     def toml(self) -> str:
@@ -128,10 +120,10 @@ class Proposal:
             "# a value), or delete a line that does not apply. Nothing is read while a ? is left.",
         ]
         for entry, expression in self.entries.items():
-            lines += ["", f"# {ROLES.get(entry, entry)}", f"{entry} = {toml_value(expression)}"]
+            lines += ["", f"# {_role_of(entry)}", f"{entry} = {toml_value(expression)}"]
         for question in self.questions:
             about = "" if question.required else " (or delete this line)"
-            lines += ["", f"# {ROLES.get(question.entry, question.entry)}: {question.why}{about}"]
+            lines += ["", f"# {_role_of(question.entry)}: {question.why}{about}"]
             lines += [f"#   {question.entry} = {toml_value(option)}" for option in question.options]
             lines.append(f'{question.entry} = "{OPEN}"')
         if self.set_aside:
@@ -143,9 +135,8 @@ class Proposal:
         """Return the proposal as a table and questions, in plain text."""
         rows = [("column", "kind", "values", "role", "or"), *self.roles()]
         widths = [min(40, max(len(row[at]) for row in rows)) for at in range(5)]
-        table = [
-            "  ".join(cell[:40].ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
+        padded = ([cell[:40].ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+        table = ["  ".join(cells).rstrip() for cells in padded]
         asked = [f"{question.entry} = {OPEN}  {question.why}" for question in self.questions]
         state = f"{count(len(asked), 'open question')}:" if asked else "nothing is open"
         return "\n".join([f"{self.source}: proposed reading", *table, state, *(f"  {line}" for line in asked)])
@@ -157,6 +148,27 @@ class Proposal:
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.roles())
         asked = "".join(f"<li><code>{q.entry} = ?</code> {html.escape(q.why)}</li>" for q in self.questions)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{asked}</ul>"
+
+
+def open_questions(source: str, proposal: Proposal) -> str:
+    """Return what is open in the reading of a table, and how to answer it."""
+    asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
+    answer = proposal.single_answer
+    single = f"if so: {map_line(answer)}; else " if answer is not None else ""
+    write = f"`biaslab map {quote(source)} --write map.toml`, fill in each ?, and add --mapping map.toml"
+    write = f"write them down with {write}"
+    if source == FRAME:
+        write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
+    lines = [
+        f"{source} is in no known format, and its columns leave {count(len(asked), 'question')} open:",
+        *asked,
+        f"{single}{write}",
+    ]
+    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
+
+
+def _role_of(entry: str) -> str:
+    return str(ROLES[entry]["role"]) if entry in ROLES else entry
 
 
 def columns_in(expression: Any, known: Mapping[str, Any]) -> list[str]:
@@ -185,7 +197,7 @@ def toml_value(value: Any) -> str:
 
 def _quoted(value: Any) -> str:
     text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text) + '"'
+    return '"' + "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in text) + '"'
 
 
 def _short(value: str) -> str:
@@ -196,9 +208,11 @@ def _short(value: str) -> str:
 _FEW = 6
 #: Columns of trials that a table may have under their own names.
 _OWN_NAMES = ("scale", "human_scale", "human_gap", "order_known", "judge_system", "configuration", "edit", "edited")
-_READ_FROM_REPLIES = {"parsed", "extracted", "final"}
-_WINNERS = {"winner", "chosen", "preferred", "preference", "wins", "beats", "best"}  # of a comparison, never a grade
 _NO_VERDICT = ("covariate", "ignore", "shown", "explanation", "derived")
+
+
+Options = Iterable[Any] | None
+_QUESTIONS: dict[str, dict[str, str]] = declared("biaslab.logs.readers", "questions.toml")
 
 
 @dataclass
@@ -252,11 +266,29 @@ class RoleDraft:
         """Fill an entry, unless the user has."""
         self.entries.setdefault(entry, expression)
 
-    def ask(self, entry: str, why: str, *options: Any, required: bool = True) -> None:
-        """Ask about an entry, unless the user has filled it; an option is an expression, or a column."""
+    def ask(
+        self, entry: str, question: str, columns: Sequence[LogColumn] = (), options: Options = None, **words: str
+    ) -> None:
+        """Ask a question of the table about an entry, unless the user has filled it.
+
+        Parameters
+        ----------
+        entry : str
+            The entry.
+        question : str
+            Name in ``questions.toml``.
+        columns : sequence of LogColumn
+            The columns in question.
+        options : iterable, optional
+            Expressions that could fill the entry; default: the names of the columns.
+        **words : str
+            What else the question names.
+        """
         if self.is_open(entry):
-            shown = tuple(each.name if isinstance(each, LogColumn) else each for each in options[:_FEW])
-            self.questions.append(OpenQuestion(entry, why, shown, required))
+            required = question in _QUESTIONS["required"]
+            why = _QUESTIONS["required" if required else "optional"][question].format(columns=listed(columns), **words)
+            shown = [column.name for column in columns] if options is None else list(options)
+            self.questions.append(OpenQuestion(entry, why, tuple(shown[:_FEW]), required))
 
     def is_open(self, entry: str) -> bool:
         """Return whether an entry is neither filled nor asked about."""
@@ -267,7 +299,7 @@ class RoleDraft:
         return [column for column in self.unused if not column.has("people") and self._is_score(column)]
 
     def _is_score(self, column: LogColumn) -> bool:
-        if _names_person(column) or set(column.words) & _WINNERS or column.words[-1:] == ("id",):
+        if _names_person(column) or column.has("winners") or column.words[-1:] == ("id",):
             return False
         others = [role for role in column.roles if role not in ("judge", "people", "person")]
         if "judge" in column.roles or (column.kind != "name" and {"score", "verdict"} & set(others)):
@@ -276,11 +308,9 @@ class RoleDraft:
         if column.kind == "number":
             if role in ("score", "verdict", "reply"):
                 return True
-            explained = any(
-                other.name != column.name and other.name.startswith(column.name) and "explanation" in other.roles
-                for other in self.columns.values()
-            )
-            alike = [other for other in self.columns.values() if other is not column and column.has_values_of(other)]
+            rest = [other for other in self.columns.values() if other is not column]
+            explained = any(other.name.startswith(column.name) and "explanation" in other.roles for other in rest)
+            alike = [other for other in rest if column.has_values_of(other)]
             labels = [c for c in alike if is_label(c) or {"people", "score", "verdict"} & set(c.roles)]
             of_judge = column.role == "judge" and bool(labels)
             return role == "" and (named.is_model(column.name) or explained or column.has("people") or of_judge)
@@ -303,24 +333,22 @@ class RoleDraft:
         named_so = "verdict" in column.roles or (not column.roles and column.kind != "number")
         if named_so and any(self._names_candidates(column, pair) for pair in pairs):
             return True
-        by_name = "verdict" in column.roles or (
-            (named.is_model(column.name) or column.role == "judge") and column.kind == "word"
-        )
-        by_name = by_name or (bool(column.words) and set(column.words) <= _READ_FROM_REPLIES and column.kind == "word")
-        if not by_name:
+        of_judge = named.is_model(column.name) or column.role == "judge"
+        parsed = bool(column.words) and set(column.words) <= named.alias_words("parsed")
+        if "verdict" not in column.roles and not (column.kind == "word" and (of_judge or parsed)):
             return False
         sides: Sequence[SidePair | None] = pairs or [None]
         return any(named.verdict_readings(column, pair) for pair in sides) or bool(shares(column))
 
     def _verdicts(self, pairs: Sequence[SidePair]) -> list[LogColumn]:
         """Return the judge's columns of verdicts on two candidates."""
-        taken = {name for pair in pairs for name in pair[:2]}
+        taken = {name for pair in pairs for name in pair.names}
         free = [c for c in self.unused if not (c.has("people") or {"derived", "explanation"} & set(c.roles))]
         return [column for column in free if column.name not in taken and self._is_verdict(column, pairs)]
 
-    def _names_candidates(self, column: LogColumn, pair: SidePair, *, constant: bool = False) -> bool:
+    def _names_candidates(self, column: LogColumn, pair: SidePair | None, *, constant: bool = False) -> bool:
         """Return whether the values of a column are names of the row's candidates, or words for a tie."""
-        rows = zip(column.values, self.columns[pair.first].values, self.columns[pair.second].values, strict=True)
+        rows = zip(column.values, pair.first.values, pair.second.values, strict=True) if pair is not None else ()
         known = [(value, one, two) for value, one, two in rows if value and value in column.known]
         fits = [value in (one, two) for value, one, two in known if named.side_of(value) != "tie"]
         return bool(fits) and sum(fits) >= 0.9 * len(fits) and (constant or not column.is_constant)
@@ -332,9 +360,8 @@ class RoleDraft:
 
     def _replies(self) -> list[LogColumn]:
         """Return the columns with texts of the judge."""
-        whose = {"judge", "evaluator", "grader", "raw", "verdict"}
         texts = [column for column in self._prose() if column.role != "explanation"]
-        said = [c for c in texts if whose & set(c.words) and {"text", "reply"} & set(c.roles)]
+        said = [c for c in texts if c.has("said") and {"text", "reply"} & set(c.roles)]
         said += [column for column in texts if {"judge", "raw"} <= set(column.words)]
         return [column for column in texts if column.role in ("reply", "verdict") or column in said]
 
@@ -343,7 +370,8 @@ class RoleDraft:
         kept: list[LogColumn] = []
         for column in sorted(found, key=lambda column: len(column.words)):
             twins = [o for o in kept if o.values == column.values and set(o.words) < set(column.words)]
-            twins = [o for o in twins if not (_numbered(o, column) or (is_label(o) and is_judged(column)))]
+            twins = [o for o in twins if not (is_label(o) and is_judged(column))]
+            twins = [o for o in twins if not any(map(str.isdecimal, {*column.words} - {*o.words}))]  # a repetition
             if twins:
                 self.aside[column.name] = f"repeats {twins[0].name}"
             else:
@@ -359,11 +387,8 @@ class RoleDraft:
 
     def _settle_several(self, entry: str, several: Sequence[LogColumn], options: Sequence[Any]) -> None:
         """Fill an outcome with several columns, each of a judge or a criterion."""
-        self.settle(entry, {"fields": [column.name for column in several]})
         tables = [option["values"] for option in options if isinstance(option, Mapping)]
-        if tables:
-            merged = {value: side for table in tables for value, side in table.items()}
-            self.entries[entry] = {"fields": [column.name for column in several], "values": merged}
+        self.settle(entry, fields_of(several, {value: side for table in tables for value, side in table.items()}))
         by_model = all(named.is_model(column.name) for column in several)
         shared = set.intersection(*(set(column.words) for column in several))
         criteria = {frozenset(column.criteria) for column in several}
@@ -375,14 +400,13 @@ class RoleDraft:
             if self.free("system", "text") or entry == "winner":
                 self.settle("judge", judges)
             else:
-                why = f"are {listed(several)} of several judges, not one judge's of several systems?"
-                self.ask("judge", why, judges)
+                self.ask("judge", "of_several_judges", several, [judges])
         elif self.is_open("attribute"):
             self.settle("attribute", {column.name: f"={without(column, shared)}" for column in several})
 
     @property
     def _is_pair(self) -> bool:
-        return bool({"opponent_id"} & {*self.entries, *(question.entry for question in self.questions)})
+        return not self.is_open("opponent_id")
 
     def _is_judge(self, column: LogColumn) -> bool:
         """Return whether a column says who judged: a name, under a word for judges."""
@@ -401,14 +425,9 @@ def is_label(column: LogColumn) -> bool:
     return bool(set(named.tokens(named.last_part(column.name))) & set(named.aliases()["role"]["people"]["labels"]))
 
 
-def alias_and_plain(role: str) -> frozenset[str]:
-    """Return the words of a role and those that change nothing."""
-    return named.alias_words(role) | frozenset(named.aliases()["plain"]["words"]) | {"who", "by", "human"}
-
-
 def _names_person(column: LogColumn) -> bool:
     """Return whether a column says which person judged, or how many did."""
-    allowed = alias_and_plain("person")
+    allowed = named.person_words()
     words = {word if word in allowed else word.removesuffix("s") for word in column.words}
     if column.kind in ("word", "flag") and named.grade_values(column) is not None:
         return False  # grades, by whom the name says
@@ -428,18 +447,25 @@ def shares(column: LogColumn) -> list[dict[str, Any]]:
     return [{"field": column.name, "values": values} for values in meanings]
 
 
+def fields_of(several: Sequence[LogColumn], meanings: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the expression of several columns, with the meaning of their values."""
+    fields: dict[str, Any] = {"fields": [column.name for column in several]}
+    return fields | ({"values": dict(meanings)} if meanings else {})
+
+
 def listed(several: Sequence[LogColumn]) -> str:
     """Return the names of columns as a list in words."""
     names = [column.name for column in several]
     shown = names if len(names) <= _FEW else [*names[:_FEW], "…"]
-    return ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + shown[-1]
+    return ", ".join(shown[:-1]) + (" and " if len(shown) > 1 else "") + "".join(shown[-1:])
 
 
 def without(column: LogColumn, shared: set[str]) -> str:
     """Return the name of a column without the words that it shares with others, or that say that it is a score."""
     generic = named.alias_words("score") | named.alias_words("verdict") | {"judge", "llm", "automatic", "auto", "by"}
     last = named.last_part(column.name)
-    parts = _split_name(last if named.tokens(last) else column.name)
+    name = last if named.tokens(last) else column.name
+    parts = [part for part in re.split("[ _/]", name) if part]
     kept = [part for part in parts if not set(named.tokens(part)) <= generic | shared]
     return last if kept == parts else "_".join(kept) or last
 
@@ -449,12 +475,3 @@ def _model_of(column: LogColumn, shared: set[str]) -> str:
     own = next((part for part in reversed(named.parts_of(column.name)) if named.is_model(part)), column.name)
     short = without(LogColumn(own, ()), shared)
     return short if named.is_model(short) else without(LogColumn(own, ()), set())
-
-
-def _numbered(column: LogColumn, other: LogColumn) -> bool:
-    """Return whether a name is another one with a number: a repetition, even if it agrees everywhere."""
-    return any(word.isdecimal() for word in set(other.words) - set(column.words))
-
-
-def _split_name(name: str) -> list[str]:
-    return [part for part in name.replace(" ", "_").replace("/", "_").split("_") if part]

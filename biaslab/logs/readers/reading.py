@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from shlex import quote
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,41 +18,25 @@ import pandas as pd
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
-from biaslab.core.output import count
-from biaslab.logs.readers import inspect_logs
+from biaslab.logs.readers import flatten, inspect_logs
+from biaslab.logs.readers.card import FileLayout, ReadingNotes
+from biaslab.logs.readers.cells import NUMERAL, list_in, written
 from biaslab.logs.readers.columns import aliases, names_people, roles_of, tokens
 from biaslab.logs.readers.documents import MOST_COLUMNS, LogDocument, read_rows, why_empty
-from biaslab.logs.readers.expressions import COUNTED, list_in, map_line, paths_of, written
-from biaslab.logs.readers.flatten import (
-    ANNOTATED,
-    ANNOTATOR,
-    LABEL,
-    annotated_records,
-    are_annotations,
-    flattened,
-    keyed_records,
-    steps_of_paths,
-    table_within,
-    unnesting,
-)
 from biaslab.logs.readers.formats import detect, find_reader
-from biaslab.logs.readers.mapping import LogMapping, Shape, by_column, completed, constant_scale, read_entries, shaped
-from biaslab.logs.readers.proposal import SAMPLED, Proposal
-from biaslab.logs.readers.roles import FileLayout, ReadingNotes
-from biaslab.logs.readers.rows import (
-    COLUMNS,
-    NUMERAL,
-    Log,
-    LogSource,
-    Rows,
-    counted,
-    identity_of,
-    without_duplicates,
+from biaslab.logs.readers.mapping import (
+    COUNTED,
+    LogMapping,
+    by_column,
+    completed,
+    constant_scale,
+    paths_of,
+    read_entries,
 )
+from biaslab.logs.readers.proposal import FRAME, SAMPLED, Proposal, open_questions
+from biaslab.logs.readers.rows import Log, LogSource, Rows
 from biaslab.logs.readers.shared_roles import propose_rows
-
-FRAME = "a table"
-"""Name of a data frame in messages."""
+from biaslab.logs.readers.trials import COLUMNS, counted, identity_of, without_duplicates
 
 _KEPT = "kept: "  # marks columns of the log among those of trials
 _SMALL = 10_000  # rows of a file below which texts of all files are put together
@@ -95,8 +78,9 @@ class LogReading:
         mapping = {name: entry for name, entry in self.mapping.columns.items() if not (inspect and name == "scale")}
         name, chunks = self._restructured(chunks, mapping)
         first = next(chunks, None)
-        name = "mapping" if inspect else name
-        if first is not None and self.alone and name in (None, "mapping", "table") and not inspect:
+        if inspect:
+            name = "mapping"
+        elif first is not None and self.alone and name in (None, "mapping", "table"):
             name, mapping = self._with_table(first, name, mapping)
         if first is None or name is None:
             self.fields += sorted({str(field) for record in (first.records[:5] if first else ()) for field in record})
@@ -111,15 +95,23 @@ class LogReading:
         self.files[log.file] = "inspect" if inspect else name
         read = read_entries if name == "table" else find_reader(name)
         source = LogSource(log.file, self.mapping.score_pattern)
-        given = tuple(self.mapping.columns)
-        layout = _layout(self.files[log.file], self.proposals.get(log.file), first, mapping, given)
-        layout.kept = tuple(self.keep)
-        self.notes.start(layout, log.file, first)
+        self.notes.start(self._layout(first, mapping), log.file, first)
         for rows in chain([first], chunks):
             part = self._with_kept(read(rows, source, mapping), rows)
             if len(part) and len(trials := _with_positions(part, rows, log.file)):
                 self.notes.see(part, trials, rows)
                 yield trials
+
+    def _layout(self, first: Rows, mapping: Mapping[str, Any]) -> FileLayout:
+        """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
+        name, given, kept = self.files[first.log.file], tuple(self.mapping.columns), tuple(self.keep)
+        if name not in ("mapping", "table"):
+            return FileLayout(name, (), given, kept=kept)
+        whole = dict(mapping) if name == "table" else completed(_head(first), mapping)
+        unnamed = {} if "person" in whole or name == "mapping" else {"judge": "=unknown"}
+        proposal = self.proposals.get(first.log.file)
+        aside = {} if proposal is None else dict(proposal.set_aside)
+        return FileLayout(name, tuple(unnamed | own for own in by_column(whole)), given, aside, kept=kept)
 
     def _with_kept(self, trials: pd.DataFrame, rows: Rows) -> pd.DataFrame:
         """Return trials with the columns of their records that are kept, whose names are marked."""
@@ -164,20 +156,16 @@ class LogReading:
 
     def _restructured(self, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> tuple[str | None, Iterator[Rows]]:
         """Return the name of the format, None if it is unknown, and the records, flat if it is."""
-        exploded = isinstance(self.mapping.shape, Shape) and bool(self.mapping.shape.explode)
-        start = next(chunks, None)
-        if start is None:
-            return None, chunks
-        chunks = chain([start], chunks)
+        exploded = isinstance(self.mapping.shape, flatten.Shape) and bool(self.mapping.shape.explode)
         free = self.format in (None, "table", "mapping")
         if free and not exploded:
-            chunks = _unpacked(start, chunks)
-        chunks = shaped(chunks, self.mapping.shape)
+            chunks = _unpacked(chunks)
+        chunks = flatten.shaped(chunks, self.mapping.shape)
         first = next(chunks, None)
         if first is None:
-            return None, iter(())
+            return None, chunks
         chunks = chain([first], chunks)
-        if self.format is not None and self.format not in ("table", "mapping"):
+        if not free:
             return self.format, chunks
         known = None if (exploded and mapping) or self.format else detect(first.records, bool(mapping))
         if known not in (None, "mapping"):
@@ -242,18 +230,6 @@ class LogReading:
         }
 
 
-def _layout(
-    name: str, proposal: Proposal | None, first: Rows, mapping: Mapping[str, Any], given: tuple[str, ...]
-) -> FileLayout:
-    """Return how a file is read: by a mapping for each verdict or score, or by the reader of a format."""
-    if name not in ("mapping", "table"):
-        return FileLayout(name, (), given)
-    whole = dict(mapping) if name == "table" else completed(_head(first), mapping)
-    unnamed = {} if "person" in whole or name == "mapping" else {"judge": "=unknown"}
-    entries = tuple(unnamed | own for own in by_column(whole))
-    return FileLayout(name, entries, given, {} if proposal is None else dict(proposal.set_aside))
-
-
 def kept_column(name: str, values: pd.Series, textual: bool) -> pd.Series:
     """Return the values of a column of a log as numbers, or else as texts.
 
@@ -293,24 +269,25 @@ def is_complete(mapping: Mapping[str, Any]) -> bool:
     return scored or bool({"opponent_id", "human", "ratings"} & set(mapping))
 
 
-def _unpacked(start: Rows, chunks: Iterator[Rows]) -> Iterator[Rows]:
+def _unpacked(chunks: Iterator[Rows]) -> Iterator[Rows]:
     """Yield the records within a file that is one object: a table, annotations, or a list of a known format."""
-    records = _records_within(start.records[0]) if len(start.records) == 1 else None
-    if records is None:
-        yield from chunks
+    start = next(chunks, None)
+    records = _records_within(start.records[0]) if start is not None and len(start.records) == 1 else None
+    if start is None or records is None:
+        yield from chunks if start is None else chain([start], chunks)
         return
-    start.log.unit = "annotation" if set(records[0]) == {ANNOTATOR, ANNOTATED, LABEL} else "row"
+    start.log.unit = "annotation" if set(records[0]) == {flatten.ANNOTATOR, flatten.ANNOTATED, flatten.LABEL} else "row"
     yield Rows(records, range(1, len(records) + 1), start.log, textual=False)
 
 
 def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
     if detect([record], mapped=False) is not None:
         return None
-    rows = table_within(record)
+    rows = flatten.table_within(record)
     if rows is not None and any(roles_of(tokens(str(name))) for name in rows[0]):
         return rows
-    if are_annotations([record]):
-        return annotated_records(record)
+    if flatten.are_annotations([record]):
+        return flatten.annotated_records(record)
     for name, items in record.items():
         if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
             about = {key: value for key, value in record.items() if key != name and not isinstance(value, list)}
@@ -322,18 +299,18 @@ def _records_within(record: dict[str, Any]) -> list[dict[str, Any]] | None:
         within = [dict(inner[0])] if known else _records_within(inner[0]) if len(record) == 1 else None
         if within is not None:
             return within
-    return keyed_records(record)
+    return flatten.keyed_records(record)
 
 
 def _flat(first: Rows, chunks: Iterator[Rows], mapping: Mapping[str, Any]) -> Iterator[Rows]:
     """Yield flat records; the lists that become rows are those that the mapping names, or that hold outcomes."""
     first, chunks = _with_lists(first), map(_with_lists, chunks)
     paths = [path for own in by_column(mapping) for entry in own.values() for path in paths_of(entry)]
-    steps = steps_of_paths(paths)
+    steps = flatten.steps_of_paths(paths)
     if not steps and not is_complete(mapping):
         steps = _single_list(first)
     if steps or any("[" in path for path in paths) or not is_complete(mapping):
-        return (rows for rows in (flattened(rows, steps) for rows in chunks) if rows.records)
+        return (rows for rows in (flatten.flattened(rows, steps) for rows in chunks) if rows.records)
     return chunks
 
 
@@ -357,7 +334,7 @@ def _with_lists(rows: Rows) -> Rows:
 
 def _single_list(first: Rows) -> tuple[str, ...]:
     """Return the lists that become rows; refuse a file with verdicts or scores in several."""
-    found = unnesting(first.records, _is_outcome)
+    found = flatten.unnesting(first.records, _is_outcome)
     if found.others:
         lists = ", ".join(steps[-1] for steps in (found.steps, *found.others))
         why = f"{first.log.file} has verdicts or scores in several lists ({lists})"
@@ -368,9 +345,8 @@ def _single_list(first: Rows) -> tuple[str, ...]:
 def _is_outcome(path: str, value: Any) -> bool:
     """Return whether a value is a verdict or a score, by its name and kind."""
     role = next(iter(roles_of(tokens(path))), "")
-    return role in ("verdict", "score") and (
-        isinstance(value, bool | int | float) or (isinstance(value, str) and 0 < len(value) <= _LONGEST)
-    )
+    brief = isinstance(value, bool | int | float) or (isinstance(value, str) and 0 < len(value) <= _LONGEST)
+    return role in ("verdict", "score") and brief
 
 
 def first_problem(log: Log) -> str | None:
@@ -397,8 +373,7 @@ def _with_positions(trials: pd.DataFrame, rows: Rows, file: str) -> pd.DataFrame
     """Drop the trials of refused records, and add file and line of the others as their key."""
     kept = trials[rows.good[trials.index.to_numpy()]]
     lines = pd.Series(np.asarray(rows.lines)[kept.index.to_numpy()]).astype("str")
-    whole = kept.reset_index(drop=True).assign(key=f"{file}:" + lines)
-    whole = whole.assign(replicate=whole["replicate"].astype("int64"))
+    whole = kept.reset_index(drop=True).astype({"replicate": "int64"}).assign(key=f"{file}:" + lines)
     others = [name for name in whole.columns if name not in COLUMNS]
     ordered: pd.DataFrame = whole.reindex(columns=[*COLUMNS[:-1], *others, "key"])
     return ordered
@@ -438,23 +413,7 @@ def explain(reading: LogReading, path: object) -> NoReturn:
     raise InputError.plain(f"none of the {len(reading.empty)} files of {source} has a record ({reasons})")
 
 
-def open_questions(source: str, proposal: Proposal) -> str:
-    """Return what is open in the reading of a table, and how to answer it."""
-    asked = [f"{question.entry} = ?  {question.why}" for question in proposal.questions]
-    answer = proposal.single_answer
-    single = f"if so: {map_line(answer)}; else " if answer is not None else ""
-    write = f"`biaslab map {quote(source)} --write map.toml`, fill in each ?, and add --mapping map.toml"
-    write = f"write them down with {write}"
-    if source == FRAME:
-        write = "save `bl.logs.propose(table).toml()`, fill in each ?, and pass the file as mapping"
-    lines = [
-        f"{source} is in no known format, and its columns leave {count(len(asked), 'question')} open:",
-        *asked,
-        f"{single}{write}",
-    ]
-    return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
-
-
+Records = Mapping[str, Mapping[str, Any]]
 _SOME_TWICE, _SHARE_TWICE = 2, 0.02  # tolerated number and share of contradictions
 _SHARE_AGREEING = 0.1  # share of agreeing duplicates above which no column may tell them apart
 _MANY = 10  # minimum judgements for a single context to be implausible
@@ -464,10 +423,7 @@ _DIFFERING = 8  # fields shown in a message
 
 
 def require_plausible(
-    trials: pd.DataFrame,
-    with_duplicates: pd.DataFrame,
-    mapping: Mapping[str, Any],
-    records: Mapping[str, Mapping[str, Any]],
+    trials: pd.DataFrame, with_duplicates: pd.DataFrame, mapping: Mapping[str, Any], records: Records
 ) -> None:
     """Raise `InputError` if the reading of a table is implausible.
 
@@ -501,9 +457,7 @@ def require_plausible(
     _require_one_row_each(trials, with_duplicates, records)
 
 
-def _require_contexts(
-    trials: pd.DataFrame, rows: int, records: Mapping[str, Mapping[str, Any]], used: set[str]
-) -> None:
+def _require_contexts(trials: pd.DataFrame, rows: int, records: Records, used: set[str]) -> None:
     contexts = set(trials["context_id"])
     if len(contexts) > 1 or rows < _MANY:
         return
@@ -527,9 +481,7 @@ def _require_judges(trials: pd.DataFrame) -> None:
         raise InputError("judge", f"{len(counts)} different ones ({shown}, …)", allowed, remedy)
 
 
-def _require_one_row_each(
-    trials: pd.DataFrame, with_duplicates: pd.DataFrame, records: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _require_one_row_each(trials: pd.DataFrame, with_duplicates: pd.DataFrame, records: Records) -> None:
     twice, contradictory = trials.attrs["duplicates"], trials.attrs["contradictions"]
     few = contradictory <= max(_SOME_TWICE, _SHARE_TWICE * len(with_duplicates))
     if few and twice <= _SHARE_AGREEING * len(with_duplicates):

@@ -16,18 +16,9 @@ from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale, scale_named
 from biaslab.core.schema import count_words
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers.rows import (
-    NUMERAL,
-    Judged,
-    Judgements,
-    LogSource,
-    Rows,
-    counted,
-    plain,
-    read_value,
-    record_trials,
-    strings,
-)
+from biaslab.logs.readers.cells import NUMERAL, plain, read_value, strings
+from biaslab.logs.readers.rows import Judged, Judgements, LogSource, Rows
+from biaslab.logs.readers.trials import counted, record_trials
 from biaslab.prompts.parsing import parse_choice, parse_score, parse_scores
 from biaslab.prompts.parsing.choice import concluded_better, formatted_at_the_end, in_brackets
 from biaslab.prompts.parsing.phrases import UNKNOWN, names_of
@@ -46,7 +37,7 @@ UNREAD: ParsedScore = (math.nan, "unparsable")
 _WORTH: dict[str, ParsedScore] = {"A": (1.0, "ok"), "B": (0.0, "ok"), "C": (0.5, "tie")}
 
 
-def each(texts: pd.Series, read: Callable[[Any], ParsedScore]) -> pd.DataFrame:
+def parse_texts(texts: pd.Series, read: Callable[[Any], ParsedScore]) -> pd.DataFrame:
     """Parse texts, each distinct one once; return ``value`` and ``status``, with missing texts as unparsable.
 
     In replies of reasoning models, only the answer after the thinking counts.
@@ -80,21 +71,6 @@ def read_answer(text: Any, read: Callable[[Any], ParsedScore], *, opened: bool =
         return read(text)
     thought, answer = split_thought(text, opened=opened)
     return (math.nan, "cut_off") if thought is not None and not answer else read(answer)
-
-
-def each_on_scale(
-    values: pd.Series,
-    scales: pd.Series,
-    attributes: pd.Series,
-    reader: Callable[[Scale, str], Callable[[Any], ParsedScore]],
-) -> pd.DataFrame:
-    """Parse each value with the reader for its scale and attribute."""
-    known = values.reset_index(drop=True)
-    frame = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
-    for key, places in known.groupby([scales.to_numpy(), attributes.to_numpy()]).groups.items():
-        name, attribute = cast("tuple[str, str]", key)
-        frame.loc[places] = each(known.loc[places], reader(scale_named(name), attribute))
-    return frame.set_axis(values.index)
 
 
 def bracketed(text: str) -> ParsedScore:
@@ -149,9 +125,9 @@ def of_pairs(texts: pd.Series) -> pd.DataFrame:
 
 def _or_two_scores(texts: pd.Series, parse: Callable[[str], ParsedScore]) -> pd.DataFrame:
     """Parse each text; where that fails, parse the scores of both assistants."""
-    read = each(texts, parse)
+    read = parse_texts(texts, parse)
     unread = read["status"].eq("unparsable")
-    scored = each(texts[unread], by_two_scores)
+    scored = parse_texts(texts[unread], by_two_scores)
     return read if scored["status"].eq("unparsable").all() else pd.concat([read[~unread], scored]).reindex(read.index)
 
 
@@ -265,7 +241,7 @@ def read_pair(columns: Mapping[str, pd.Series], outcome: str, source: LogSource)
         If the outcome is one of scores.
     """
     if outcome == "p_first":
-        return each(columns["p_first"], probability)
+        return parse_texts(columns["p_first"], probability)
     if outcome == "winner":
         value = sides(columns["winner"], columns["candidate_id"], columns["opponent_id"], columns.get("swapped"))
         status = np.select([value == 0.5, ~np.isnan(value)], ["tie", "ok"], "unparsable")
@@ -289,10 +265,14 @@ def read_score(columns: Mapping[str, pd.Series], outcome: str, source: LogSource
     values = columns[outcome]
     attribute = columns.get("attribute", pd.Series("", index=values.index)).fillna("")
 
-    def reader(scale: Scale, about: str) -> Callable[[Any], ParsedScore]:
-        return number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
-
-    reading = each_on_scale(values, columns["scale"].fillna(""), attribute, reader)
+    known = values.reset_index(drop=True)
+    reading = pd.DataFrame({"value": math.nan, "status": "unparsable"}, index=known.index)
+    for key, places in known.groupby([columns["scale"].fillna("").to_numpy(), attribute.to_numpy()]).groups.items():
+        name, about = cast("tuple[str, str]", key)
+        scale = scale_named(name)
+        read = number_on(scale) if outcome == "score" else scored(scale, about, source.score_pattern)
+        reading.loc[places] = parse_texts(known.loc[places], read)
+    reading = reading.set_axis(values.index)
     if outcome == "score" and "reply" in columns:
         reading["status"] = with_refusals(reading["status"], columns["reply"])
     return reading

@@ -8,20 +8,20 @@ from typing import Any
 
 from biaslab.core.scales import scale_named
 from biaslab.logs.readers import columns as named
+from biaslab.logs.readers.cells import NUMERAL
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.expressions import parse_expression
+from biaslab.logs.readers.mapping import parse_expression
 from biaslab.logs.readers.pair_roles import PairRoles
-from biaslab.logs.readers.proposal import alias_and_plain, columns_in, is_judged, is_label, listed
-from biaslab.logs.readers.rows import NUMERAL
+from biaslab.logs.readers.proposal import columns_in, fields_of, is_judged, is_label, listed
 from biaslab.prompts.parsing import parse_score
 
 _SCALES = ((0, 1), (1, 5), (1, 10), (0, 10), (1, 7), (0, 100), (1, 100))
 _OUT_OF = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:/|out of)\s*(\d+)\s*")
+_NUMBERED = re.compile(r"(\[\d+\]|[_ .-]\d{1,2})$")  # names of one of several values in a list, or of a series
 _READ, _MOSTLY = 200, 0.8  # replies that are read, and the share that must state a score
 _LAST = {"pattern": r"(\w+)\W*$"}
 _MOST_STEPS = 11  # different values of a column that may be a score without being named so
 _NAMES = ("word", "name", "id", "number")  # kinds of columns that say who judged
-_GENERAL = {"score", "rating", "grade", "overall", "final", "total", "quality"}
 
 
 class ScoreRoles(PairRoles):
@@ -34,7 +34,8 @@ class ScoreRoles(PairRoles):
         scores, by_user = self._without_means(), bool({"score", "reply"} & set(self.given))
         if by_user:
             scores = [self.columns[n] for n in columns_in(self.given.get("score"), self.columns)]
-        people = [column for column in self.free("people", first=False) if self._is_rating(column, scores)]
+        people = [c for c in self.free("people", first=False) if "derived" not in c.roles]
+        people = [c for c in people if _is_one_grade(c, scores) or self._is_score(c)]
         scores, labels = (scores, []) if people or self.given else self._with_labels(scores)
         if len(scores) < 2 or all(named.is_model(column.name) for column in scores):
             self.peers = tuple(column for column in (*scores, *people, *labels) if column.kind != "number")
@@ -50,7 +51,7 @@ class ScoreRoles(PairRoles):
         if people and scores and self.is_open("ratings") and "human" not in self.given:
             self._fill_ratings(scores, people)
         if labels and self.is_open("ratings"):
-            self.ask("ratings", f"is {listed(labels)} people's?", self._labels(labels))
+            self.ask("ratings", "are_peoples", labels, [self._labels(labels)])
             self._fill_scale_of_people(scores[0], labels)
         self._ask_what_is_bad("score", scores, people)
         self._ask_what_is_bad("ratings", people, scores)
@@ -69,7 +70,7 @@ class ScoreRoles(PairRoles):
         options = [{**where, "values": meaning} for meaning in (fails, {v: str(1 - int(n)) for v, n in fails.items()})]
         self.entries.pop(entry, None)
         yes = next(value for value, number in fails.items() if number == "0")
-        self.ask(entry, f"is {yes} of {listed(bad)} a fail?", *options if len(bad) == len(columns) else ())
+        self.ask(entry, "is_fail", bad, options if len(bad) == len(columns) else (), value=yes)
 
     def _without_means(self) -> list[LogColumn]:
         """Return the judge's columns of scores without means of others, which are set aside."""
@@ -78,7 +79,7 @@ class ScoreRoles(PairRoles):
         scores = [column for column in everything if column not in derived]
         for column in [*derived, *scores]:
             others = [other for other in scores if other is not column and other.kind == "number"]
-            shown = column in derived or set(named.tokens(named.last_part(column.name))) <= _GENERAL
+            shown = column in derived or set(named.tokens(named.last_part(column.name))) <= named.alias_words("general")
             if column.kind == "number" and len(others) >= 2 and shown and named.is_mean(column, others):
                 self.aside[column.name] = f"the mean of {listed(others)}"
                 scores = [other for other in scores if other is not column]
@@ -87,26 +88,18 @@ class ScoreRoles(PairRoles):
     def _fill_score(self, scores: Sequence[LogColumn]) -> None:
         """Fill the score, or ask which of several columns it is."""
         if alike := self._like_scores(scores):
-            names = [column.name for column in scores]
-            both = {"fields": [*names, *(column.name for column in alike)]}
-            one = {"fields": names} if len(names) > 1 else names[0]
-            self.ask("score", f"{listed(alike)} may be scores too", both, one)
+            own = fields_of(scores) if len(scores) > 1 else scores[0].name
+            self.ask("score", "also_scores", alike, [fields_of([*scores, *alike]), own])
         elif len(scores) == 1:
             self.settle("score", self._graded(scores[0]))
-        elif all(_is_numbered(column.name) for column in scores):
-            self.settle("score", {"fields": [column.name for column in scores]})
+        elif all(_NUMBERED.search(column.name) for column in scores):
+            self.settle("score", fields_of(scores))
             repeated = {column.name: f"={place}" for place, column in enumerate(scores)}
-            why = f"are {listed(scores)} repetitions? If they are judges or criteria, map judge or attribute instead"
-            self.ask("replicate", why, repeated)
+            self.ask("replicate", "repetitions", scores, [repeated])
         elif self._name_judges_or_criteria(scores):
             self._settle_scores(scores)
         else:
-            options = [self._graded(column) for column in scores]
-            self.ask("score", f"which of {listed(scores)} is the judge's score?", *options)
-
-    def _is_rating(self, column: LogColumn, scores: Sequence[LogColumn]) -> bool:
-        """Return whether a column named after people has their scores: grades, even a single one that the judge has."""
-        return "derived" not in column.roles and (_is_one_grade(column, scores) or self._is_score(column))
+            self.ask("score", "which_score", scores, map(self._graded, scores))
 
     def _with_labels(self, scores: list[LogColumn]) -> tuple[list[LogColumn], list[LogColumn]]:
         """Return the judge's columns and those of labels by somebody else, if their names say so."""
@@ -122,9 +115,8 @@ class ScoreRoles(PairRoles):
             plain = isinstance(expression, str) or set(expression) == {"fields"}
             columns = [self.columns[name] for name in columns_in(expression, self.columns)] if plain else []
             if columns and all(c.kind != "number" and self._grades(c) is not None for c in columns):
-                of = {c.name: self._grades(c) or {} for c in columns}
-                where = {"fields": list(of)} if entry == "ratings" or len(of) > 1 else {"field": columns[0].name}
-                self.entries[entry] = {**where, "values": {v: n for own in of.values() for v, n in own.items()}}
+                several = entry == "ratings" or len(columns) > 1
+                self.entries[entry] = self._labels(columns) if several else self._graded(columns[0])
 
     def _grades(self, column: LogColumn) -> dict[str, str] | None:
         """Return the numbers of a column's grades: as the user gives them, or of the vocabulary of judge and people."""
@@ -143,8 +135,7 @@ class ScoreRoles(PairRoles):
     def _labels(self, people: Sequence[LogColumn]) -> Any:
         """Return the expression of people's scores."""
         grades = [self._grades(column) or {} for column in people if column.kind != "number"]
-        meanings = {value: number for own in grades for value, number in own.items()}
-        return {"fields": [column.name for column in people]} | ({"values": meanings} if meanings else {})
+        return fields_of(people, {value: number for own in grades for value, number in own.items()})
 
     def _observed(self, column: LogColumn) -> tuple[str, bool]:
         """Return the observed range as a scale, and whether it is a usual one."""
@@ -182,8 +173,7 @@ class ScoreRoles(PairRoles):
         if len(shares) == 1:
             tops = {_OUT_OF.fullmatch(value)[2] for value in shares[0].known}  # type: ignore[index]
             self.settle("score", {"field": shares[0].name, "pattern": r"^\s*([\d.]+)"})
-            why = f"{shares[0].name} is out of {', '.join(sorted(tops))}; from where?"
-            self.ask("scale", why, *(f"=1-{top}" for top in tops))
+            self.ask("scale", "out_of", shares, [f"=1-{top}" for top in tops], tops=", ".join(sorted(tops)))
             return []
         if not numbers and (stating := self._fill_reply(replies)):
             return stating
@@ -191,29 +181,26 @@ class ScoreRoles(PairRoles):
             self.settle("reply", replies[0].name)
             return replies
         if people and not numbers and (unclear := self._graded_columns()):
-            why = f"{listed(unclear)} may be the judge's; delete this line if only people judged"
-            self.ask("score", why, *(self._graded(column) for column in unclear), required=False)
+            self.ask("score", "may_be_judges", unclear, map(self._graded, unclear))
             self.settle("ratings", self._labels(people))
         elif people and not numbers and len({frozenset(column.criteria) for column in people}) > 1:
-            why = f"{listed(people)} are people's scores of different criteria; which are of one?"
-            self.ask("ratings", why, *people)
+            self.ask("ratings", "which_criterion", people)
         elif people and not numbers and (judged := [c for c in self._prose() if {"judge", "reply"} & set(c.roles)]):
-            self.ask("reply", f"is {listed(judged)} the judge's reply?", *judged)
+            self.ask("reply", "is_reply", judged)
             return judged
         elif people and not numbers:
             self.settle("ratings", self._labels(people))
         elif texts and texts[0].kind == "word" and len(texts[0].counts) == 2:
             one, two = texts[0].counts
-            options = ({one: "0", two: "1"}, {two: "0", one: "1"})
-            why = f"which of {one} and {two} in {texts[0].name} is better?"
-            self.ask("score", why, *({"field": texts[0].name, "values": values} for values in options))
+            orders = ({one: "0", two: "1"}, {two: "0", one: "1"})
+            options = [{"field": texts[0].name, "values": values} for values in orders]
+            self.ask("score", "is_better", texts[:1], options, one=one, two=two)
             return texts[:1]
         elif len(texts) == 1 and not numbers and is_label(texts[0]) and len(texts[0].counts) <= _MOST_STEPS:
             example = ", ".join(f"{value} -> NUMBER" for value in texts[0].counts)
-            self.ask("score", f'which number is each value? --map "score={texts[0].name} | {example}"')
+            self.ask("score", "number_of_each", texts, (), example=example)
         else:
-            why = "which column holds the judge's score or verdict?"
-            self.ask("score", why, *numbers, *texts)
+            self.ask("score", "which_score_or_verdict", [*numbers, *texts])
             return numbers[:1] if len(numbers) == 1 else []
         return []
 
@@ -226,11 +213,10 @@ class ScoreRoles(PairRoles):
         if len(stating) == 1 and replies:
             self.settle("reply", stating[0].name)
         elif stating:
-            names = [column.name for column in stating]
-            self.ask("reply", f"{listed(stating)} states scores: is it the judge's reply?", *names)
+            self.ask("reply", "states_scores", stating)
         elif last:
-            why = f"is the last word of {listed(last)} the judge's verdict?"
-            self.ask("score", why, *({**_LAST, "field": c.name, "values": self._last_words(c)} for c in last))
+            options = [{**_LAST, "field": column.name, "values": self._last_words(column)} for column in last]
+            self.ask("score", "last_word", last, options)
         return stating or last
 
     def _last_words(self, reply: LogColumn) -> dict[str, str] | None:
@@ -250,7 +236,7 @@ class ScoreRoles(PairRoles):
         by_criterion = [bool(column.criteria or "overall" in column.words) for column in scores]
         by_model = [named.is_model(column.name) for column in scores]
         rest = [tuple(word for word in column.words if word not in shared) for column in scores]
-        scored = bool(shared & (named.alias_words("score") | {"metrics", "evals", "feedback"}))
+        scored = bool(shared & (named.alias_words("score") | named.alias_words("scored")))
         one_kind = all(len(set(map(kind, scores))) == 1 for kind in (is_label, is_judged))
         alike = scored and len(set(rest)) == len(rest) and one_kind and all(rest) and not any(by_model)
         plain = [column for column, one in zip(scores, by_criterion, strict=True) if not one]
@@ -261,18 +247,18 @@ class ScoreRoles(PairRoles):
         words = [column for column in scores if column.kind != "number"]
         if words and len(words) < len(scores):
             numbers = [column.name for column in scores if column.kind == "number"]
-            self.ask("score", f"{listed(scores)} are grades in words and numbers; map one kind", numbers)
+            self.ask("score", "words_and_numbers", scores, [numbers])
             return
         options = [self._graded(column) for column in scores]
         if words and len({tuple(option["values"].items()) for option in options}) > 1:
-            self.ask("score", f"{listed(scores)} have different grades; map one of them", *options)
+            self.ask("score", "different_grades", scores, options)
             return
         self._settle_several("score", scores, options)
 
     def _fill_person(self, scores: Sequence[LogColumn], people: Sequence[LogColumn]) -> None:
         """Take scores as people's if a column says whose they are and nothing names a judge."""
         persons = [c for c in self.free("people", first=False) if c.has("person") and not self._is_score(c)]
-        persons = [c for c in persons if c.kind in _NAMES and set(c.words) <= alias_and_plain("person")]
+        persons = [c for c in persons if c.kind in _NAMES and set(c.words) <= named.person_words()]
         by_name = any(named.is_model(column.name) or column.has("judge") for column in scores)
         judged = bool(self.free("judge") or people or by_name or "judge" in self.given)
         if not persons or "person" in self.given:
@@ -284,8 +270,7 @@ class ScoreRoles(PairRoles):
         elif not (judged or models or rated) and len(persons) == 1 and scores:
             self.settle("person", persons[0].name)
         else:
-            why = f"{listed(persons)} may say which person gave a score"
-            self.ask("person", why, *persons, required=False)
+            self.ask("person", "which_person_scored", persons)
 
     def _fill_scale(self, scores: Sequence[LogColumn]) -> None:
         """Fill the scale if the observed range is a usual one; ask otherwise."""
@@ -293,8 +278,7 @@ class ScoreRoles(PairRoles):
             return
         if not ({"score", "ratings"} & set(self.entries) or any(column.numbers for column in scores)):
             if "reply" in self.entries:
-                usual = (f"={low}-{high}" for low, high in _SCALES[:3])
-                self.ask("scale", "on which scale does the judge score?", *usual)
+                self.ask("scale", "judges_scale", options=[f"={low}-{high}" for low, high in _SCALES[:3]])
             else:
                 self._fill_scale_of_options()
             return
@@ -302,7 +286,7 @@ class ScoreRoles(PairRoles):
             scores = [LogColumn("score", tuple(meanings.values()))]
         scores = [column for column in scores if column.numbers or self._grades(column) is not None]
         if not scores and "score" in self.entries:
-            self.ask("scale", "on which scale are the scores?")
+            self.ask("scale", "scale_of_scores")
         if ranges := self._ranges(scores):
             self._fill_scale_of_ranges(ranges, by_value=len(scores) == 1)
 
@@ -318,7 +302,7 @@ class ScoreRoles(PairRoles):
         if "person" in self.entries or all(is_usual for _, is_usual in ranges.values()):
             self.settle("scale", option)
         else:
-            self.ask("scale", "the values have this range; what is the scale?", option)
+            self.ask("scale", "scale_of_range", options=[option])
 
     def _fill_scale_of_options(self) -> None:
         """Fill or ask for the scale of a score that is asked about, in the same round."""
@@ -332,7 +316,7 @@ class ScoreRoles(PairRoles):
         if len(found) == 1 and all(found.values()):
             self.settle("scale", next(iter(found)))
         elif found:
-            self.ask("scale", "the scale of that score", *found)
+            self.ask("scale", "scale_of_score", options=found)
 
     def _criterion(self) -> str | None:
         found = self.free("criterion", kinds=("word", "name"), varied=True)
@@ -358,9 +342,8 @@ class ScoreRoles(PairRoles):
         elif {column.name for own in of.values() for column in own} == {column.name for column in people}:
             self.settle("ratings", {name: self._labels(own) for name, own in of.items() if own})
         else:
-            options = [{one.name: {"fields": [person.name]}} for person in people for one in scores]
-            why = f"which people's scores belong to which of {listed(scores)}?"
-            self.ask("ratings", why, *options, required=False)
+            options = [{one.name: fields_of([person])} for person in people for one in scores]
+            self.ask("ratings", "whose_scores", scores, options)
             self.aside |= {column.name: "open" for column in people}
             return
         self._fill_scale_of_people(scores[0], people)
@@ -383,8 +366,7 @@ class ScoreRoles(PairRoles):
         if theirs != scale and is_usual and not any(column.numbers for column in own):
             self.settle("human_scale", theirs)
         elif theirs != scale and (is_usual or not inside) and numbers:
-            why = "people's scores end another scale than the judge's"
-            self.ask("human_scale", why, theirs, *([scale] if inside else []))
+            self.ask("human_scale", "scale_of_people", options=[theirs, *([scale] if inside else [])])
 
 
 def _is_one_grade(column: LogColumn, scores: Sequence[LogColumn]) -> bool:
@@ -409,8 +391,3 @@ def _observed(numbers: Sequence[float]) -> tuple[str, bool]:
     if low == high or low % 1 or high % 1 or high > _MOST_STEPS:
         low, high = next(((a, b) for a, b in _SCALES if a <= low and high <= b), (low, high))
     return f"={low:g}-{high:g}", False
-
-
-def _is_numbered(name: str) -> bool:
-    """Return whether a number ends the name of a column: one of several values in a list, or of a series."""
-    return re.search(r"(\[\d+\]|[_ .-]\d{1,2})$", name) is not None

@@ -8,26 +8,13 @@ from typing import Any
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import columns as named
 from biaslab.logs.readers.columns import LogColumn
-from biaslab.logs.readers.expressions import OPEN, require_fields
-from biaslab.logs.readers.mapping import DISTINGUISHING, by_column
-from biaslab.logs.readers.proposal import SAMPLED, Proposal, alias_and_plain, columns_in, is_label, listed, without
+from biaslab.logs.readers.mapping import DISTINGUISHING, OPEN, by_column, require_fields
+from biaslab.logs.readers.proposal import ROLES, SAMPLED, Proposal, columns_in, fields_of, is_label, without
 from biaslab.logs.readers.rows import Rows
 from biaslab.logs.readers.score_roles import ScoreRoles
 
 _FEW_GRADES = 3
 _IDENTITY = ("context_id", "candidate_id", *DISTINGUISHING)
-_CONVERSATIONS = {"messages", "conversation", "conversations", "dialogue", "dialog", "chat", "output", "response"}
-_GROUPS = {"subset", "category", "domain"}
-_DOCUMENTS = {"doc", "docid", "document", "passage", "chunk", "point", "docno"}  # judged themselves, in retrieval
-_ASKED = {"question", "questions", "q", "qid", "prompt", "query", "instruction", "input", "item"}
-_ASKED |= {"conversation", "dialog", "dialogue"}
-_UNUSED = {
-    "explanation": "accompanies a verdict",
-    "derived": "derived from other columns",
-    "ignore": "not about verdicts",
-    "people": "people's, or a reference",
-    "covariate": "a covariate",
-}
 
 
 class SharedRoles(ScoreRoles):
@@ -39,28 +26,29 @@ class SharedRoles(ScoreRoles):
         self._fill_question()
         if not self._is_pair:
             self._fill_candidate()
-        for entry, role, kinds in (
-            ("attribute", "criterion", ("word", "name")),
-            ("replicate", "replicate", ("number",)),
-            ("template", "prompt", ("word", "name")),
-            ("dataset", "dataset", ("word", "name")),
-        ):
-            found = self.free(role, kinds=kinds, varied=entry != "attribute")
+        for entry in ("attribute", "replicate", "template", "dataset"):
+            kinds = ROLES[entry]["kinds"]
+            found = self.free(ROLES[entry]["alias"], kinds=kinds, varied=entry != "attribute")
             if entry == "attribute":
                 keys = [c for c in self.unused if c.name.endswith(("[].name", "[].key", "[].metric_name"))]
                 found += [column for column in keys if column.kind in kinds and not column.is_constant]
             if entry == "replicate":
                 found = [column for column in found if all(number % 1 == 0 for number in column.numbers)]
-            if len(found) > 1 and all(named.functional(found[0], column) for column in found[1:]):
-                self.aside |= {column.name: f"goes with {found[0].name}" for column in found[1:]}
-                found = found[:1]
+            found = self._without_companions(found)
             if len(found) == 1:
                 self.settle(entry, found[0].name)
             elif found:
-                self.ask(entry, f"{listed(found)} could all be it", *found, required=False)
-        groups = [c for c in self.free("covariate", kinds=("word",)) if _GROUPS & set(c.words)]
+                self.ask(entry, "several_columns", found)
+        groups = [c for c in self.free("covariate", kinds=("word",)) if c.has("subsets")]
         if len(groups) == 1:
             self.settle("subset", groups[0].name)
+
+    def _without_companions(self, found: list[LogColumn]) -> list[LogColumn]:
+        """Set all columns but the first aside if its values determine theirs, and return the others."""
+        if len(found) > 1 and all(named.functional(found[0], column) for column in found[1:]):
+            self.aside |= {column.name: f"goes with {found[0].name}" for column in found[1:]}
+            return found[:1]
+        return found
 
     def _fill_judge(self) -> None:
         judges = [column for column in self.unused if self._is_judge(column)]
@@ -69,15 +57,14 @@ class SharedRoles(ScoreRoles):
             if len(named_after) == 1 and self.is_open("judge") and "person" not in self.entries:
                 self.settle("judge", f"={without(self.columns[named_after[0]], set())}")
             return
-        first, *rest = judges
-        if any(not named.functional(first, other) for other in rest):
-            self.ask("judge", f"{listed(judges)} could all be it", *judges)
+        first, *others = self._without_companions(judges)
+        if others:
+            self.ask("judge", "several_judges", judges)
             return
-        self.aside |= {column.name: f"goes with {first.name}" for column in rest}
         people = named.alias_words("people") | set(named.aliases()["role"]["people"]["values"])
         if any(set(named.tokens(value)) & people for value in first.counts):
-            why = f"some values of {first.name} look like people ({', '.join(first.examples)})"
-            self.ask("judge", why, first.name, "=people")
+            options = (first.name, "=people")
+            self.ask("judge", "people_among_judges", [first], options, values=", ".join(first.examples))
         else:
             self.settle("judge", first.name)
 
@@ -89,11 +76,11 @@ class SharedRoles(ScoreRoles):
         columns = [column for column in found if not column.is_constant and not self._holds_answers(column)]
         columns = [column for column in columns if column.role != "text"] or columns
         if not self._is_pair:  # a document that was judged is what answers
-            columns = [column for column in columns if not set(column.words) & _DOCUMENTS] or columns
+            columns = [column for column in columns if not column.has("documents")] or columns
         if not columns:
             self._ask_question(found)
             return
-        repeated = [c for c in columns if len(c.counts) < len(c.known) and set(c.words) & _ASKED]
+        repeated = [c for c in columns if len(c.counts) < len(c.known) and c.has("asked")]
         best = self._finest(columns, repeated)
         if (both := self._instruction_and_input()) is not None and best.name in both:
             self.settle("context_id", ", ".join(both))
@@ -101,7 +88,7 @@ class SharedRoles(ScoreRoles):
         rivals = [column for column in repeated if column is not best and column.kind != "word"]
         unclear = [c for c in rivals if not (named.functional(best, c) or named.functional(c, best))]
         if unclear:
-            self.ask("context_id", f"{listed([best, *unclear])} could all identify the question", best, *unclear)
+            self.ask("context_id", "several_questions", [best, *unclear])
             return
         self.settle("context_id", ", ".join([best.name, *(column.name for column in self._turns())]))
         others = [column for column in columns if column is not best]
@@ -151,7 +138,7 @@ class SharedRoles(ScoreRoles):
         texts = [column for column in texts if not column.has("people")]
         numbers = [c for c in self.free("", kinds=("number",)) if len(c.counts) == len(c.known)]
         options = dict.fromkeys(column.name for column in [*ids, *found, *texts, *numbers] if not column.is_constant)
-        self.ask("context_id", "which column identifies the question?", *options)
+        self.ask("context_id", "which_question", options=options)
 
     def _holds_answers(self, column: LogColumn) -> bool:
         """Return whether a column contains both candidates' texts, as a judge's prompt does."""
@@ -168,30 +155,27 @@ class SharedRoles(ScoreRoles):
         texts = [column for column in texts if "judge" not in column.roles and column.name not in self.asked]
         texts = [column for column in texts if column.words[-1:] != ("id",)] or texts
         inner = [c for c in self.free("", "text", "question") if "[]." in c.name and c.words[-1:] == ("id",)]
-        inner += [c for c in self.free("question", first=False, varied=True) if set(c.words) & _DOCUMENTS]
+        inner += [c for c in self.free("question", first=False, varied=True) if c.has("documents")]
         inner = [column for column in inner if not self._groups_questions(column)]
         if self.is_open("candidate_id"):
             if len(systems) > 1 and not all(named.functional(systems[0], other) for other in systems[1:]):
-                why = f"{listed(systems)} could all be the system"
-                self.ask("candidate_id", why, *systems)
+                self.ask("candidate_id", "several_systems", systems)
             elif self.is_open("judge") and self._answers_are_shared(texts, systems):
                 self.settle("candidate_id", texts[0].name)
-                why = f"{systems[0].name} differs where {texts[0].name} is the same: is it the judge?"
-                self.ask("judge", why, systems[0].name, required=False)
+                self.ask("judge", "differs_for_answer", systems[:1], answer=texts[0].name)
             elif systems:
                 self.settle("candidate_id", systems[0].name)
                 self.aside |= {column.name: f"goes with {systems[0].name}" for column in systems[1:]}
             elif len(texts) > 1:
-                self.ask("candidate_id", f"which of {listed(texts)} was judged?", *texts)
+                self.ask("candidate_id", "which_was_judged", texts)
             else:
                 self.settle("candidate_id", texts[0].name if texts else inner[0].name if inner else "=answer")
         lengthy = [c for c in texts if c.kind in ("text", "id", "object") and not c.is_constant]
-        lengthy = [c for c in lengthy if c.kind != "object" or set(c.words) & _CONVERSATIONS]
+        lengthy = [c for c in lengthy if c.kind != "object" or c.has("replies")]
         if len(lengthy) == 1 and self.is_open("text"):
             self.settle("text", lengthy[0].name)
         elif len(lengthy) > 1 and self.is_open("candidate_id") is False and self.is_open("text"):
-            why = f"which of {listed(lengthy)} was judged?"
-            self.ask("text", why, *lengthy, required=False)
+            self.ask("text", "which_text", lengthy)
 
     def tell_rows_apart(self) -> None:
         """Take rows with the same question and answer for different cases, if a column numbers the cases."""
@@ -199,9 +183,8 @@ class SharedRoles(ScoreRoles):
         question, answer = (self.columns.get(str(self.entries.get(name))) for name in _IDENTITY[:2])
         n_rows = len(set(zip(*(self.columns[name].values for name in names), strict=True)))
         first = named.aliases()["role"]["question"]["first"]
-        cases = [
-            c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows and "_".join(c.words) in first
-        ]
+        cases = [c for c in self.columns.values() if len(c.counts) == len(c.values) > n_rows]
+        cases = [c for c in cases if "_".join(c.words) in first]
         if self._is_pair or not cases or question is None or self.given.keys() & set(_IDENTITY):
             return
         if answer is not None and named.functional(question, answer):
@@ -226,22 +209,20 @@ class SharedRoles(ScoreRoles):
             if column.name in self.used or column.name in asked or column.kind in ("empty", "object", "text"):
                 continue
             people = column.has("people") and "derived" not in column.roles
-            if self._is_pair and _says_correct(column):
+            if self._is_pair and column.kind in ("flag", "number") and column.has("right"):
                 self.aside[column.name] = "says whether a verdict was right"
             elif people and not column.is_constant and column.kind != "id":
-                if column.has("person") and set(column.words) <= alias_and_plain("person"):
-                    self.ask("person", f"{column.name} may say which person judged", column.name, required=False)
+                if column.has("person") and set(column.words) <= named.person_words():
+                    self.ask("person", "which_person_judged", [column])
                 elif self._is_score(column) or named.verdict_meanings(column, None):
                     entry = "preference" if self._is_pair else "ratings"
-                    self.ask(entry, f"{column.name} may be people's", column.name, required=False)
+                    self.ask(entry, "may_be_peoples", [column])
             if not self._is_pair and column.name not in self.used and self._may_be_label(column):
                 known = (self._grades(column) or dict.fromkeys(column.counts, OPEN)) if column.kind != "number" else {}
-                labels = {"fields": [column.name]} | ({"values": known} if known else {})
-                self.ask("ratings", f"{column.name} may be people's", labels, required=False)
+                self.ask("ratings", "may_be_peoples", [column], [fields_of([column], known)])
         unread = [c.name for c in self.free("score") if c.numbers and c.kind != "number" and c.name not in asked]
         if unread and "score" in self.entries and "score" not in self.given:
-            why = f"{', '.join(unread)} may be scores, but are mostly no numbers: add them to score, or ignore them"
-            self.ask("ignore", why, ", ".join(unread))
+            self.ask("ignore", "mostly_no_numbers", options=[", ".join(unread)], names=", ".join(unread))
 
     def _may_be_label(self, column: LogColumn) -> bool:
         """Return whether a column has the judge's grades, or is people's with few words that may be grades."""
@@ -272,11 +253,8 @@ class SharedRoles(ScoreRoles):
 def _why_unused(column: LogColumn) -> str:
     if column.kind == "empty":
         return "empty"
-    return next((_UNUSED[role] for role in column.roles if role in _UNUSED), "not used")
-
-
-def _says_correct(column: LogColumn) -> bool:
-    return column.kind in ("flag", "number") and bool({"correct", "incorrect", "right", "match"} & set(column.words))
+    why: dict[str, str] = named.aliases()["unused"]
+    return next((why[role] for role in column.roles if role in why), "not used")
 
 
 def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
@@ -299,7 +277,7 @@ def propose_rows(rows: Rows, given: Mapping[str, Any], source: str) -> Proposal:
     draft = SharedRoles(columns, dict(given))
     verdicts = draft.pair_verdicts()
     if verdicts is not None:
-        draft.fill_pairs(*verdicts)
+        draft.fill_pairs(verdicts)
     else:
         draft.fill_scores()
     draft.fill_common()

@@ -361,21 +361,33 @@ def bound_missing_verdicts(
     """Return log odds with bounds: intervals where missing verdicts (NaN) make them smallest and largest.
 
     ``won`` and ``x`` as in `biaslab.stats.regression.extreme_outcomes`, errors from `human_error_sums`; ``refit``
-    returns the log odds of complete verdicts.
+    returns the log odds of complete verdicts. Nothing bounds log odds that some missing verdicts make infinite, or
+    leave without an interval.
     """
-    ends = [(logit.ci_low, logit.ci_high)]
+    tried = [logit]
     for error in errors:
         for sign in (1.0, -1.0):
             filled = extreme_outcomes(won, x, error, sign)
             if filled is None:
-                return logit
-            extreme = refit(filled)
-            ends.append((extreme.ci_low, extreme.ci_high))
-    low, high = float(np.min(ends)), float(np.max(ends))  # NaN if one is
-    return replace(logit, bound_low=low, bound_high=high)
+                return logit.noted(_UNBOUNDED)
+            tried.append(refit(filled))
+    return _bounded_by(tried)
 
 
-_SHARED = "depends_on_shared_error"
+def _bounded_by(tried: Sequence[Estimate]) -> Estimate:
+    """Return the first estimate with bounds from all, each with the widest interval of any.
+
+    Of other completions of what is missing, estimates are less extreme, but intervals may be wider.
+    """
+    values = np.array([(one.estimate, one.ci_low, one.ci_high) for one in tried])
+    if np.isnan(values).any():
+        return tried[0].noted(_UNBOUNDED)
+    value, low, high = values.T
+    least, most = value.min() - (value - low).max(), value.max() + (high - value).max()
+    return replace(tried[0], bound_low=float(least), bound_high=float(most))
+
+
+_SHARED, _UNBOUNDED = "depends_on_shared_error", Note("unbounded")
 
 
 def allowing_for_errors(
@@ -502,6 +514,7 @@ def holding_for(each: Sequence[Estimate], what: str) -> Estimate:
     """Return the first estimate with the interval, bounds and test that hold for all of them, named in its method."""
     first, lows, highs = each[0], [one.ci_low for one in each], [one.ci_high for one in each]
     shares = [note["percent"] for one in each for note in one.notes if _is_shared(note)]
+    unbounded = [_UNBOUNDED] if any(_UNBOUNDED in one.notes for one in each) and _UNBOUNDED not in first.notes else []
     return replace(
         first,
         ci_low=min(lows),
@@ -512,7 +525,7 @@ def holding_for(each: Sequence[Estimate], what: str) -> Estimate:
         mde=float(np.max([one.mde for one in each])),
         method=f"{first.method}; {what}",
         notes=tuple(Note(_SHARED, {"percent": min(shares)}) if _is_shared(note) else note for note in first.notes),
-    )
+    ).noted(*unbounded)
 
 
 def _is_shared(note: Remark) -> TypeGuard[Note]:
@@ -634,12 +647,11 @@ class MissingScores:
         if not lost.any() or math.isnan(estimate.ci_low):
             return estimate
         up = self._weights()[lost] > 0
-        low, high = math.nan, math.nan
         if np.isfinite(self.ends).all():
-            low = slope(self._filled(np.where(up, *self.ends))).ci_low
-            high = slope(self._filled(np.where(up, *self.ends[::-1]))).ci_high
-            low, high = (math.nan, math.nan) if math.isnan(low) or math.isnan(high) else (low, high)
-        estimate = replace(estimate, bound_low=min(low, estimate.ci_low), bound_high=max(high, estimate.ci_high))
+            estimate = _bounded_by(
+                [estimate, *(slope(self._filled(np.where(up, *ends))) for ends in (self.ends, self.ends[::-1]))]
+            )
+        low, high = estimate.bound_low, estimate.bound_high
         if not has_note or estimate.ci_low <= 0 <= estimate.ci_high or low > 0 or high < 0:
             return estimate
         off = self._tipping_point(estimate, slope, np.where(up, 1.0, -1.0) * math.copysign(1.0, estimate.estimate))

@@ -370,7 +370,8 @@ def _noted(estimate: Estimate, notes: tuple[Note, ...], n_trials: int, n_dropped
     if np.isnan(estimate.p_value) or not n_dropped:
         return estimate
     unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(estimate.bound_low)
-    return estimate.noted(*notes, *([Note("unbounded")] if unbounded else []))
+    said = Note("unbounded") in estimate.notes
+    return estimate.noted(*notes, *([Note("unbounded")] if unbounded and not said else []))
 
 
 def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:

@@ -19,8 +19,9 @@ from biaslab.core.output import Page, count, replacing, require_file
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.cells import at
 from biaslab.logs.readers.documents import iter_documents, read_rows
-from biaslab.logs.readers.rows import Log, at
+from biaslab.logs.readers.rows import Log
 from biaslab.report.evidence.cards import visible
 from biaslab.report.wording import templates
 

@@ -22,7 +22,7 @@ from biaslab.core.output import count
 from biaslab.core.requests import KINDS, Request, request_key
 from biaslab.core.scales import scale_named
 from biaslab.core.trials import Reply, Status, Trial
-from biaslab.logs.readers.rows import COLUMNS
+from biaslab.logs.readers.trials import COLUMNS
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import decisions, is_pair
 from biaslab.probes import find_probe, names

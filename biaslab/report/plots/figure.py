@@ -559,7 +559,18 @@ def leaderboard(
     values = ranking[ranking["metric"].isin(["pass_rate", "mean_score", "win_rate", "rank"])]
     shown = values.sort_values("system", key=lambda names: names.map(order), kind="stable")
     metrics = list(dict.fromkeys(shown["metric"]))
-    return draw(shown, metrics, by="system", hue="correction", col="metric", name=name, out=out, **options)
+    look = {"by": "system", "hue": "correction", "col": "metric", "headline": _order_of(best, ranks)} | options
+    return draw(shown, metrics, name=name, out=out, **look)
+
+
+def _order_of(best: pd.DataFrame, ranks: pd.DataFrame) -> str:
+    """Return the sentence above a leaderboard: who is first, how many ranks are certain, and whom correction moves."""
+    certain = int(best["ci_low"].eq(best["ci_high"]).sum())
+    by_judge = ranks[ranks["correction"] == "judge"].set_index("system")["estimate"]
+    moved = [row for row in best.to_dict("records") if by_judge.get(row["system"], row["estimate"]) != row["estimate"]]
+    moves = ", ".join(f"{row['system']} from {by_judge[row['system']]:g} to {row['estimate']:g}" for row in moved)
+    order = f"{best['system'].iloc[0]} is first; {certain} of {len(best)} ranks are certain"
+    return f"{order}; correction moves {moves or 'no system'}" if len(by_judge) else order
 
 
 def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:

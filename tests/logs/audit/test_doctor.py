@@ -211,9 +211,9 @@ def test_the_number_of_pairs_detects_what_matters():
 def test_holdings_count_pairs_scores_and_contexts():
     both, one = pairs(contexts=5), pairs(contexts=4, orders=1, humans=True, texts=True).assign(dataset="other")
     held = holdings(read_together(both, one, scores(3, 2, replicates=2)))
-    assert (held.pairs, held.both_orders, held.one_order, held.unknown_order) == (9, 5, 4, 0)
-    assert (held.scores, held.items, held.replicates, held.contexts) == (12, 6, 2, 9)
-    assert (held.rated_pairs, held.long_pairs, held.rated_items) == (4, 4, 0)
+    assert (held["pairs"], held["both_orders"], held["one_order"], held["unknown_order"]) == (9, 5, 4, 0)
+    assert (held["scores"], held["items"], held["replicates"], held["contexts"]) == (12, 6, 2, 9)
+    assert (held["rated_pairs"], held["long_pairs"], held["rated_items"]) == (4, 4, 0)
 
 
 @pytest.mark.parametrize(("n_read", "n_lines"), [(20, 1), (4, 5)])

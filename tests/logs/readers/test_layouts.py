@@ -27,7 +27,7 @@ from made_logs import (
 
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.expressions import map_line, parse_expression
+from biaslab.logs.readers.mapping import map_line, parse_expression
 
 
 def by_attribute(trials):

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.expressions import parse_expression
-from biaslab.logs.readers.mapping import Shape
+from biaslab.logs.readers.flatten import Shape
+from biaslab.logs.readers.mapping import parse_expression
 from biaslab.logs.readers.rows import Log, Rows
 
 GAMES = """

@@ -1,5 +1,7 @@
 """Proposed readings: roles, open questions with their options, and the mapping file that holds both."""
 
+import tomllib
+
 import pandas as pd
 import pytest
 
@@ -129,3 +131,23 @@ def test_document_of_several_questions_is_offered_as_cluster(name, answer):
     assert set(estimates["n_contexts"]) == {6}
     same = bl.read_judgements(table.assign(**{name: log["question_id"]}))
     assert "--cluster" not in same.attrs["reading"]["readings"][0]["set_aside"].get(name, "")
+
+
+def test_places_of_several_verdicts_beside_an_order_are_asked():
+    names = {"question": [*"qrst"], "model_a": ["x", "y"] * 2, "model_b": ["y", "x"] * 2, "swapped": [True, False] * 2}
+    verdicts = {"gpt4_winner": [*"ABAB"], "claude_winner": [*"BAAB"]}
+    proposal = bl.logs.propose(pd.DataFrame(names | verdicts))
+    options = {question.entry: question.options for question in proposal.questions}
+    assert [set(option["values"].values()) for option in options["winner"]] == [
+        {"first", "second"},
+        {"candidate", "opponent"},
+    ]
+    answered = {**proposal.entries, "winner": options["winner"][0]}
+    trials = bl.read_judgements(pd.DataFrame(names | verdicts), mapping=answered)
+    assert trials.groupby("judge")["value"].apply(list).to_dict() == {"claude": [0, 1, 1, 0], "gpt4": [1, 0, 1, 0]}
+
+
+@pytest.mark.parametrize("sign", ["\n", "\x7f", "\u200b", "\U000e0001", '"', "\\"], ids=ascii)
+def test_mapping_file_keeps_names_with_any_sign(sign):
+    table = SCORES.rename(columns={"model": f"mo{sign}del system"})
+    assert tomllib.loads(bl.logs.propose(table).toml())["candidate_id"] == f"mo{sign}del system"

@@ -11,7 +11,7 @@ from made_logs import ASKED, FIVE, ONE, OTHER, SIDES, TWO, N, readings, rows, va
 import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.logs.readers import read_judgements
-from biaslab.logs.readers.expressions import answered
+from biaslab.logs.readers.cells import answered
 from biaslab.logs.readers.readings import bracketed, lettered, of_pairs
 from biaslab.stats.resample import Resampling
 

@@ -182,7 +182,7 @@ def test_nested_and_missing_cells_of_arrow_are_read(tmp_path):
 def test_audit_and_doctor_take_them_too():
     found = bl.audit(Stream(TABLE), only=["replies"])
     assert "win_rate" not in set(found["metric"])
-    assert bl.doctor(Stream(TABLE)).holdings.pairs == 12
+    assert bl.doctor(Stream(TABLE)).holdings["pairs"] == 12
     with pytest.raises(InputError, match="path is 3"):
         read_judgements(3)
 

@@ -143,9 +143,7 @@ def page_of_edits():
     spec = importlib.util.spec_from_file_location("docs_hooks_edits", path)
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    guides = path.parents[1] / "guides"
-    pages = [(guides / name).read_text(encoding="utf-8") for name in ("edits.md", "robustness.md")]
-    return "\n".join(map(hook.on_page_markdown, pages))
+    return hook.on_page_markdown((path.parents[1] / "guides" / "edits.md").read_text(encoding="utf-8"))
 
 
 def test_the_pages_list_every_edit_and_every_defence(page_of_edits):

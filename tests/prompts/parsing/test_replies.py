@@ -184,7 +184,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def reading():
-    """The script that makes the tables of docs/reading.md."""
+    """The script that makes the tables behind docs/reading.md."""
     spec = importlib.util.spec_from_file_location("reading", ROOT / "benchmarks" / "reading.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,0 +1,95 @@
+"""The methods sentences hold the numbers of the estimates, and nothing else."""
+
+import re
+
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab.core.errors import TrialsError
+
+
+@pytest.fixture(scope="module")
+def ranking():
+    trials = bl.atlas.trials("pandalm", judge="gpt-3.5-turbo")
+    labelled = list(trials["context_id"].unique()[:60])
+    return bl.correct(trials, labelled=labelled, corrections=["judge", "human", "ppi"])
+
+
+def test_more_than_two_systems_are_ranked_by_default(ranking):
+    assert set(ranking["metric"]) == {"win_rate", "rank"}
+    assert len(ranking[ranking["metric"] == "rank"]) == 3 * 5
+    two = bl.correct(bl.atlas.trials("arena_gpt52", judge="gpt-5.2"), corrections=["judge"])
+    assert set(two["metric"]) == {"win_rate"}
+
+
+def test_methods_name_judge_counts_labels_and_level(ranking):
+    words = bl.report.methods(ranking)
+    numbers = {int(text.replace(",", "")) for text in re.findall(r"(?<![\w.])\d[\d,]*(?![\w.]|,\d)", words)}
+    assert {
+        int(ranking["n_contexts"].max()),
+        int(ranking["n_trials"].max()),
+        int(ranking["n_labelled"].max()),
+        95,
+    } <= numbers
+    assert "gpt-3.5-turbo" in words
+    assert "prediction-powered" in words
+
+
+def test_methods_count_what_was_left_out(ranking):
+    lost = ranking.assign(n_dropped=7)
+    assert "Up to 7 of" in bl.report.methods(lost)
+    assert "Every judgement" in bl.report.methods(ranking.assign(n_dropped=0))
+
+
+def test_methods_of_nothing_are_refused(ranking):
+    with pytest.raises(TrialsError):
+        bl.report.methods(ranking.iloc[:0])
+
+
+def test_macro_names_do_not_change_when_data_grow():
+    trials = bl.atlas.trials("pandalm", judge="gpt-3.5-turbo")
+    contexts = list(trials["context_id"].unique())
+    names = []
+    for n in (40, 80):
+        found = bl.correct(trials[trials["context_id"].isin(contexts[: 2 * n])], labelled=contexts[:n])
+        names.append(re.findall(r"newcommand\{\\(\w+)\}", bl.report.to_macros(found)))
+    assert names[0] == names[1]
+    assert not any(word in name for name in names[0] for word in ("Labelled", "Four", "Eight"))
+
+
+def test_wide_tables_fit_the_width_of_the_text(ranking):
+    wide = bl.report.to_latex(ranking, "win_rate", across="correction")
+    assert wide.count(r"\resizebox{\textwidth}") == 1
+    assert wide.count("{") == wide.count("}")
+    narrow = bl.report.to_latex(ranking[ranking["correction"] == "ppi"], "rank")
+    assert "resizebox" not in narrow
+
+
+def test_ranks_are_whole_numbers_in_tables(ranking):
+    assert re.search(r"& [1-5] & \[[1-5], [1-5]\]", bl.report.to_latex(ranking[ranking["correction"] == "ppi"], "rank"))
+
+
+def test_leaderboard_orders_systems_by_corrected_rank(ranking):
+    drawn = bl.plots.leaderboard(ranking)
+    ranks = ranking[(ranking["metric"] == "rank") & (ranking["correction"] == "ppi")].sort_values("estimate")
+    labels = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
+    places = dict(zip(labels, drawn.axes[0].get_yticks(), strict=True))
+    shown = sorted(places, key=places.get, reverse=drawn.axes[0].yaxis_inverted() is False)
+    assert shown == ranks["system"].tolist()
+
+
+def test_leaderboard_without_ranks_is_refused(ranking):
+    with pytest.raises(TrialsError, match="ranks"):
+        bl.plots.leaderboard(ranking[ranking["metric"] == "win_rate"])
+
+
+def test_correction_that_is_no_narrower_says_so():
+    labels = ["pass", "fail", "pass", "fail"] * 5 + [""] * 20
+    verdicts = {"verdict": ["pass", "fail", "fail", "pass"] * 10, "human_label": labels}
+    trials = bl.read_judgements(pd.DataFrame({"case_id": [f"c{n}" for n in range(40)], **verdicts}))
+    found = bl.correct(trials, corrections=["human", "ppi"]).set_index("correction")
+    widths = found["ci_high"] - found["ci_low"]
+    assert widths["ppi"] >= widths["human"]
+    assert "no narrower" in found.loc["ppi", "note"]
+    assert found.loc["human", "note"] == ""
