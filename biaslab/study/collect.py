@@ -215,10 +215,11 @@ def _ask_nearest(walk: Walk, probe: Design, name: str, changes: tuple[str, ...] 
         other, further = _nearest(walk, probe, error)
         if other is None:
             raise
-        try:
-            return _ask_nearest(walk, other, name, (*changes, *further))
-        except UnsupportedRequestError as last:
-            raise error from last  # the first error describes the original design
+        refused = error
+    try:  # outside of the handler, so that a later error has a traceback of its own
+        return _ask_nearest(walk, other, name, (*changes, *further))
+    except UnsupportedRequestError as last:
+        raise refused from last  # the first error describes the original design
 
 
 def _why_not(probe: Design, judge: BaseJudge) -> str:

@@ -21,7 +21,11 @@ SCRIPT = Path(__file__).with_name("run_notebook.cjs")
 
 @pytest.fixture
 def browser():
-    """Chromium and an environment where node finds playwright-core; skips where one is missing."""
+    return found_browser()
+
+
+def found_browser():
+    """Return node, Chromium and an environment where node finds playwright-core; skip where one is missing."""
     node, chromium = shutil.which("node"), shutil.which("chromium") or shutil.which("google-chrome")
     if node is None or chromium is None:
         pytest.skip("no node or no chromium here; Debian's packages are nodejs, npm and chromium")

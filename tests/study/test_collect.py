@@ -190,7 +190,7 @@ def test_tokens_and_a_known_speed_are_checked_before_the_run(judge, graded, limi
 
 
 def test_budget_below_one_context_is_refused(judge, graded):
-    with pytest.raises(BudgetExceededError, match=r"0 of 8 contexts; nothing was asked\. Use a larger budget"):
+    with pytest.raises(BudgetExceededError, match=r"0 of 8 contexts; nothing was asked; use a larger budget"):
         collect(judge, graded, budget=bl.Budget(requests=29))
 
 
@@ -369,3 +369,10 @@ def test_a_budget_is_held_against_the_nearest_design_alone(graded):
     with pytest.warns(bl.errors.NearestDesignWarning, match="only text"):
         trials = bl.collect(probe, TextOnly(graded), graded, progress=False, budget=bl.Budget(requests=size))
     assert trials.attrs["asked"] == size
+
+
+def test_value_off_the_scale_has_one_traceback(graded):
+    with pytest.raises(JudgeError, match="returned 70") as caught:
+        bl.collect(bl.probes.Verbosity(attributes=["coherence"]), lambda candidate: 70, graded, progress=False)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None

@@ -191,6 +191,7 @@ class LabelPage(Page):
     def widget(self) -> Any:
         """Return the page as a widget, whose ``selection`` is the frame of labels; it keeps the file up to date."""
         widget = super().widget()
+        widget.shown = list(self.chosen)
         widget.observe(lambda change: self._keep(change["new"]), names="shown")
         return widget
 

@@ -2,6 +2,9 @@
 
 import json
 import re
+import runpy
+import subprocess
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,6 +12,7 @@ import pytest
 import biaslab as bl
 from biaslab.core.errors import InputError
 
+BROWSER = Path(__file__).parents[1] / "test_browser.py"
 CITIES = {
     "Italy": "Rome it is",
     "France": "Lyon it is",
@@ -151,3 +155,31 @@ def test_labels_of_another_log_are_refused(tmp_path):
     bl.label(LOG, path=file)._keep([0, 1, 1, 0, 0, 0])
     with pytest.raises(InputError, match="use another file"):
         bl.label(LOG.assign(question=[f"other {i}?" for i in range(6)]), path=file)
+
+
+def test_widget_writes_each_label_to_the_file(tmp_path):
+    pytest.importorskip("anywidget", reason="anywidget is not installed: pip install '.[widgets]'")
+    page = bl.label(LOG, path=tmp_path / "labels.csv")
+    widget = page.widget()
+    assert widget.selection.empty
+    widget.set_state({"shown": [1, -1, -1, -1, -1, -1]})
+    assert pd.read_csv(tmp_path / "labels.csv")["score"].tolist() == [1.0]
+    widget.set_state({"shown": [1, 0, -1, -1, -1, -1]})
+    assert widget.selection["score"].tolist() == [1.0, 0.0]
+    assert len(pd.read_csv(tmp_path / "labels.csv")) == 2
+    assert page.labels["score"].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.slow
+def test_page_in_a_browser_takes_keys_and_downloads_labels(tmp_path):
+    node, chromium, environment = runpy.run_path(str(BROWSER))["found_browser"]()
+    file = bl.label(PAIRS, path=tmp_path / "labels.csv").save(tmp_path / "label.html")
+    command = [node, str(Path(__file__).with_name("label_page.cjs")), str(file), chromium]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["errors"] == []
+    (tmp_path / "labels.csv").write_text(seen["csv"])
+    again = bl.label(PAIRS, path=tmp_path / "labels.csv")
+    assert sorted(again.chosen) == [-1, 0, 2]  # keys 1 and 3, and one skipped
+    assert seen["told"].startswith("item 3 of 3, 2 labelled")
