@@ -23,7 +23,6 @@ from biaslab.report.tables import to_html
 from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
-from biaslab.stats.estimate import notes_of
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
 
 if TYPE_CHECKING:
@@ -46,9 +45,10 @@ class Card:
     Attributes
     ----------
     biases : pandas.DataFrame
-        One row per judge and primary metric: ``judge, probe, metric, label, status, brief, verdict, standing, rank,
-        strongest, estimate, interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``. ``status``
-        is one of *bias*, *slight*, *none*, *unclear*, *untested*; ``brief`` is the first clause of ``verdict``;
+        One row per judge and primary metric: ``judge, probe, metric, label, status, brief, opposite, verdict, standing,
+        rank, strongest, estimate, interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``.
+        ``opposite`` names inconclusive cells on the other side; ``status`` is one of *bias*, *slight*, *none*,
+        *unclear*, *untested*; ``brief`` is the first clause of ``verdict``;
         ``standing`` (in brief: ``rank``) and the columns after it describe the strongest cell. ``sides`` lists the
         sides of the null on which a bias was found; ``n_open`` counts inconclusive cells.
     quality : pandas.DataFrame
@@ -345,9 +345,7 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
         told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
         sentences = _of_one(shortened(judge_words(made.judges[0])), told, labels)
         fit = fitness(rows, made.quality.to_dict("records"))
-        open_to = [f for f in made.findings if f.is_bias and f.hedge and "no_variation" not in notes_of(f.row)]
-        hedges = dict.fromkeys([*(each.hedge for each in open_to), *fit.hedges])
-        sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in hedges if hedge != NO_AGREEMENT]
+        sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in fit.hedges if hedge != NO_AGREEMENT]
         if ANY_JUDGEMENT in fit.unfit:
             return " ".join([*sentences, "What to do: use another judge."])
     to_do = list(dict.fromkeys(row["to_do"] for row in told if row["to_do"] not in ("", "nothing")))
@@ -358,7 +356,7 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
 def _of_one(judge: str, rows: Sequence[Mapping[Any, Any]], labels: Mapping[tuple[str, str], str]) -> list[str]:
     """Write the biases of one judge: found, excluded, inconclusive and not tested."""
     found = [
-        f"{row['brief']} ({labels[row['probe'], row['metric']]} {row['estimate']} {row['interval']})"
+        f"{row['brief']} ({labels[row['probe'], row['metric']]} {row['estimate']} {row['interval']}){row['opposite']}"
         for row in rows
         if row["status"] in ("bias", "slight")
     ]

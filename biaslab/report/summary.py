@@ -80,7 +80,8 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
         "label": metric.label,
         "status": status,
         "brief": " and ".join(clauses) if shown else clauses[0],
-        "verdict": "; ".join([*clauses, *hedges]),
+        "opposite": (opposite := _opposite(cells, ways) if shown else ""),
+        "verdict": "; ".join([*clauses, *hedges]) + opposite,
         "standing": strongest.standing.words if strongest.standing else "",
         "rank": strongest.standing.brief if strongest.standing else "",
         "strongest": strongest.where,
@@ -141,20 +142,20 @@ def _clauses(cells: Sequence[Finding], shown: Sequence[Finding], status: str, st
         counts = Counter(each.kind for each in shown)
         sides = sorted(counts.items(), key=lambda side: side[0] != strongest.kind)  # first that of the estimate shown
         ways = [f"{side_words(strongest.metric, way)}{of and f' (in {n}{of})'}" for way, n in sides]
-        return [*ways[:-1], ways[-1] + aside, *_opposite(cells, {each.kind for each in shown})]
+        return [*ways[:-1], ways[-1] + aside]
     if status == "untested":
         return ["; ".join(dict.fromkeys(filter(None, (each.note for each in cells)))) or "no interval"]
     alike = sum(each.doubt == strongest.doubt for each in cells)
     return [*strongest.clauses[:-1], strongest.clauses[-1] + (f" (in {alike}{of})" if of else "")]
 
 
-def _opposite(cells: Sequence[Finding], sides: set[str]) -> list[str]:
-    """Say which cells lie on the other side, by their intervals, although what else is plausible leaves them open."""
+def _opposite(cells: Sequence[Finding], sides: Sequence[str]) -> str:
+    """Say which cells lie on the other side, by their tests, although what else is plausible leaves them open."""
     doubtful = [each for each in cells if each.kind == "open" and each.doubt != "leaves out"]
     other = [each for each in doubtful if side_of(each.row, each.null) not in (None, *sides)]
     values = [f"{each.where} {number(each.estimate)} {interval(each.low, each.high)}" for each in other]
     words = dict.fromkeys(side_words(each.metric, str(side_of(each.row, each.null))) for each in other)
-    return [f"inconclusive: {' and '.join(words)} ({', '.join(values)})"] if other else []
+    return f"; inconclusive: {' and '.join(words)} ({', '.join(values)})" if other else ""
 
 
 def agreements(rows: pd.DataFrame, most: int = _FEW) -> pd.DataFrame:

@@ -19,7 +19,7 @@ MARK = re.compile(rf"<!-- ({'|'.join(PAGES)}): (.+?) -->")
 def on_files(files: Any, config: Any) -> None:
     """Add the pages."""
     for name, make in PAGES.items():
-        page = make().to_html().replace("<main>", "<main>\n<p><a href=\"../index.html\">← biaslab</a></p>", 1)
+        page = make().to_html().replace("<main>", '<main>\n<p><a href="../index.html">← biaslab</a></p>', 1)
         files.append(File.generated(config, f"guides/{name}.html", content=page))
 
 

@@ -285,6 +285,27 @@ def test_answer_of_several_judges_leads_with_biases_found(make_row):
     assert found.index("found in 2 of 2") < found.index("P(A) none that matters in 3 of 3")
 
 
+def test_answer_names_open_cells_on_the_other_side(make_row):
+    """A cell that only missing judgements leave open contradicts the one that is found."""
+    other = {"estimate": 0.8, "ci_low": 0.7, "ci_high": 0.9, "bound_low": 0.45, "bound_high": 0.95, "n_dropped": 9}
+    rows = pd.DataFrame([make_row(attribute="a"), make_row(attribute="b", **other)])
+    [bias] = report.card(rows, reference=None).biases.to_dict("records")
+    assert (bias["sides"], bias["n_open"]) == (("below",), 1)
+    for text in (bias["opposite"], bias["verdict"], report.answer(rows)):
+        assert "(b 0.800 [0.700, 0.900])" in text
+    assert report.card(rows.head(1), reference=None).biases["opposite"].tolist() == [""]
+
+
+def test_answer_on_several_judges_counts_each_once(make_row):
+    high = {"estimate": 0.8, "ci_low": 0.7, "ci_high": 0.9}
+    rows = [make_row(judge="a"), make_row(judge="b", **high), make_row(judge="c", attribute="x")]
+    rows += [make_row(judge="c", attribute="y", **high), make_row(judge="d")]
+    said = report.answer(pd.DataFrame(rows))
+    [(found, of)] = re.findall(r"found in (\d) of (\d)", said)
+    assert (found, of) == ("4", "4")
+    assert sorted(re.findall(r": (\d)[,)]", said)) == ["1", "1", "2"]
+
+
 def test_answer_without_a_test_or_a_name_of_the_judge(make_row):
     missing = dict.fromkeys(("estimate", "ci_low", "ci_high", "p_value", "q_value"), np.nan)
     assert "nothing about these biases" not in report.answer(pd.DataFrame([make_row(**missing)]))

@@ -68,7 +68,7 @@ class DrawnFigures:
     @property
     def headline(self) -> str:
         """The sentence above the first figure; empty without one."""
-        return " ".join(self.axes[0].figure.get_suptitle().split()) if self.axes else ""  # type: ignore[union-attr]
+        return " ".join(self.axes[0].figure.get_suptitle().split()) if self.axes else ""
 
     def __repr__(self) -> str:
         return "\n".join(self.missing)

@@ -272,11 +272,11 @@ def bland_altman(
     look = {"s": _LARGEST * points["estimate"] / points["estimate"].max(), "alpha": 0.6, "linewidths": 0}
     ax.scatter(points[["label", "value"]].mean(axis=1), points["value"] - points["label"], **look)
     ax.axhline(0, label="no difference", **NULL)
-    labels = {"-": "mean difference", "--": "limits of agreement (95 % of differences)", "band": "95 % intervals"}
+    words = {"-": "mean difference", "--": "limits of agreement (95 % of differences)", "band": "95 % intervals"}
     for metric, line in _LIMITS.items():
-        ax.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line, label=labels.pop(line, None))
+        ax.axhline(limits[metric]["estimate"], color=PALETTE[1], linestyle=line, label=words.pop(line, None))
         ends = limits[metric]["ci_low"], limits[metric]["ci_high"]
-        ax.axhspan(*ends, color=PALETTE[1], alpha=0.25, linewidth=0, label=labels.pop("band", None))
+        ax.axhspan(*ends, color=PALETTE[1], alpha=0.25, linewidth=0, label=words.pop("band", None))
     ax.set(xlabel="mean of the judge's and people's score", ylabel="judge minus people (points)")
     judge, data = (str(scored[column].iloc[0]) for column in ("judge", "dataset"))
     facts = f"{scored['attribute'].iloc[0]} · n = {limits['mean_difference']['n_contexts']} contexts"

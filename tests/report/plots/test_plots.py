@@ -220,6 +220,13 @@ def test_one_legend_holds_what_any_panel_shows(estimates):
     assert [text.get_text() for text in legend.get_texts()] == names
 
 
+def test_marks_alone_at_their_x_are_not_moved(estimates):
+    rows = without_breakdowns(estimates).query("metric == 'tie_rate' and template == 1")
+    for cost, moved in (([0.0, 50.0], False), ([50.0, 50.0], True)):
+        ax = bl.plots.against(rows.assign(cost=cost), "cost", "tie_rate", hue="attribute")
+        assert (dots(ax) != cost) == moved
+
+
 def test_lines_and_marks_differ_without_colour(estimates):
     ax = bl.plots.against(estimates, "human_gap", "first_position_rate", hue="template")
     lines = [line for line in ax.lines if line.get_label().startswith("template")]
