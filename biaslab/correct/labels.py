@@ -37,6 +37,8 @@ _ROLES = {
     "opponent_id": ("second", "opponent"),
     "attribute": ("criterion",),
 }
+#: Words for scores in a label table, such as those of the buttons of `biaslab.label`.
+_WORDS = {"pass": 1, "fail": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
 _EQUAL = 1e-9  # largest difference of labels that are the same
 _LONGEST = 40  # characters of an identifier in a message
 #: Candidate and attribute that `biaslab.read_judgements` fills in if a file names none.
@@ -122,7 +124,10 @@ class HumanLabels:
     @classmethod
     def _of_table(cls, table: pd.DataFrame, matched_by: tuple[str, ...]) -> HumanLabels:
         require_columns(table, LABEL_COLUMNS, "labels")
-        score = pd.to_numeric(table["score"], errors="coerce")
+        words = table["score"].map(lambda score: _WORDS.get(str(score).strip().lower(), score))
+        score = pd.to_numeric(words, errors="coerce")
+        if len(score) and table["score"].isna().all():
+            raise TrialsError.plain("labels, the column score is empty: fill it in")
         wrong = score.isna() & table["score"].notna()
         if wrong.any():
             raise TrialsError("labels, score", table.loc[wrong, "score"].iloc[0], "numbers, or empty")
@@ -399,10 +404,12 @@ def _require_people(trials: pd.DataFrame) -> None:
     sources = [source for source in _sources(trials, "score", "verdict") if source["columns"]]
     names = [column for source in sources for column in source["columns"]]
     judges = list(map(str, trials["judge"].unique())) if "judge" in trials else []
-    labels = all(is_label(name) for name in names) if names else all(names_people(tokens(name)) for name in judges)
+    named = [name for name in judges if name != "unknown" and not names_people(tokens(name))]
+    labels = not named and all(map(is_label, names))
     if not (labels or is_by_people(trials)):
         what = f"labels have no column of people, only verdicts ({', '.join(names or judges)})"
-        raise InputError.plain(f"{what}; if they are people's: --map person==people")
+        by = f" by {', '.join(named)}" if named else ""
+        raise InputError.plain(f"{what}{by}; if they are people's: --map person==people")
 
 
 def _sources(trials: pd.DataFrame, *roles: str) -> list[Mapping[str, Any]]:
@@ -685,7 +692,8 @@ def _require_labels(items: pd.DataFrame, labels: HumanLabels, judge: str) -> Non
     rated = items.loc[items["human"].notna(), "context_id"].unique()
     if not len(rated):
         if labels.table is None:
-            raise TrialsError.plain(f"no judgement of {judge} has a label in human or human_gap; label a random part")
+            remedy = "label a random part, such as with biaslab.label, and pass the labels (--labels FILE)"
+            raise TrialsError.plain(f"no judgement of {judge} has a label of people; {remedy}")
         labelled = labels.table[labels.ids].drop_duplicates()
         judged = items[[name for name in labels.ids if name in items]]
         words = f"{count(len(labelled), 'labelled item')}{_example(labelled)}; {judge} judged {len(items):,}"

@@ -305,6 +305,25 @@ def test_judge_column_of_people_names_the_persons(log):
     pd.testing.assert_frame_equal(*found)
 
 
+@pytest.mark.parametrize("judge", ["gpt-4o", "maria"])
+def test_labels_by_somebody_unknown_are_refused(judge, log, capsys):
+    rows = arena()
+    rows.rename(columns={"judge": "winner"}).drop(columns="human").assign(judge="gpt-4").to_csv("arena.csv", index=False)
+    own = rows.drop(columns="judge").rename(columns={"human": "winner"})
+    own.head(60).assign(judge=judge).to_csv("labels.csv", index=False)
+    assert main(["correct", "arena.csv", "--labels", "labels.csv"]) == 2
+    assert f"by {judge}; if they are people's: --map person==people" in capsys.readouterr().err
+
+
+def test_words_of_buttons_are_scores_of_a_label_table(log, capsys):
+    bl.label("log.csv").save("labels.csv")
+    table = pd.read_csv("labels.csv", dtype=str)
+    assert main(["correct", "log.csv", "--labels", "labels.csv"]) == 2
+    assert "the column score is empty" in capsys.readouterr().err
+    table.assign(score=["pass", "fail"] * (len(table) // 2)).to_csv("labels.csv", index=False)
+    assert set(bl.correct(bl.read_judgements("log.csv"), "labels.csv")["n_labelled"]) == {len(table) // 2}
+
+
 def test_log_is_refused_as_its_own_labels(log, capsys):
     assert main(["correct", "log.csv", "--labels", "log.csv"]) == 2
     assert "another file than the log" in capsys.readouterr().err
