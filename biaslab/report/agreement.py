@@ -11,7 +11,7 @@ import pandas as pd
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import MISSING, count, number, with_interval
 from biaslab.report.summary import STATUS
-from biaslab.report.wording import condition_text
+from biaslab.report.wording import condition_text, probability
 from biaslab.stats.estimate import ALPHA
 
 PROBE = "agreement"
@@ -269,19 +269,22 @@ class _Block:
             return
         rates = self.rows[self.rows["group"].notna() & (self.rows["metric"] == "exact_agreement")]
         small = rates.sort_values("n_trials").iloc[0]
-        smallest = f"smallest: {small['group']} {small['member']}, {small['n_trials']:,} judgements"
-        labels = [find_metric(name.removesuffix("_gap"), PROBE).label for name in gaps["metric"].drop_duplicates()]
+        fewest = f"fewest judgements: {small['n_trials']:,}, {small['group']} {small['member']}"
         names = ", ".join(dict.fromkeys(map(str, gaps["group"])))
         found = gaps[gaps["q_value"] < ALPHA].sort_values("estimate")
         if found.empty:
-            yield f"· by {names}: no difference of {' or '.join(labels)} found (q ≥ .05; {smallest})"
+            farthest = max(gaps.to_dict("records"), key=lambda row: abs(float(row["estimate"])))
+            largest = f"largest gap: {_gap(farthest)}, q {probability(farthest['q_value'])}"
+            yield f"? by {names}: no group is shown to differ from all others; {largest} ({fewest})"
             return
-        shown = [
-            f"{find_metric(row['metric'].removesuffix('_gap'), PROBE).label} of {row['group']} {row['member']} "
-            f"{_bounded(row)}"
-            for row in found.head(_SHOWN_GROUPS).to_dict("records")
-        ]
-        yield f"● by {names}, minus that of all others: {'; '.join(shown)} (q < .05; {smallest})"
+        shown = [_gap(row) for row in found.head(_SHOWN_GROUPS).to_dict("records")]
+        yield f"● by {names}, minus that of all others: {'; '.join(shown)} (q < .05; {fewest})"
+
+
+def _gap(row: Mapping[Any, Any]) -> str:
+    """Return a group's rate minus that of all others."""
+    label = find_metric(row["metric"].removesuffix("_gap"), PROBE).label
+    return f"{label} of {row['group']} {row['member']} {_bounded(row)}"
 
 
 def _bounded(row: Mapping[Any, Any] | None) -> str:
