@@ -70,6 +70,9 @@ class CorrectedSystems(PrintedText):
         if (self.items["labelled"] == self.items["items"]).all():
             yield "all items are labelled: corrected numbers are those of people, and the judge is not used"
             return
+        if values.loc[values["correction"] == "ppi", "ci_low"].isna().all():
+            yield "no corrected number has an interval: too few contexts are labelled (at least 5); label more"
+            return
         yield "assumes that the labelled items are a random part of all"
         widths = (values["ci_high"] - values["ci_low"]).groupby(values["correction"]).max()
         if widths["ppi"] >= widths["human"]:

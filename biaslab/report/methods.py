@@ -43,7 +43,7 @@ def methods(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None) 
     >>> rows = bl.atlas.estimates(judge="claude-3-haiku-20240307", source="devbench")
     >>> rows = rows[rows["dataset"] == "devbench"]
     >>> print(methods(rows, "first_position_rate").partition(". ")[0])
-    claude-3-haiku-20240307 judged devbench (2,240 judgements in 112 contexts)
+    claude-3-haiku-20240307 judged devbench (2,240 judgements, 112 contexts per estimate)
     """
     rows = chosen_rows(estimates, metric)
     return " ".join(_sentences(rows[rows["estimate"].notna()] if rows["estimate"].notna().any() else rows))
@@ -51,16 +51,17 @@ def methods(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None) 
 
 def _sentences(rows: pd.DataFrame) -> Iterator[str]:
     judges, data = _listed(rows["judge"], "judges"), _listed(rows["dataset"], "data sets")
-    amount = f"{span(rows['n_trials'])} judgements in {span(rows['n_contexts'])} contexts"
-    yield f"{judges} judged {data} ({amount})."
+    amount = f"{count(int(rows['n_trials'].max()), 'judgement')}, {span(rows['n_contexts'])} contexts per estimate"
+    yield f"{judges} judged {'texts' if data == 'unknown' else data} ({amount})."
     corrected = rows[rows["probe"].eq(_CORRECT)]
     if not corrected.empty and "n_labelled" in rows and corrected["correction"].eq("ppi").any():
         labelled = corrected["n_labelled"].dropna()
-        yield f"Corrected values combine them with people's labels of {span(labelled)} contexts by {_PPI} {_LABELLED}."
+        per = f"{span(labelled)} contexts per estimate"
+        yield f"Corrected values combine them with people's labels ({per}) by {_PPI} {_LABELLED}."
     units = [metric.axis for metric in _metrics(rows)]
     of_contexts = "contexts are the sampling unit"
     ways = [str(name) for name in dict.fromkeys(rows["method"]) if name != "none"]
-    how = "; ".join(ways[:_MOST]) + (f"; {len(ways) - _MOST} more" if len(ways) > _MOST else "")
+    how = "; ".join(ways)
     yield f"We report {_listed(pd.Series(units), 'metrics')} with {levels(rows)} intervals; {of_contexts} ({how})."
     if "q_value" in rows and rows["q_value"].notna().any():
         over = correction(rows)

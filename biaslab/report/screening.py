@@ -270,12 +270,16 @@ def plan_screen(
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, missing = choose_probes(asked, data, protocol, attributes, own, seed)
     limits = budget_of(asked) if budget is None else budget
+    refused: list[errors.BiaslabError] = []
     for probe in list(probes):
         try:
             answerable(probe, asked, data)
         except (errors.InputError, errors.JudgeError) as error:
             probes.remove(probe)
+            refused.append(error)
             missing.append((asked.id, probe.name, " ".join(str(error).split())))
+    if not probes:
+        raise refused[0]
     with _store_path(store) as path:
         announced = announcement_of_all(probes, asked, data, path, limits)
         unknown = _first_of_labels(asked, probes, data, path) is not None

@@ -297,9 +297,10 @@ def to_macros(
 ) -> str:
     r"""Write a ``\newcommand`` for every estimate, its interval and its n.
 
-    ``\biasPositionRateCoherence`` is the estimate; the suffix ``CI`` gives the interval and ``N`` the number of
-    contexts. A name consists of the prefix, the probe, the rest of the metric's name, the attribute, and every other
-    condition that varies within the metric, such as ``TemplateOne``; digits are spelled out.
+    ``\biasPositionRateCoherence`` is the estimate; the suffix ``CI`` gives the interval, ``N`` the number of contexts
+    and ``Labelled``, of corrected estimates, that of those with labels. A name consists of the prefix, the probe, the
+    rest of the metric's name, the attribute, and every other condition that varies within the metric, such as
+    ``TemplateOne``; digits are spelled out.
 
     Parameters
     ----------
@@ -348,6 +349,8 @@ def to_macros(
             where = f"{record['metric']} ({wording.cell(record, ['judge', 'dataset', *wording.conditions(part)])})"
             shown = dict(zip(("", "CI"), _estimate(record, stars=False, digits=digits), strict=True))
             values = shown | {"N": str(record["n_contexts"])}
+            if record.get("n_labelled") == record.get("n_labelled"):  # neither missing nor NaN
+                values |= {"Labelled": f"{record['n_labelled']:.0f}"} if "n_labelled" in record else {}
             for suffix, text in values.items():
                 name = stem + suffix
                 if name in macros:
