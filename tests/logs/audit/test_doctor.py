@@ -121,10 +121,10 @@ def recorded_files(folder):
             yield file, bl.read_judgements(file)
         except InputError as error:
             for line in str(error).splitlines():
-                if "--map" in line and "FIELD" not in line and "LOW-HIGH" not in line:  # of files without judgements
-                    words = shlex.split(line[line.index("--map") :])
-                    mapping = dict(word.split("=", 1) for word in words if word != "--map")
-                    yield file, bl.read_judgements(file, mapping=mapping)
+                if "--map " in line and "FIELD" not in line and "LOW-HIGH" not in line:  # of files without judgements
+                    words = shlex.split(line[line.index("--map ") :])
+                    if set(words[::2]) == {"--map"}:  # a line to paste, of which there are no alternatives
+                        yield file, bl.read_judgements(file, mapping=dict(word.split("=", 1) for word in words[1::2]))
 
 
 @pytest.mark.thorough
