@@ -217,6 +217,10 @@ class Estimate:
         """
         return replace(self, notes=(*self.notes, *(each for each in remarks if each)))
 
+    def has_note(self, code: str) -> bool:
+        """Return whether there is a note of this code."""
+        return any(isinstance(each, Note) and each.code == code for each in self.notes)
+
     def row(self) -> dict[str, Any]:
         """Return the columns of an estimates frame: all fields, with the notes in words and as JSON."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}

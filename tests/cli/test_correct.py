@@ -308,7 +308,8 @@ def test_judge_column_of_people_names_the_persons(log):
 @pytest.mark.parametrize("judge", ["gpt-4o", "maria"])
 def test_labels_by_somebody_unknown_are_refused(judge, log, capsys):
     rows = arena()
-    rows.rename(columns={"judge": "winner"}).drop(columns="human").assign(judge="gpt-4").to_csv("arena.csv", index=False)
+    judged = rows.rename(columns={"judge": "winner"}).drop(columns="human")
+    judged.assign(judge="gpt-4").to_csv("arena.csv", index=False)
     own = rows.drop(columns="judge").rename(columns={"human": "winner"})
     own.head(60).assign(judge=judge).to_csv("labels.csv", index=False)
     assert main(["correct", "arena.csv", "--labels", "labels.csv"]) == 2

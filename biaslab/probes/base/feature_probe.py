@@ -514,7 +514,8 @@ def holding_for(each: Sequence[Estimate], what: str) -> Estimate:
     """Return the first estimate with the interval, bounds and test that hold for all of them, named in its method."""
     first, lows, highs = each[0], [one.ci_low for one in each], [one.ci_high for one in each]
     shares = [note["percent"] for one in each for note in one.notes if _is_shared(note)]
-    unbounded = [_UNBOUNDED] if any(_UNBOUNDED in one.notes for one in each) and _UNBOUNDED not in first.notes else []
+    lacks = [one.has_note(_UNBOUNDED.code) for one in each]
+    unbounded = [_UNBOUNDED] if any(lacks) and not lacks[0] else []
     return replace(
         first,
         ci_low=min(lows),

@@ -370,8 +370,8 @@ def _noted(estimate: Estimate, notes: tuple[Note, ...], n_trials: int, n_dropped
     if np.isnan(estimate.p_value) or not n_dropped:
         return estimate
     unbounded = n_dropped > MISSING_SHARE * (n_trials + n_dropped) and np.isnan(estimate.bound_low)
-    said = Note("unbounded") in estimate.notes
-    return estimate.noted(*notes, *([Note("unbounded")] if unbounded and not said else []))
+    adds = unbounded and not estimate.has_note("unbounded")
+    return estimate.noted(*notes, *([Note("unbounded")] if adds else []))
 
 
 def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:
