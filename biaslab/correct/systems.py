@@ -81,7 +81,8 @@ class CorrectedSystems(PrintedText):
             most, wanted = self.plan.judged, self.plan.with_judge
             whose = f" of {self.plan.system}" if self.plan.system else ""
             enough = f"{wanted:,} of {most:,}" if wanted else f"all {most:,} are too few"
-            yield f"to detect effects half as large{whose}, contexts to label: {enough} ({self.plan.pilot:,} are)"
+            half = f"to detect shifts{whose} of {self.plan.effect:g}, half of what is detected now"
+            yield f"{half}, contexts to label: {enough} ({self.plan.pilot:,} are)"
 
 
 def correct_systems(

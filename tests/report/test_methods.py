@@ -93,3 +93,9 @@ def test_correction_that_is_no_narrower_says_so():
     assert widths["ppi"] >= widths["human"]
     assert "no narrower" in found.loc["ppi", "note"]
     assert found.loc["human", "note"] == ""
+
+
+def test_leaderboard_is_saved_like_any_figure(ranking, tmp_path):
+    paths = bl.plots.save(bl.plots.leaderboard(ranking), ranking, "correct", "board", tmp_path, formats=["png"])
+    assert [path.name for path in paths] == ["correct__board.png", "correct__board.csv"]
+    assert all(path.stat().st_size > 0 for path in paths)

@@ -680,7 +680,7 @@ _DIGIT = 64  # pixels; replacing a digit of the smallest text by another changes
 
 
 def save(
-    axes: Axes | Sequence[Axes],
+    axes: Axes | Sequence[Axes] | DrawnFigures,
     estimates: pd.DataFrame,
     study: str,
     name: str,
@@ -692,9 +692,9 @@ def save(
 
     Parameters
     ----------
-    axes : matplotlib.axes.Axes or sequence of them
+    axes : matplotlib.axes.Axes, sequence of them, or DrawnFigures
         Any Axes of the figure, which is saved as drawn; or all its panels, which first get a common legend
-        (`share_legend`).
+        (`share_legend`); or what `draw` returned.
     estimates : pandas.DataFrame
         Estimates that the figure shows.
     study, name : str
@@ -724,6 +724,7 @@ def save(
     except OSError as error:
         raise InputError("out", str(out), "a folder that exists or can be created", "use another path") from error
     stem = folder / f"{study}__{name}"
+    axes = axes.axes[0] if isinstance(axes, DrawnFigures) else axes
     if isinstance(axes, Sequence):
         style.share_legend(axes)
     first = axes[0] if isinstance(axes, Sequence) else axes
