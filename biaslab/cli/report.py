@@ -137,6 +137,8 @@ def table(
     from biaslab.core.metrics import is_primary
 
     frame = _chosen(read_estimates(estimates), where or [])
+    if not metric and frame["estimate"].notna().any():
+        frame = frame[frame["estimate"].notna()]  # the reason why there is none is for those who ask for a metric
     named = dict.fromkeys(zip(frame["metric"], frame["probe"], strict=True))
     wanted = metric or [one for one, of in named if is_primary(one, of)] or None
     label, digits = options.pop("label"), options["digits"]

@@ -1,11 +1,14 @@
 """The methods sentences hold the numbers of the estimates, and nothing else."""
 
 import re
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 
 import biaslab as bl
+from biaslab.cli import main
 from biaslab.core.errors import TrialsError
 
 
@@ -99,3 +102,23 @@ def test_leaderboard_is_saved_like_any_figure(ranking, tmp_path):
     paths = bl.plots.save(bl.plots.leaderboard(ranking), ranking, "correct", "board", tmp_path, formats=["png"])
     assert [path.name for path in paths] == ["correct__board.png", "correct__board.csv"]
     assert all(path.stat().st_size > 0 for path in paths)
+
+
+def test_metrics_of_audits_are_known_in_a_fresh_process():
+    code = "from biaslab.core.metrics import find_metric as f; print(f('cohen_kappa', 'agreement').label)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Cohen's κ with people\n"
+
+
+def test_table_of_an_audit_has_leniency_and_nothing_undefined(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    verdicts = {"judge_verdict": ["pass", "pass", "fail", "pass"] * 10, "human_verdict": ["pass", "fail"] * 20}
+    answers = [f"an answer of {n} words" + " more" * (n % 7) for n in range(40)]
+    log = pd.DataFrame({"case_id": range(40), "answer": answers, **verdicts})
+    log.to_csv("log.csv", index=False)
+    assert main(["audit", "log.csv", "--out", "audit.csv"]) == 0
+    capsys.readouterr()
+    assert main(["table", "audit.csv"]) == 0
+    table = capsys.readouterr().out
+    assert "leniency, the judge minus people" in table
+    assert "| – | – |" not in table
