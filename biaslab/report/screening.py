@@ -295,11 +295,16 @@ def plan_screen(
     )
 
 
+def forms_of(probe: Probe) -> list[str]:
+    """Return the forms in which a probe asks: pair, score."""
+    asks = getattr(probe, "asks", ())
+    return [asked.removesuffix("s") for asked in asks] if asks else list(probe.asks_for)
+
+
 def _detectable(probe: Probe, judge: Judge, data: Dataset) -> tuple[str, float]:
     """Return the first metric of a probe in words, and the shift that the contexts can detect."""
-    forms = {"", *(asked.removesuffix("s") for asked in getattr(probe, "asks", ()))}
     metrics = [find_metric(name, probe.name) for name in probe.primary]
-    metric = next((each for each in metrics if each.form in forms), metrics[0])
+    metric = next((each for each in metrics if each.form in ("", *forms_of(probe))), metrics[0])
     words = f"{spaced(probe.name)}, {metric.axis}"
     with suppress(errors.InputError, errors.JudgeError, errors.TrialsError):
         return words, planning.plan(probe, judge, data, metric=metric.name).effect
@@ -446,7 +451,11 @@ def measure_all(
         measured.say(f"{judge.id}, {count(len(probes), 'probe')}: {planned}")
     left = None if budget is None else _Left(budget)
     before = len(measured.frames)
+    unread: dict[Request, str] = {}  # requests of probes whose replies hold no label, which others would pay for again
     for place, probe in enumerate(probes):
+        if shared := unread and [unread[each] for each in _requests_of(probe, judge, data) if each in unread]:
+            measured.missing.append((judge.id, probe.name, f"its replies hold no label, as {shared[0]} showed"))
+            continue
         try:
             measured.frames.append(_measure(probe, judge, data, store, measured, left))
         except _OF_ONE as error:
@@ -460,11 +469,19 @@ def measure_all(
                 if rest:
                     measured.missing.append((judge.id, ", ".join(other.name for other in rest), why))
                 return planned
+            if isinstance(error, errors.UnlabelledRepliesError):
+                unread |= dict.fromkeys(_requests_of(probe, judge, data), probe.name)
             measured.missing.append((judge.id, probe.name, why))
             measured.say(f"{probe.name} of {judge.id}: not measured; {why}")
         else:
             measured.save()
     return planned
+
+
+def _requests_of(probe: Probe, judge: Judge, data: Dataset) -> list[Request]:
+    with suppress(errors.InputError, errors.JudgeError):
+        return [trial.request for trial in answerable(probe, judge, data)]
+    return []
 
 
 def _measured_in_part(probe: Probe, judge: Judge, data: Dataset, store: Path, measured: Measured) -> bool:

@@ -247,6 +247,19 @@ def test_a_partial_budget_is_one_budget_for_all_probes(judge, graded):
     }  # fmt: skip
 
 
+@pytest.mark.slow
+def test_unread_replies_are_not_paid_for_by_the_next_probe(graded):
+    calls = []
+
+    def judge(prompt):
+        calls.append(prompt)
+        return "I would rather not say"
+
+    with pytest.raises(BiaslabError, match="hold"):
+        screen(judge, graded, PAIRS)
+    assert len(calls) < 40  # of 96: two samples of 48
+
+
 def test_budget_of_no_context_gives_no_card(judge, graded):
     with pytest.raises(BudgetExceededError, match="the budget is spent"):
         screen(judge, graded, budget=bl.Budget(requests=3, partial=True))
