@@ -20,7 +20,7 @@ from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.cells import at
-from biaslab.logs.readers.documents import iter_documents, read_rows
+from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
 from biaslab.logs.readers.rows import Log
 from biaslab.report.evidence.cards import visible
 from biaslab.report.wording import templates
@@ -248,10 +248,11 @@ def _of_log(log: Any, mapping: Any, show: Sequence[str]) -> tuple[pd.DataFrame, 
     columns = _columns(trials) | ({"source": [show] if isinstance(show, str) else [*show]} if show else {})
     wanted = _TEXTS if pairs else _TEXTS[:2]
     if lacking := [name for name in wanted if not columns.get(name)]:
-        missing = " and ".join(lacking)
-        names = ", ".join(dict.fromkeys(name for own in columns.values() for name in own))
-        remedy = 'name it, such as mapping={"text": "answer"}'
-        raise InputError("items", names, f"a log with columns of texts; none is read as {missing}", remedy)
+        rows = first_rows(log)
+        names = ", ".join(dict.fromkeys(name for record in rows.records for name in record)) if rows else "none"
+        what = f"items need columns of texts; none of {names} is read as {' and '.join(lacking)}"
+        remedy = 'if one is, name it, such as mapping={"text": "COLUMN"}; else join the texts to the log first'
+        raise InputError.plain(f"{what}; {remedy}")
     known = {
         f"{document.name}:{line}": record
         for document in iter_documents(log)
