@@ -109,7 +109,8 @@ def test_audit_and_card_of_a_name(capsys):
     assert "4,800 judgements, 4,799 of them readable (MIT, Copyright (c) 2024 Slimshilin)" in said
     assert "gpt-4-0613 (mt_bench, 80 contexts)" in said
     assert main(["card", NAMES["mt_bench"], "atlas:gemini-pro@mt_bench", "--probe", "position"]) == 0
-    assert "gemini-pro: position, P(A), decisions for the first: found" in capsys.readouterr().out
+    own = capsys.readouterr().out.partition("\ngemini-pro\n")[2]
+    assert "found:\n  ● position, P(A), decisions for the first (share): " in own
 
 
 @pytest.mark.usefixtures("_work_in")

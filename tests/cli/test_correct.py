@@ -155,7 +155,7 @@ def test_labels_of_other_items_are_counted_or_refused(log, capsys):
     for words in ("context_id xcase-", "context_id case-0", "candidate_id new"):
         assert words in refused
     assert main(["correct", "log.csv"]) == 2
-    assert "human" in capsys.readouterr().err
+    assert "--labels FILE" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ def test_card_of_two_judges(capsys):
     words += ["--probe", "position", "--probe", "anchoring", "--out", "mine"]
     assert main(words) == 0
     message = capsys.readouterr().out
-    assert "position, P(A), decisions for the first: found: prefers the candidate shown first" in message
+    assert "found:\n  ● position, P(A), decisions for the first (share): " in message
     assert "anchoring of simulated" in message  # one attribute is too few for it
     assert "not measured" in message
     assert {path.name for path in Path().glob("mine.*")} == {"mine.html", "mine.md", "mine.png", "mine.csv"}

@@ -284,7 +284,7 @@ def test_refused_verdicts_are_excluded():
     [
         (same([0.8, 0.7], attribute=["a", "b"]), "attribute has several values: a, b"),
         (same([0.8, 0.7], nothing=["empty", "identical"]), "nothing has several values"),
-        (same([1.0, 1.0, 1.0]), "does not vary"),
+        (same([1.0, 1.0, 1.0]), "separation"),
         (same([0.5]).iloc[:0], "no identical pair"),
     ],
 )
