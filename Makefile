@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine: `make figures` and `make test`. The first of them downloads 1.9 GB into
-# .venv, once; all figures then take 17 to 32 minutes on two cores, one notebook (ARGS="--only tour") a minute or two.
+# .venv, once; all figures then take about 15 minutes on two cores, one notebook (ARGS="--only tour") a minute or two.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -26,7 +26,7 @@ figures: say_how_long $(VENV)/.runtime
 
 say_how_long:
 	@test -e $(VENV)/.runtime || echo 'First the environment, once: 1.9 GB to download.'
-	@$(if $(ARGS),:,echo 'All figures take 17 to 32 minutes on two cores the first time; later only what has changed is made again.')
+	@$(if $(ARGS),:,echo 'All figures take about 15 minutes on two cores the first time; later only what has changed is made again.')
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
