@@ -50,6 +50,7 @@ def test_methods_of_nothing_are_refused(ranking):
         bl.report.methods(ranking.iloc[:0])
 
 
+@pytest.mark.slow
 def test_macro_names_do_not_change_when_data_grow():
     trials = bl.atlas.trials("pandalm", judge="gpt-3.5-turbo")
     contexts = list(trials["context_id"].unique())
@@ -98,6 +99,7 @@ def test_correction_that_is_no_narrower_says_so():
     assert found.loc["human", "note"] == ""
 
 
+@pytest.mark.slow
 def test_leaderboard_is_saved_like_any_figure(ranking, tmp_path):
     paths = bl.plots.save(bl.plots.leaderboard(ranking), ranking, "correct", "board", tmp_path, formats=["png"])
     assert [path.name for path in paths] == ["correct__board.png", "correct__board.csv"]

@@ -622,6 +622,7 @@ def test_giant_context_is_named_where_it_leaves_a_bias_open(make_row):
         assert (found["finding"], "count as 1.7" in found["words"]) == (("open", True) if uneven else ("none", False))
 
 
+@pytest.mark.slow
 def test_undefined_estimates_share_one_sentence():
     audited = bl.audit(bl.atlas.trials("llmbar", judge="gpt-4"))
     sentences = bl.report.verdicts(audited)
