@@ -137,7 +137,7 @@ def test_doctor_matches_audit_for_recorded_logs(shared_data):
         if kept["status"].isin(["ok", "tie"]).mean() > 0.5:
             assert able == estimated(kept) & every, file
         files += 1
-    assert files >= 100
+    assert files >= 60  # those that are read alone, or with a line that a refusal gives
 
 
 @pytest.mark.slow
