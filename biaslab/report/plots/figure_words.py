@@ -147,7 +147,8 @@ def _of_metric(rows: pd.DataFrame, metric: Metric) -> str:
         if metric.null is None or not known.any():
             return values
         beyond = ((rows["ci_low"] > metric.null) | (rows["ci_high"] < metric.null)).sum()
-        return f"{values}; {beyond or 'none'} of {count(int(known.sum()), 'interval')} excludes {fair(metric.null)}"
+        which = f"{beyond or 'none'} of {count(int(known.sum()), 'interval')} exclude{'' if beyond > 1 else 's'}"
+        return f"{values}; {which} {fair(metric.null)}"
     words = {side: side_words(metric, side) for side in _SIDES}
     words |= {"none": "none that matters", "undetected": "none detected"}
     words |= {"open": "inconclusive", "untested": "not tested"}
