@@ -31,6 +31,7 @@ from biaslab.stats.frame import require_columns, with_numpy_types, without_break
 #: Figures other than biases, and which of their rows to show.
 _FIGURES: dict[tuple[str, str], Mapping[str, str]] = {
     ("replies", "readable_rate"): {},
+    ("replies", "first_position_rate"): {},
     ("replies", "first_label_rate"): {},
     ("replies", "win_rate"): {},
     ("self_preference", "own_win_rate"): {"system": ""},

@@ -106,7 +106,8 @@ def _as_share(finding: Finding) -> str:
         return ""
     ends = [finding.estimate, finding.low, finding.high]
     value, low, high = (1 / (1 + math.exp(-end)) for end in ends)
-    return f", or {finding.metric.odds_of} {number(value, 2)} {interval(low, high, 2)}"
+    bounds = "" if math.isnan(low) else f" {interval(low, high, 2)}"
+    return f", or {finding.metric.odds_of} {number(value, 2)}{bounds}"
 
 
 def strongest_of(found: Sequence[Finding]) -> tuple[str, Finding]:

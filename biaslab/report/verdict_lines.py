@@ -32,9 +32,9 @@ def verdict_lines(rows: Iterable[Mapping[Any, Any]], width: int) -> list[str]:
         lines += [f"  {words}:"] if of else []
         for row in of:
             where = f" ({row['strongest']})" if _names_cell(row) else ""
-            numbers = (
-                f": {row['estimate']} {row['interval']}{row['share']}, q {row['q']}{where}" if row["q"] != "–" else ""
-            )
+            bounds = "" if row["interval"] == MISSING else f" {row['interval']}"
+            test = "" if row["q"] == MISSING else f", q {row['q']}"
+            numbers = f": {row['estimate']}{bounds}{row['share']}{test}{where}"
             verdict = "; ".join(filter(None, (row["verdict"], row["standing"])))
             mark = f"{STATUS[row['status']][0]} {_SLIGHT.get(row['status'], '')}"
             lines += item(f"{mark}{_named(row)}{numbers}: {verdict}", width)

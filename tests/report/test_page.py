@@ -200,3 +200,12 @@ def test_win_rates_name_each_system_from_the_best():
     places = [text.index(f"system {row['system']} {row['estimate']:.3f}") for row in rates.to_dict("records")]
     assert places == sorted(places)
     assert len(places) == 5
+
+
+def test_estimate_without_a_test_shows_its_numbers():
+    texts = {"answer_a": [f"answer {n} of one" for n in range(60)], "answer_b": [f"reply {n} of two" for n in range(60)]}
+    winners = ["A"] * 12 + ["B"] * 48
+    log = pd.DataFrame({"question": [f"about {n}?" for n in range(60)], **texts, "winner": winners})
+    text = " ".join(page(bl.audit(log)).split())
+    assert "P(A) between equals 0.20: no test" in text
+    assert "decisions for the first (share): 0.200 [0.1" in text
