@@ -109,7 +109,7 @@ class OneOrder(CellMeasure):
         cell = [shown[name] for name in self.cell]
         both = pairs.in_both_orders(shown, cell).groupby(cell).transform("any")
         why = "pairs were judged in both orders; the probe position uses them better" if both.all() else ""
-        note = "adjusts for labels if known, else assumes a random order; judging both orders has more power"
+        note = "adjusts for labels if known, else for systems; judging both orders has more power"
         return Accepted(shown[~both], why or note)
 
     def measure(self, trials: pd.DataFrame) -> Iterator[Part]:
