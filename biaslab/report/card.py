@@ -297,8 +297,8 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
     Parameters
     ----------
     estimates, matters
-        As in `biaslab.report.card`. Of several judges, the answer counts those with each bias; people among them are
-        left out.
+        As in `biaslab.report.card`. Of several judges, the answer counts those with each bias; people are not
+        counted, but their tests are among those that q is corrected for.
 
     Returns
     -------
@@ -324,27 +324,26 @@ def answer(estimates: pd.DataFrame | Sequence[pd.DataFrame], matters: Mapping[st
     for frame in frames:
         require_columns(frame, ("probe", "judge", "metric", "estimate"), "estimates")
     frames = [frame.assign(judge=frame["judge"].astype(object).fillna("the judge")) for frame in frames]
-    people = [frame["judge"].astype(str).map(family_of).eq("people") for frame in frames]
-    frames = [frame[~own] if not own.all() else frame for frame, own in zip(frames, people, strict=True)]
     if not any(is_bias(*pair) for each in frames for pair in zip(each["metric"], each["probe"], strict=True)):
         words = headline(pd.concat(frames, ignore_index=True)) if frames else ""
         return " ".join([*([f"{words}."] if words else []), "Nothing here is a test of a bias."])
-    made = card(frames, matters=matters, reference=None)
-    rows = made.biases.to_dict("records")
+    made = card(frames, matters=matters, reference=None)  # people's tests are of the same family, as in tables
+    models = [name for name in made.judges if family_of(name) != "people"] or made.judges
+    rows = [row for row in made.biases.to_dict("records") if row["judge"] in models]
     labels = {(row["probe"], row["metric"]): short_label(find_metric(row["metric"], row["probe"])) for row in rows}
     tested = Counter((row["probe"], row["metric"]) for row in rows if row["status"] != "untested")
-    if len(made.judges) > 1:
+    if len(models) > 1:
         found = Counter((row["probe"], row["metric"]) for row in rows if row["sides"])
         most = sorted(tested, key=lambda key: (-found[key], -tested[key]))[:_MOST]
         parts = [[r for r in rows if (r["probe"], r["metric"]) == key and r["status"] != "untested"] for key in most]
         told = [row for part in parts for row in part]
         counts = [_of_judges(labels[key], part) for key, part in zip(most, parts, strict=True)]
         others = f"; {count(len(tested) - _MOST, 'more metric')}" if len(tested) > _MOST else ""
-        sentences = [f"Among {len(made.judges)} judges: {'; '.join(counts) or 'no bias was tested'}{others}."]
+        sentences = [f"Among {len(models)} judges: {'; '.join(counts) or 'no bias was tested'}{others}."]
     else:
         told = sorted(rows, key=lambda row: row["status"] not in ("bias", "slight"))
-        sentences = _of_one(shortened(judge_words(made.judges[0])), told, labels)
-        fit = fitness(rows, made.quality.to_dict("records"))
+        sentences = _of_one(shortened(judge_words(models[0])), told, labels)
+        fit = fitness(rows, made.quality[made.quality["judge"] == models[0]].to_dict("records"))
         sentences += [f"{hedge[:1].upper()}{hedge[1:]}." for hedge in fit.hedges if hedge != NO_AGREEMENT]
         if ANY_JUDGEMENT in fit.unfit:
             return " ".join([*sentences, "What to do: use another judge."])

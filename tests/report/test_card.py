@@ -13,7 +13,7 @@ import biaslab as bl
 from biaslab import report
 from biaslab.calibration.population import Population, construct_population, estimate_each, studies
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.report.plots.style import family_colour
+from biaslab.report.plots.style import family_colour, family_of
 from biaslab.report.summary import best_remedy
 from biaslab.report.verdicts import classify, detectable
 from biaslab.stats.frame import adjust_families, corrected_effects, critical_p
@@ -583,3 +583,12 @@ def test_a_measured_remedy_is_named_on_the_card(make_row):
     measured |= {"difference": gap["estimate"], "se": gap["se"], "p_value": gap["p_value"], "n_contexts": 24}
     said = best_remedy(cells, pd.DataFrame([measured | {"ci_level": 0.95}])).words
     assert said.replace("swap", "remedy 0") == best_remedy(cells, frame).words
+
+
+def test_answer_counts_people_in_the_family_of_tests():
+    rows = bl.atlas.estimates(metric="verbosity_slope", breakdowns=False)
+    found = bl.report.card(rows).biases
+    models = found[~found["judge"].map(family_of).eq("people") & (found["status"] != "untested")]
+    biased = models["sides"].map(bool).sum()
+    assert f"found in {biased} of {len(models)}" in bl.report.answer(rows)
+    assert len(models) < len(found)

@@ -203,7 +203,10 @@ def test_win_rates_name_each_system_from_the_best():
 
 
 def test_estimate_without_a_test_shows_its_numbers():
-    texts = {"answer_a": [f"answer {n} of one" for n in range(60)], "answer_b": [f"reply {n} of two" for n in range(60)]}
+    texts = {
+        "answer_a": [f"answer {n} of one" for n in range(60)],
+        "answer_b": [f"reply {n} of two" for n in range(60)],
+    }
     winners = ["A"] * 12 + ["B"] * 48
     log = pd.DataFrame({"question": [f"about {n}?" for n in range(60)], **texts, "winner": winners})
     text = " ".join(page(bl.audit(log)).split())
