@@ -88,6 +88,12 @@ def test_leaderboard_without_ranks_is_refused(ranking):
         bl.plots.leaderboard(ranking[ranking["metric"] == "win_rate"])
 
 
+def test_leaderboard_of_several_judges_is_refused(ranking):
+    both = pd.concat([ranking, ranking.assign(judge="other")])
+    with pytest.raises(TrialsError, match=r"^judge .*other"):
+        bl.plots.leaderboard(both)
+
+
 def test_correction_that_is_no_narrower_says_so():
     labels = ["pass", "fail", "pass", "fail"] * 5 + [""] * 20
     verdicts = {"verdict": ["pass", "fail", "fail", "pass"] * 10, "human_label": labels}
