@@ -271,6 +271,15 @@ def test_by_keeps_a_column_of_the_log(log, capsys):
         assert value(found, "judge", "pass_rate", name)["estimate"] == pytest.approx(passed[place::3].mean())
 
 
+@pytest.mark.parametrize("named", [["model"], []])
+def test_suggested_table_is_written(named, log, capsys):
+    log[["case_id", *named, "judge_verdict", "human_verdict"]].drop_duplicates("case_id").to_csv("few.csv", index=False)
+    estimates("few.csv")
+    [command] = [line for line in capsys.readouterr().out.splitlines() if "biaslab table" in line]
+    assert main(shlex.split(command.partition("biaslab ")[2])) == 0
+    assert "\\toprule" in Path("table.tex").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_suggested_command_quotes_paths(log, capsys):
     log.drop(columns="human_verdict").to_csv("my log.csv", index=False)
