@@ -77,6 +77,15 @@ def test_label_of_a_pair_belongs_to_the_text_not_to_its_side(seed):
     assert page.items.set_index("context_id").loc["q1", "candidate_id"] == "gpt"
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_label_of_a_turned_pair_is_exactly_another_choice(seed, tmp_path):
+    file = tmp_path / "labels.csv"
+    page = bl.label(PAIRS, {"A": 0.9, "neither": 0.5, "B": 0.1}, seed=seed, path=file)
+    page._keep([0, 0, 2])
+    assert set(page.labels["score"]) <= {0.9, 0.1}
+    assert bl.label(PAIRS, page.choices, seed=seed, path=file).chosen == [0, 0, 2]
+
+
 def test_order_is_random_and_the_same_for_a_seed():
     data = bl.load_dataset("graded", limit=12)
     orders = [list(dict.fromkeys(bl.label(data, seed=seed).items["context_id"])) for seed in (0, 0, 1)]
@@ -116,6 +125,14 @@ def test_table_to_fill_in_is_read_as_labels(tmp_path):
     table.assign(score=[1, 1, 0, 0, 1, 0]).to_csv(file, index=False)
     found = bl.correct(bl.read_judgements(LOG), file, corrections=["human"])
     assert found["estimate"].tolist() == [0.5]
+    table.assign(score=["pass", "pass", "fail", "fail", "pass", ""]).to_csv(file, index=False)
+    assert bl.label(LOG, path=file).chosen == [1, 1, 0, 0, 1, -1]
+
+
+@pytest.mark.parametrize("choices", [{"A": 0.8, "B": 0.1}, {"A": 2, "B": -1}])
+def test_choices_of_a_pair_that_do_not_mirror_are_refused(choices):
+    with pytest.raises(InputError, match="choices"):
+        bl.label(PAIRS, choices)
 
 
 def test_columns_to_show_stand_above_the_answer():
@@ -134,6 +151,7 @@ def test_texts_cannot_leave_the_page():
         ({"choices": ["1"]}, "choices"),
         ({"choices": list("123456")}, "choices"),
         ({"choices": {"good": "very"}}, "choices"),
+        ({"choices": {"good": 1, "bad": "nan"}}, "choices"),
         ({"show": ["documents"]}, "show"),
         ({"n": 0}, "n"),
         ({"path": "labels.xlsx"}, "path"),
