@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, TrialsError
 
 BROWSER = Path(__file__).parents[1] / "test_browser.py"
 CITIES = {
@@ -60,6 +60,11 @@ def test_labels_of_answers_correct_the_pass_rate():
     found = bl.correct(bl.read_judgements(LOG), page.labels, corrections=["judge", "human"])
     assert found["estimate"].tolist() == pytest.approx([4 / 6, 0.5])
     assert set(page.labels["scale"]) == {"0-1"}
+
+
+def test_page_without_a_label_corrects_nothing():
+    with pytest.raises(TrialsError, match="score is empty"):
+        bl.correct(bl.read_judgements(LOG), bl.label(LOG).labels)
 
 
 def test_pair_is_one_item_whichever_order_it_was_shown_in():
