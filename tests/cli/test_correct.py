@@ -314,15 +314,19 @@ def test_judge_column_of_people_names_the_persons(log):
     pd.testing.assert_frame_equal(*found)
 
 
-@pytest.mark.parametrize("judge", ["gpt-4o", "maria"])
-def test_labels_by_somebody_unknown_are_refused(judge, log, capsys):
+@pytest.mark.parametrize(
+    ("judge", "told"),
+    [(judge, f"by {judge}; if they are people's: --map person==people") for judge in ("gpt-4o", "maria")]
+    + [("human-aligned-gpt-4o", "judge = ?")],
+)
+def test_labels_by_somebody_unknown_are_refused(judge, told, log, capsys):
     rows = arena()
     judged = rows.rename(columns={"judge": "winner"}).drop(columns="human")
     judged.assign(judge="gpt-4").to_csv("arena.csv", index=False)
     own = rows.drop(columns="judge").rename(columns={"human": "winner"})
     own.head(60).assign(judge=judge).to_csv("labels.csv", index=False)
     assert main(["correct", "arena.csv", "--labels", "labels.csv"]) == 2
-    assert f"by {judge}; if they are people's: --map person==people" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
 
 
 def test_words_of_buttons_are_scores_of_a_label_table(log, capsys):
