@@ -96,6 +96,13 @@ def test_leaderboard_orders_systems_by_corrected_rank(ranking):
     assert shown == ranks["system"].tolist()
 
 
+@pytest.mark.parametrize("corrections", [["judge"], ["judge", "ppi"]])
+def test_leaderboard_tells_of_moves_only_if_corrected(corrections, ranking, tmp_path):
+    rows = ranking[ranking["correction"].isin(corrections)]
+    said = bl.plots.leaderboard(rows, "correct__board", tmp_path).headline
+    assert ("correction" in said) == ("ppi" in corrections)
+
+
 def test_leaderboard_without_ranks_is_refused(ranking):
     with pytest.raises(TrialsError, match="ranks"):
         bl.plots.leaderboard(ranking[ranking["metric"] == "win_rate"])

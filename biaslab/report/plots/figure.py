@@ -572,8 +572,9 @@ def _order_of(best: pd.DataFrame, ranks: pd.DataFrame) -> str:
     by_judge = ranks[ranks["correction"] == "judge"].set_index("system")["estimate"]
     moved = [row for row in best.to_dict("records") if by_judge.get(row["system"], row["estimate"]) != row["estimate"]]
     moves = ", ".join(f"{row['system']} from {by_judge[row['system']]:g} to {row['estimate']:g}" for row in moved)
-    order = f"{best['system'].iloc[0]} is first; {certain} of {len(best)} ranks are certain"
-    return f"{order}; correction moves {moves or 'no system'}" if len(by_judge) else order
+    order = f"{best['system'].iloc[0]} is first; ranks that are certain: {certain} of {len(best)}"
+    has_both = len(by_judge) and best["correction"].iloc[0] == "ppi"
+    return f"{order}; correction moves {moves or 'no system'}" if has_both else order
 
 
 def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
