@@ -116,7 +116,9 @@ def _options(
 
 def _explain(error: Exception) -> tuple[int, str]:
     """Return the exit code and the one-line message of an error; lines of a mapping to copy stay separate."""
-    words = f"{error.reason}; {error.options}" if isinstance(error, BudgetExceededError) else str(error)
+    words = str(error)
+    if isinstance(error, BudgetExceededError) and error.options:
+        words = f"{error.reason}; {error.options}"
     lines = words.split("\n  ") if isinstance(error, InputError) else [words]
     text = "\n  ".join(" ".join(line.split()) for line in lines)
     if isinstance(error, BiaslabError):

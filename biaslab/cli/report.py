@@ -429,8 +429,9 @@ def correct(
     typer.echo(f"\n{corrected}")
     write_table(corrected.estimates, out, "estimate")
     if out is not None:
-        first = corrected.estimates["metric"].iloc[0]
-        shown = f"--metric {first} --metric rank --across correction" if by == "system" else f"--metric {first}"
+        metrics = corrected.estimates["metric"]
+        named = dict.fromkeys([metrics.iloc[0], *metrics[metrics == "rank"]])
+        shown = f"{' '.join(f'--metric {name}' for name in named)} --across correction"
         typer.echo(f"for a paper: biaslab table {quote(str(out))} {shown} --out table.tex --macros numbers.tex")
     if corrected.plan is not None and len(files) == 1 and by == "system":
         words = f"--judged {quote(str(files[0]))}{log.words(labels)}"

@@ -90,7 +90,7 @@ def _names_of_people(labels: Path | pd.DataFrame) -> str | None:
     for name in dict.fromkeys(name for record in rows.records for name in record):
         if set(tokens(name)) & alias_words("judge"):
             values = {str(record[name]) for record in rows.records if record.get(name) not in (None, "")}
-            if values and all(set(tokens(value)) & people for value in values):
+            if values and all(set(tokens(value)) & people and not is_model(value) for value in values):
                 return name
     return None
 

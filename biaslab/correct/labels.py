@@ -19,6 +19,7 @@ from biaslab.correct.label_files import LABEL_COLUMNS, is_label, read_label_file
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.columns import names_people, tokens
+from biaslab.logs.readers.readings import number_of
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
 
@@ -37,8 +38,6 @@ _ROLES = {
     "opponent_id": ("second", "opponent"),
     "attribute": ("criterion",),
 }
-#: Words for scores in a label table, such as those of the buttons of `biaslab.label`.
-_WORDS = {"pass": 1, "fail": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
 _EQUAL = 1e-9  # largest difference of labels that are the same
 _LONGEST = 40  # characters of an identifier in a message
 #: Candidate and attribute that `biaslab.read_judgements` fills in if a file names none.
@@ -124,9 +123,8 @@ class HumanLabels:
     @classmethod
     def _of_table(cls, table: pd.DataFrame, matched_by: tuple[str, ...]) -> HumanLabels:
         require_columns(table, LABEL_COLUMNS, "labels")
-        words = table["score"].map(lambda score: _WORDS.get(str(score).strip().lower(), score))
-        score = pd.to_numeric(words, errors="coerce")
-        if len(score) and table["score"].isna().all():
+        score = table["score"].map(number_of).astype(float)
+        if table["score"].isna().all():
             raise TrialsError.plain("labels, the column score is empty: fill it in")
         wrong = score.isna() & table["score"].notna()
         if wrong.any():

@@ -101,9 +101,9 @@ class Card:
         for judge, about in self.overall.items():
             rows = self.biases[self.biases["judge"] == judge].to_dict("records")
             quality = self.quality[self.quality["judge"] == judge].to_dict("records")
-            untested = dict.fromkeys(spaced(row["probe"]) for row in rows if row["estimate"] == MISSING)
-            reasons = [f"{spaced(probe)} ({why})" for name, probe, why in self.unmeasured if name == judge]
-            rest = "; ".join([*untested, *reasons])
+            open_ = [(f"{row['probe']}, {row['label']}", row["verdict"]) for row in rows if row["estimate"] == MISSING]
+            open_ += [(probe, why) for name, probe, why in self.unmeasured if name == judge]
+            rest = "; ".join(f"{spaced(name)} ({why})" for name, why in open_)
             lines += [
                 judge,
                 *(part for sentence in about.splitlines() for part in item(sentence, _WIDTH)),

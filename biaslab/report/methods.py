@@ -10,6 +10,7 @@ from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import count
 from biaslab.report.tables import chosen_rows
 from biaslab.report.wording import ONE_TEST, correction, levels, span, version
+from biaslab.stats.frame import require_columns
 
 _CORRECT = "correct"
 _MOST = 3  # names that are listed
@@ -46,33 +47,33 @@ def methods(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None) 
     claude-3-haiku-20240307 judged devbench (2,240 judgements, 112 contexts per estimate)
     """
     rows = chosen_rows(estimates, metric)
+    require_columns(rows, ["n_trials", "n_dropped", "ci_level", "method", "seed"], "estimates")
     return " ".join(_sentences(rows[rows["estimate"].notna()] if rows["estimate"].notna().any() else rows))
 
 
 def _sentences(rows: pd.DataFrame) -> Iterator[str]:
     judges, data = _listed(rows["judge"], "judges"), _listed(rows["dataset"], "data sets")
-    amount = f"{count(int(rows['n_trials'].max()), 'judgement')}, {span(rows['n_contexts'])} contexts per estimate"
-    yield f"{judges} judged {'texts' if data == 'unknown' else data} ({amount})."
+    judges, data = ("The judge" if judges == "unknown" else judges), ("texts" if data == "unknown" else data)
+    amount = f"{span(rows['n_trials'])} judgements, {span(rows['n_contexts'])} contexts per estimate"
+    yield f"{judges} judged {data} ({amount})."
     corrected = rows[rows["probe"].eq(_CORRECT)]
     if not corrected.empty and "n_labelled" in rows and corrected["correction"].eq("ppi").any():
-        labelled = corrected["n_labelled"].dropna()
-        per = f"{span(labelled)} contexts per estimate"
+        per = f"{span(corrected['n_labelled'].dropna())} contexts per estimate"
         yield f"Corrected values combine them with people's labels ({per}) by {_PPI} {_LABELLED}."
-    units = [metric.axis for metric in _metrics(rows)]
-    of_contexts = "contexts are the sampling unit"
-    ways = [str(name) for name in dict.fromkeys(rows["method"]) if name != "none"]
-    how = "; ".join(ways)
-    yield f"We report {_listed(pd.Series(units), 'metrics')} with {levels(rows)} intervals; {of_contexts} ({how})."
+    units = _listed(pd.Series([metric.axis for metric in _metrics(rows)]), "metrics")
+    ways = "; ".join(str(name) for name in dict.fromkeys(rows["method"]) if name != "none")
+    yield f"We report {units} with {levels(rows)} intervals; contexts are the sampling unit ({ways})."
     if "q_value" in rows and rows["q_value"].notna().any():
         over = correction(rows)
         how = "One test was made" if over == ONE_TEST else f"p-values are corrected over {over} and reported as q"
-        yield f"{how}; a bias counts as found below .05."
-    dropped, planned = int(rows["n_dropped"].max()), int((rows["n_dropped"] + rows["n_trials"]).max())
-    yield (
-        f"Up to {dropped:,} of {count(planned, 'judgement')} had no usable verdict and were left out."
-        if dropped
-        else "Every judgement had a usable verdict."
-    )
+        yield f"{how}; a bias or a difference counts as found below .05."
+    most = rows.sort_values("n_dropped").iloc[-1]
+    if dropped := int(most["n_dropped"]):
+        of = count(dropped + int(most["n_trials"]), "judgement")
+        why = "because they, or those that they are compared with, had no usable verdict"
+        yield f"Up to {dropped:,} of {of} were left out {why}."
+    else:
+        yield "No judgement was left out for want of a usable verdict."
     seeds = " and ".join(f"{seed:.0f}" for seed in rows["seed"].dropna().unique())
     yield f"Estimates are those of biaslab {version()}{f', seed {seeds}' if seeds else ''}."
 

@@ -349,8 +349,8 @@ def to_macros(
             where = f"{record['metric']} ({wording.cell(record, ['judge', 'dataset', *wording.conditions(part)])})"
             shown = dict(zip(("", "CI"), _estimate(record, stars=False, digits=digits), strict=True))
             values = shown | {"N": str(record["n_contexts"])}
-            if record.get("n_labelled") == record.get("n_labelled"):  # neither missing nor NaN
-                values |= {"Labelled": f"{record['n_labelled']:.0f}"} if "n_labelled" in record else {}
+            if pd.notna(record.get("n_labelled")):
+                values |= {"Labelled": f"{record['n_labelled']:.0f}"}
             for suffix, text in values.items():
                 name = stem + suffix
                 if name in macros:

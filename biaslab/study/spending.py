@@ -230,7 +230,7 @@ class Ledger:
         )
         less = (f"dataset.head({fits}), ", f"--contexts {fits}, ") if fits else ("", "")
         then = "to start anyway and stop at the limit with all replies so far in the store"
-        partial = ("Budget(..., partial=True)", "with biaslab screen --partial")
+        partial = ("Budget(..., partial=True)", "--partial of biaslab screen")
         raise BudgetExceededError(
             reason, *(f"use {start}a larger budget, or {how} {then}" for start, how in zip(less, partial, strict=True))
         )

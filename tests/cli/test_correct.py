@@ -271,6 +271,15 @@ def test_by_keeps_a_column_of_the_log(log, capsys):
         assert value(found, "judge", "pass_rate", name)["estimate"] == pytest.approx(passed[place::3].mean())
 
 
+@pytest.mark.parametrize("named", [["model"], []])
+def test_suggested_table_is_written(named, log, capsys):
+    log[["case_id", *named, "judge_verdict", "human_verdict"]].drop_duplicates("case_id").to_csv("few.csv", index=False)
+    estimates("few.csv")
+    [command] = [line for line in capsys.readouterr().out.splitlines() if "biaslab table" in line]
+    assert main(shlex.split(command.partition("biaslab ")[2])) == 0
+    assert "\\toprule" in Path("table.tex").read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_suggested_command_quotes_paths(log, capsys):
     log.drop(columns="human_verdict").to_csv("my log.csv", index=False)
@@ -305,15 +314,19 @@ def test_judge_column_of_people_names_the_persons(log):
     pd.testing.assert_frame_equal(*found)
 
 
-@pytest.mark.parametrize("judge", ["gpt-4o", "maria"])
-def test_labels_by_somebody_unknown_are_refused(judge, log, capsys):
+@pytest.mark.parametrize(
+    ("judge", "told"),
+    [(judge, f"by {judge}; if they are people's: --map person==people") for judge in ("gpt-4o", "maria")]
+    + [("human-aligned-gpt-4o", "judge = ?")],
+)
+def test_labels_by_somebody_unknown_are_refused(judge, told, log, capsys):
     rows = arena()
     judged = rows.rename(columns={"judge": "winner"}).drop(columns="human")
     judged.assign(judge="gpt-4").to_csv("arena.csv", index=False)
     own = rows.drop(columns="judge").rename(columns={"human": "winner"})
     own.head(60).assign(judge=judge).to_csv("labels.csv", index=False)
     assert main(["correct", "arena.csv", "--labels", "labels.csv"]) == 2
-    assert f"by {judge}; if they are people's: --map person==people" in capsys.readouterr().err
+    assert told in capsys.readouterr().err
 
 
 def test_words_of_buttons_are_scores_of_a_label_table(log, capsys):

@@ -34,7 +34,8 @@ def test_screen_asks_the_planned_requests_and_writes_the_card(capsys):
     ("options", "code", "message"),
     [
         (["--max-requests", "71"], 3, "the run needs 72 requests, but the budget allows 71"),
-        (["--max-requests", "71"], 3, "use --contexts 7, a larger budget, or with biaslab screen --partial"),
+        (["--max-requests", "71"], 3, "use --contexts 7, a larger budget, or --partial"),
+        (["--max-requests", "3", "--partial"], 3, "run again with a larger budget to continue\n"),
         (["--candidates", "1"], 2, "candidates is 1"),
         (["--contexts", "0"], 2, "contexts is 0"),
         (["--attribute", "charm"], 2, "coherence"),

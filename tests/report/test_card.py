@@ -296,6 +296,15 @@ def test_answer_names_open_cells_on_the_other_side(make_row):
     assert report.card(rows.head(1), reference=None).biases["opposite"].tolist() == [""]
 
 
+def test_card_as_text_says_why_a_metric_is_not_tested(make_row):
+    missing = dict.fromkeys(("estimate", "ci_low", "ci_high", "p_value", "q_value"), np.nan)
+    rows = [make_row(), make_row(probe="verbosity", metric="verbosity_slope", note="no reply was read", **missing)]
+    made = report.card(pd.DataFrame(rows), reference=None, unmeasured=[(rows[0]["judge"], "source", "no text")])
+    text = " ".join(str(made).split())
+    for why in ("no reply was read", "no text"):
+        assert why in text.partition("not tested:")[2]
+
+
 def test_answer_on_several_judges_counts_each_once(make_row):
     high = {"estimate": 0.8, "ci_low": 0.7, "ci_high": 0.9}
     rows = [make_row(judge="a"), make_row(judge="b", **high), make_row(judge="c", attribute="x")]

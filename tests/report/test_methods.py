@@ -40,9 +40,22 @@ def test_methods_name_judge_counts_labels_and_level(ranking):
 
 
 def test_methods_count_what_was_left_out(ranking):
-    lost = ranking.assign(n_dropped=7)
-    assert "Up to 7 of" in bl.report.methods(lost)
-    assert "Every judgement" in bl.report.methods(ranking.assign(n_dropped=0))
+    """The two numbers are of one estimate."""
+    rows = ranking.assign(n_dropped=0, n_trials=1000).reset_index(drop=True)
+    assert "left out" in bl.report.methods(rows)
+    rows.loc[0, ["n_dropped", "n_trials"]] = 7, 20
+    assert "7 of 27 judgements" in bl.report.methods(rows)
+    assert "20 to 1,000 judgements" in bl.report.methods(rows)
+
+
+def test_methods_name_no_unknown_judge(ranking):
+    assert "unknown" not in bl.report.methods(ranking.assign(judge="unknown", dataset="unknown"))
+
+
+@pytest.mark.parametrize("column", ["n_trials", "method", "seed"])
+def test_methods_without_a_column_are_refused(column, ranking):
+    with pytest.raises(TrialsError, match=column):
+        bl.report.methods(ranking.drop(columns=column))
 
 
 def test_methods_of_nothing_are_refused(ranking):
@@ -83,9 +96,22 @@ def test_leaderboard_orders_systems_by_corrected_rank(ranking):
     assert shown == ranks["system"].tolist()
 
 
+@pytest.mark.parametrize("corrections", [["judge"], ["judge", "ppi"]])
+def test_leaderboard_tells_of_moves_only_if_corrected(corrections, ranking, tmp_path):
+    rows = ranking[ranking["correction"].isin(corrections)]
+    said = bl.plots.leaderboard(rows, "correct__board", tmp_path).headline
+    assert ("correction" in said) == ("ppi" in corrections)
+
+
 def test_leaderboard_without_ranks_is_refused(ranking):
     with pytest.raises(TrialsError, match="ranks"):
         bl.plots.leaderboard(ranking[ranking["metric"] == "win_rate"])
+
+
+def test_leaderboard_of_several_judges_is_refused(ranking):
+    both = pd.concat([ranking, ranking.assign(judge="other")])
+    with pytest.raises(TrialsError, match=r"^judge .*other"):
+        bl.plots.leaderboard(both)
 
 
 def test_correction_that_is_no_narrower_says_so():

@@ -21,6 +21,7 @@ from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.cells import at
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
+from biaslab.logs.readers.readings import number_of
 from biaslab.logs.readers.rows import Log
 from biaslab.report.evidence.cards import visible
 from biaslab.report.wording import templates
@@ -156,13 +157,12 @@ class LabelPage(Page):
         chosen, scores = list(self.chosen), list(self.choices.values())
         for row in labels[labels["score"].notna()].to_dict("records"):
             place = places.get(tuple(str(row[name]) for name in ids))
-            score = float(row["score"])
+            score = number_of(row["score"])
             if place is None or score not in scores:
                 what = ", ".join(f"{name} {row[name]}" for name in (*ids, "score"))
                 allowed = f"labels of these items, each {' or '.join(f'{value:g}' for value in scores)}"
                 raise InputError("path", f"{self.path}: {what}", allowed, "use another file for other labels")
-            turned = bool(self.items["turned"].iloc[place])
-            chosen[place] = scores.index(1 - score if turned else score)
+            chosen[place] = (self._mirrored() if self.items["turned"].iloc[place] else scores).index(score)
         return LabelPage(self.items, self.choices, self.scale, self.path, chosen)
 
     def to_html(self) -> str:
@@ -177,7 +177,8 @@ class LabelPage(Page):
         template = templates("biaslab.report.evidence").get_template("labelling.html.j2")
         file = "labels.csv" if self.path is None else self.path.name
         several = len(self.items["attribute"].unique()) > 1
-        return template.render(page=self, records=records, ids=ids, file=file, several=several)
+        facts = {"ids": ids, "file": file, "several": several, "mirrored": self._mirrored()}
+        return template.render(page=self, records=records, **facts)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page (.html), or a table of the items with their scores so far, to be filled in (.csv)."""
@@ -185,7 +186,9 @@ class LabelPage(Page):
         if target.suffix == ".html":
             return super().save(target)
         with replacing(target) as partial:
-            partial.write_text(csv_of(self.items.drop(columns="turned").assign(score=self._scores(self.chosen))))
+            partial.write_text(
+                csv_of(self.items.drop(columns="turned").assign(score=self._scores(self.chosen))), "utf-8"
+            )
         return target
 
     def widget(self) -> Any:
@@ -204,9 +207,14 @@ class LabelPage(Page):
 
     def _scores(self, chosen: Sequence[int]) -> list[float]:
         """Return the score of each item, of a pair that of its first candidate; NaN without a choice."""
-        values = [*self.choices.values(), math.nan]
+        values, mirrored = ([*scores, math.nan] for scores in (self.choices.values(), self._mirrored()))
         turned = self.items["turned"]
-        return [1 - values[at] if swap else values[at] for at, swap in zip(chosen, turned, strict=True)]
+        return [(mirrored if swap else values)[at] for at, swap in zip(chosen, turned, strict=True)]
+
+    def _mirrored(self) -> list[float]:
+        """Return the score of each button, of a pair that of the answer shown as B."""
+        scores = sorted(self.choices.values())
+        return [scores[-1 - scores.index(score)] for score in self.choices.values()]
 
     def _rows_at(self, places: list[int]) -> pd.DataFrame:
         ids = [name for name in _IDS if name in self.items]
@@ -313,8 +321,10 @@ def _choices(given: Mapping[str, float] | Sequence[str] | None, pairs: bool, sca
         scores = {str(name): float(given[name] if isinstance(given, Mapping) else name) for name in given}
     except (TypeError, ValueError) as error:
         raise InputError("choices", given, "word → score, or numbers", 'such as {"fail": 0, "pass": 1}') from error
-    allowed = f"{_FEWEST} to {_MOST} different scores" + (" from 0 to 1: of the answer shown as A" if pairs else "")
-    within = not pairs or all(0 <= value <= 1 and 1 - value in scores.values() for value in scores.values())
+    allowed = f"{_FEWEST} to {_MOST} different scores" + ", of the answer shown as A: s from 0 to 1 with 1 − s" * pairs
+    values = sorted(scores.values())
+    of_both = all(low >= 0 and math.isclose(low + high, 1) for low, high in zip(values, reversed(values), strict=True))
+    within = all(map(math.isfinite, values)) and (of_both or not pairs)
     if not (_FEWEST <= len(set(scores.values())) == len(scores) <= _MOST and within):
         raise InputError("choices", given, allowed, 'such as choices={"bad": 0, "good": 1}')
     return scores

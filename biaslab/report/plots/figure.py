@@ -39,6 +39,7 @@ from biaslab.report.plots.drawing import (
 from biaslab.report.plots.figure_words import headline_of, marked, named, remember_rows, row_name, short_label
 from biaslab.report.verdicts import with_findings
 from biaslab.report.wording import varying
+from biaslab.stats.blocks import CELL
 from biaslab.stats.frame import LEADING, require_columns, without_breakdowns
 from biaslab.stats.joint_jackknife import condition_names
 
@@ -528,7 +529,7 @@ def leaderboard(
     Parameters
     ----------
     ranking : pandas.DataFrame
-        From `biaslab.correct` with the estimand *ranking*, or *systems*.
+        From `biaslab.correct` with the estimand *ranking*, or *systems*; rows of one judge, data set and attribute.
     name, out, **options
         As in `draw`.
 
@@ -540,7 +541,7 @@ def leaderboard(
     Raises
     ------
     TrialsError
-        If there are no ranks.
+        If there are no ranks, or those of several judges, data sets or attributes.
 
     Examples
     --------
@@ -553,6 +554,8 @@ def leaderboard(
     if ranks.empty:
         remedy = 'pass bl.correct(judged, labels, "ranking")'
         raise TrialsError.plain(f"estimates have no ranks; {remedy}")
+    if several := varying(ranks, [*CELL]):
+        raise TrialsError(several[0], list(ranks[several[0]].unique()), "rows of one, since each has its own ranks")
     corrected = ranks[ranks["correction"] == "ppi"]
     best = (ranks if corrected.empty else corrected).sort_values("estimate", kind="stable")
     order = {system: place for place, system in enumerate(dict.fromkeys(best["system"]))}
@@ -569,8 +572,9 @@ def _order_of(best: pd.DataFrame, ranks: pd.DataFrame) -> str:
     by_judge = ranks[ranks["correction"] == "judge"].set_index("system")["estimate"]
     moved = [row for row in best.to_dict("records") if by_judge.get(row["system"], row["estimate"]) != row["estimate"]]
     moves = ", ".join(f"{row['system']} from {by_judge[row['system']]:g} to {row['estimate']:g}" for row in moved)
-    order = f"{best['system'].iloc[0]} is first; {certain} of {len(best)} ranks are certain"
-    return f"{order}; correction moves {moves or 'no system'}" if len(by_judge) else order
+    order = f"{best['system'].iloc[0]} is first; ranks that are certain: {certain} of {len(best)}"
+    has_both = len(by_judge) and best["correction"].iloc[0] == "ppi"
+    return f"{order}; correction moves {moves or 'no system'}" if has_both else order
 
 
 def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:

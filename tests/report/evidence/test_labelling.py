@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import biaslab as bl
-from biaslab.core.errors import InputError
+from biaslab.core.errors import InputError, TrialsError
 
 BROWSER = Path(__file__).parents[1] / "test_browser.py"
 CITIES = {
@@ -62,6 +62,11 @@ def test_labels_of_answers_correct_the_pass_rate():
     assert set(page.labels["scale"]) == {"0-1"}
 
 
+def test_page_without_a_label_corrects_nothing():
+    with pytest.raises(TrialsError, match="score is empty"):
+        bl.correct(bl.read_judgements(LOG), bl.label(LOG).labels)
+
+
 def test_pair_is_one_item_whichever_order_it_was_shown_in():
     page = bl.label(PAIRS)
     assert sorted(page.items["context_id"]) == ["q1", "q2", "q3"]
@@ -75,6 +80,15 @@ def test_label_of_a_pair_belongs_to_the_text_not_to_its_side(seed):
     scores = page.labels.set_index("context_id")["score"]
     assert scores.to_dict() == {"q1": 1.0, "q2": 1.0, "q3": 0.5}  # the text of the first candidate is better
     assert page.items.set_index("context_id").loc["q1", "candidate_id"] == "gpt"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_label_of_a_turned_pair_is_exactly_another_choice(seed, tmp_path):
+    file = tmp_path / "labels.csv"
+    page = bl.label(PAIRS, {"A": 0.9, "neither": 0.5, "B": 0.1}, seed=seed, path=file)
+    page._keep([0, 0, 2])
+    assert set(page.labels["score"]) <= {0.9, 0.1}
+    assert bl.label(PAIRS, page.choices, seed=seed, path=file).chosen == [0, 0, 2]
 
 
 def test_order_is_random_and_the_same_for_a_seed():
@@ -116,6 +130,14 @@ def test_table_to_fill_in_is_read_as_labels(tmp_path):
     table.assign(score=[1, 1, 0, 0, 1, 0]).to_csv(file, index=False)
     found = bl.correct(bl.read_judgements(LOG), file, corrections=["human"])
     assert found["estimate"].tolist() == [0.5]
+    table.assign(score=["pass", "pass", "fail", "fail", "pass", ""]).to_csv(file, index=False)
+    assert bl.label(LOG, path=file).chosen == [1, 1, 0, 0, 1, -1]
+
+
+@pytest.mark.parametrize("choices", [{"A": 0.8, "B": 0.1}, {"A": 2, "B": -1}])
+def test_choices_of_a_pair_that_do_not_mirror_are_refused(choices):
+    with pytest.raises(InputError, match="choices"):
+        bl.label(PAIRS, choices)
 
 
 def test_columns_to_show_stand_above_the_answer():
@@ -134,6 +156,7 @@ def test_texts_cannot_leave_the_page():
         ({"choices": ["1"]}, "choices"),
         ({"choices": list("123456")}, "choices"),
         ({"choices": {"good": "very"}}, "choices"),
+        ({"choices": {"good": 1, "bad": "nan"}}, "choices"),
         ({"show": ["documents"]}, "show"),
         ({"n": 0}, "n"),
         ({"path": "labels.xlsx"}, "path"),
