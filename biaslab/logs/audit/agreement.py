@@ -294,11 +294,11 @@ class _Cell:
         shown = {name: replace(own[name], null=None).estimate(self.resampling) for name in _OF_GROUPS if name in own}
         compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass") and with_gap]
         read = [self.frame.loc[part, "trial"].nunique() for part in (inside, ~inside)]
-        shares = [each / (each + n) for each, n in zip((lost, self.dropped - lost), read, strict=True) if n]
         for name in (name for name in compared if name in own and name in others):
             if min(np.count_nonzero(rates[name].denominator) for rates in (own, others)) >= _LEAST:
-                gap, sides = contrast(own[name], others[name], self.resampling), (own[name], others[name])
-                shown[f"{name}_gap"] = _with_missing(gap, sides, shares) if self.dropped else gap
+                gap = contrast(own[name], others[name], self.resampling)
+                sides = (own[name], read[0], lost), (others[name], read[1], self.dropped - lost)
+                shown[f"{name}_gap"] = _with_missing(gap, sides) if self.dropped else gap
         yield from self.row(shown, self.frame[inside], lost, **where)
 
     def correlations(self) -> Iterator[dict[str, Any]]:
@@ -317,11 +317,12 @@ class _Cell:
                 yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
 
 
-def _with_missing(gap: Estimate, sides: Sequence[Ratio], shares: Sequence[float]) -> Estimate:
-    """Return a difference of two rates with bounds, given the share of each that is missing, at 0 or at 1."""
-    one, other = (float(np.nansum(side.numerator) / np.nansum(side.denominator)) for side in sides)
-    low = gap.ci_low - shares[0] * one - shares[1] * (1 - other)
-    high = gap.ci_high + shares[0] * (1 - one) + shares[1] * other
+def _with_missing(gap: Estimate, sides: Sequence[tuple[Ratio, int, int]]) -> Estimate:
+    """Return a difference of two rates with bounds, given the judgements read and missing of each, at 0 or at 1."""
+    one, other = (float(np.nansum(side.numerator) / np.nansum(side.denominator)) for side, _, _ in sides)
+    lost, missing = (side.missing_share(read, dropped) for side, read, dropped in sides)
+    low = gap.ci_low - lost * one - missing * (1 - other)
+    high = gap.ci_high + lost * (1 - one) + missing * other
     return replace(gap, bound_low=low, bound_high=high)
 
 
