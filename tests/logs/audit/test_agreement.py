@@ -244,6 +244,20 @@ def test_difference_of_two_judges_is_over_the_items_of_both():
     assert row["q_value"] < 0.05
 
 
+def test_items_that_one_judge_refuses_bound_the_difference():
+    """Two judges answer alike, but for a tenth of the items, which one of them refuses."""
+    label, right = np.arange(200) % 2 == 1, np.arange(200) % 5 > 0
+    verdict = WORDS[(label == right) * 1]
+    table = pd.DataFrame({"case_id": range(200), "judge_verdict": verdict, "human_verdict": WORDS[label * 1]})
+    refused = table.assign(judge="b", judge_verdict=np.where(np.arange(200) % 10 == 0, "?", verdict))
+    with pytest.warns(MissingDataWarning, match="20 of 200"):
+        found = audited(pd.concat([table.assign(judge="a"), refused])).set_index("metric")
+    gap = found.loc["exact_agreement_difference"]
+    assert (gap["estimate"], gap["n_dropped"]) == (0.0, 20)
+    assert gap["bound_high"] == pytest.approx(0.9 * gap["ci_high"] + 0.1)
+    assert "unbounded" in found.loc["cohen_kappa_difference", "notes"]
+
+
 @pytest.mark.slow
 def test_two_judges_are_compared_with_each_other():
     one, two = pass_fail(seed=1), pass_fail(seed=1)
