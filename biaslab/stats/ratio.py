@@ -172,15 +172,20 @@ class Ratio:
         >>> found.bound_low < found.ci_low, found.ci_high <= found.bound_high
         (True, True)
         """
-        bounds, items = self.bounds, np.asarray(self.denominator, float)
+        bounds, n = self.bounds, np.size(self.denominator)
         if bounds is None or not np.isfinite(bounds).all() or self.extremes is not None or math.isnan(found.ci_low):
             return found
-        if not n_dropped or not n_trials or len(items) >= n_trials + n_dropped:  # nothing that was planned is missing
+        if not n_dropped or not n_trials or n >= n_trials + n_dropped:  # nothing that was planned is missing
             return found
-        missing = n_dropped * len(items) / n_trials
-        share = missing / (missing + float(np.nansum(items)) / float(np.nanmax(items)))
+        share = self.missing_share(n_trials, n_dropped)
         low, high = (1 - share) * found.ci_low + share * bounds[0], (1 - share) * found.ci_high + share * bounds[1]
         return replace(found, bound_low=low, bound_high=high)
+
+    def missing_share(self, n_trials: int, n_dropped: int) -> float:
+        """Return the share of items that is missing, if each that is might have had a denominator."""
+        items = np.asarray(self.denominator, float)
+        missing = n_dropped * len(items) / n_trials
+        return missing / (missing + float(np.nansum(items)) / float(np.nanmax(items)))
 
     def difference(self, other: Ratio, resampling: Resampling) -> Estimate:
         """Estimate the difference between this ratio and another, over contexts where both have a denominator.

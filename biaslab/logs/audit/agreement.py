@@ -19,8 +19,8 @@ from biaslab.probes.base.feature_probe import bounded_scale
 from biaslab.probes.base.probe import Accepted, paired, rated, scored
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.correlation import CorrelationMethod, Level
-from biaslab.stats.estimate import Estimate, because, undefined
-from biaslab.stats.frame import estimate_rows, estimates_frame, warn_missing
+from biaslab.stats.estimate import Estimate, Note, because, undefined
+from biaslab.stats.frame import MISSING_SHARE, estimate_rows, estimates_frame, warn_missing
 from biaslab.stats.rater_agreement import Labelled, ScoreAgreement, VerdictAgreement, contrast, differences, rater_pairs
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import read_ratings
@@ -95,7 +95,8 @@ class HumanAgreement(AuditMeasure):
         `biaslab.probes.Verbosity` and the measure "covariate".
 
     ``<metric>_difference`` (null 0; column ``other_judge``)
-        The judge's agreement, κ, rates or leniency minus another's, on the items of both, for up to twelve judges.
+        The judge's agreement, κ, rates or leniency minus another's, on the items of both, for up to twelve judges; with
+        bounds, or a note, for items on which both were asked and one gave no verdict.
         ``exact_agreement`` and κ with a value of ``other_judge`` are agreement of the two judges with each other.
 
     With several people an item, rows with ``rater`` = "people" compare each person with every other on the same item,
@@ -160,6 +161,11 @@ class _Cell:
         return self.read[_ITEM].fillna("").reset_index(drop=True)
 
     @cached_property
+    def asked(self) -> pd.MultiIndex:
+        """What each judgement is about, also of those that could not be read."""
+        return pd.MultiIndex.from_frame(pd.concat([self.read, self.lost])[_ITEM].fillna(""))
+
+    @cached_property
     def labels(self) -> pd.DataFrame:
         """Every label once, of scores and of pass and fail."""
         return self.frame.drop_duplicates(["item", "person"])
@@ -218,8 +224,10 @@ class _Cell:
         if not min(map(len, frames)):
             return
         with_judge = {"other_judge": str(other.where["judge"])}
-        found = differences(self.compare(frames[0], other), self.compare(frames[1], other), self.resampling)
-        yield from self.row(found, frames[0], 0, **with_judge)
+        compared, against = self.compare(frames[0], other), self.compare(frames[1], other)
+        n, asked = len(own.intersection(others)), self.asked.intersection(other.asked)
+        found = _within_bounds(differences(compared, against, self.resampling), compared.ratios(), n, len(asked) - n)
+        yield from self.row(found, frames[0], len(asked) - n, **with_judge)
         given = [cell.keys.assign(verdict=cell.frame.groupby("trial")["judged"].first()) for cell in (self, other)]
         both = given[0].merge(given[1], on=_ITEM, suffixes=("", "_other")).dropna()
         both = both.rename(columns={"verdict": "judged", "verdict_other": "labelled"})
@@ -294,11 +302,11 @@ class _Cell:
         shown = {name: replace(own[name], null=None).estimate(self.resampling) for name in _OF_GROUPS if name in own}
         compared = [name for name in _GAPS if (name == "exact_agreement") != (self.kind == "pass") and with_gap]
         read = [self.frame.loc[part, "trial"].nunique() for part in (inside, ~inside)]
-        shares = [each / (each + n) for each, n in zip((lost, self.dropped - lost), read, strict=True) if n]
         for name in (name for name in compared if name in own and name in others):
             if min(np.count_nonzero(rates[name].denominator) for rates in (own, others)) >= _LEAST:
-                gap, sides = contrast(own[name], others[name], self.resampling), (own[name], others[name])
-                shown[f"{name}_gap"] = _with_missing(gap, sides, shares) if self.dropped else gap
+                gap = contrast(own[name], others[name], self.resampling)
+                sides = (own[name], read[0], lost), (others[name], read[1], self.dropped - lost)
+                shown[f"{name}_gap"] = _with_missing(gap, sides) if self.dropped else gap
         yield from self.row(shown, self.frame[inside], lost, **where)
 
     def correlations(self) -> Iterator[dict[str, Any]]:
@@ -317,11 +325,22 @@ class _Cell:
                 yield {**own, **self.where, "rater": _RATER, "metric": "correlation"}
 
 
-def _with_missing(gap: Estimate, sides: Sequence[Ratio], shares: Sequence[float]) -> Estimate:
-    """Return a difference of two rates with bounds, given the share of each that is missing, at 0 or at 1."""
-    one, other = (float(np.nansum(side.numerator) / np.nansum(side.denominator)) for side in sides)
-    low = gap.ci_low - shares[0] * one - shares[1] * (1 - other)
-    high = gap.ci_high + shares[0] * (1 - one) + shares[1] * other
+def _within_bounds(found: Mapping[str, Estimate], rates: Mapping[str, Ratio], n: int, lost: int) -> dict[str, Estimate]:
+    """Return differences between judges with bounds, given how many items both judged, and how many lack a verdict."""
+    of = {f"{name}{_DIFFERENCE}": replace(rate, bounds=(-1.0, 1.0)) for name, rate in rates.items() if rate.bounds}
+    unbounded = [Note("unbounded")] if lost > MISSING_SHARE * (n + lost) else []
+    return {
+        name: of[name].with_missing(each, n, lost) if name in of else each.noted(*unbounded)
+        for name, each in found.items()
+    }
+
+
+def _with_missing(gap: Estimate, sides: Sequence[tuple[Ratio, int, int]]) -> Estimate:
+    """Return a difference of two rates with bounds, given the judgements read and missing of each, at 0 or at 1."""
+    one, other = (float(np.nansum(side.numerator) / np.nansum(side.denominator)) for side, _, _ in sides)
+    lost, missing = (side.missing_share(read, dropped) for side, read, dropped in sides)
+    low = gap.ci_low - lost * one - missing * (1 - other)
+    high = gap.ci_high + lost * (1 - one) + missing * other
     return replace(gap, bound_low=low, bound_high=high)
 
 

@@ -171,8 +171,8 @@ class LogColumn:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all present values are the same."""
-        return len(self.counts) <= 1
+        """Whether all present values are the same, also in later rows."""
+        return len(self.counts) + len(self.rare) <= 1
 
     @property
     def examples(self) -> list[str]:

@@ -104,6 +104,20 @@ def test_verdicts_that_cannot_be_read_are_dropped_and_counted():
     assert (row["n_trials"], row["n_dropped"]) == (150, 10)
 
 
+def test_gap_of_passes_is_within_bounds_if_all_missing_are_fails():
+    """Of what people pass, the judge refuses half in one group; were these fails, the gap would be a half."""
+    label, language = np.arange(200) % 2 == 1, np.repeat(["de", "fr"], 100)
+    verdict = np.where(label & (np.arange(200) < 100) & (np.arange(200) % 4 == 1), "?", WORDS[label * 1])
+    table = pd.DataFrame({"case_id": range(200), "judge_verdict": verdict, "human_verdict": WORDS[label * 1]})
+    trials = bl.read_judgements(table.assign(language=language), keep=["language"])
+    with pytest.warns(MissingDataWarning, match="25 of 200"):
+        found = bl.audit(trials, only=["agreement"], by=["language"], resampling=QUICK)
+    [gap] = found[found["metric"] == "true_positive_rate_gap"].to_dict("records")
+    assert (gap["member"], gap["estimate"]) == ("fr", 0.0)
+    assert gap["bound_low"] == pytest.approx(gap["ci_low"])
+    assert gap["bound_high"] == pytest.approx(gap["ci_high"] + 0.5)
+
+
 def graded(n=150, people=1, seed=2):
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=n)
@@ -228,6 +242,20 @@ def test_difference_of_two_judges_is_over_the_items_of_both():
     assert (row["judge"], row["other_judge"]) == ("sharp", "blunt")
     assert row["estimate"] == pytest.approx(hits[0] - hits[1])
     assert row["q_value"] < 0.05
+
+
+def test_items_that_one_judge_refuses_bound_the_difference():
+    """Two judges answer alike, but for a tenth of the items, which one of them refuses."""
+    label, right = np.arange(200) % 2 == 1, np.arange(200) % 5 > 0
+    verdict = WORDS[(label == right) * 1]
+    table = pd.DataFrame({"case_id": range(200), "judge_verdict": verdict, "human_verdict": WORDS[label * 1]})
+    refused = table.assign(judge="b", judge_verdict=np.where(np.arange(200) % 10 == 0, "?", verdict))
+    with pytest.warns(MissingDataWarning, match="20 of 200"):
+        found = audited(pd.concat([table.assign(judge="a"), refused])).set_index("metric")
+    gap = found.loc["exact_agreement_difference"]
+    assert (gap["estimate"], gap["n_dropped"]) == (0.0, 20)
+    assert gap["bound_high"] == pytest.approx(0.9 * gap["ci_high"] + 0.1)
+    assert "unbounded" in found.loc["cohen_kappa_difference", "notes"]
 
 
 @pytest.mark.slow

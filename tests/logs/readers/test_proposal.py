@@ -102,6 +102,15 @@ def test_rare_values_after_the_sample_count():
     assert bl.read_judgements(pairs)["status"].value_counts().to_dict() == {"ok": 2499, "tie": 1}
 
 
+def test_prompt_that_only_later_rows_have_tells_judgements_apart():
+    """The first 2000 rows, from which roles are proposed, have one version of the prompt."""
+    n = range(2100)
+    scores = pd.DataFrame({"question": n, "answer": [f"text {i} of words" for i in n], "score": [1 + i % 5 for i in n]})
+    both = pd.concat([scores.assign(version="v1"), scores.assign(version="v2", score=3)], ignore_index=True)
+    trials = bl.read_judgements(both)
+    assert trials["template"].value_counts().to_dict() == {"v1": 2100, "v2": 2100}
+
+
 @pytest.mark.parametrize(
     ("more", "mapping", "entry"),
     [
