@@ -20,6 +20,7 @@ from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.cells import at
+from biaslab.logs.readers.columns import roles_of, tokens
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
 from biaslab.logs.readers.readings import number_of
 from biaslab.logs.readers.rows import Log
@@ -267,6 +268,10 @@ def _of_log(log: Any, mapping: Any, show: Sequence[str]) -> tuple[pd.DataFrame, 
         for rows in read_rows(document, Log(document.name))
         for line, record in zip(rows.lines, rows.records, strict=True)
     }
+    if not show:  # of an identifier and the question that goes with it, the question
+        asked = [*columns["source"], *_set_aside_questions(trials)]
+        lengths = {name: sum(len(text) for each in known.values() for text in _texts(each, [name])) for name in asked}
+        columns["source"] = [max(lengths, key=lengths.__getitem__)]
     if unknown := [
         name for name in columns["source"] if not any(at(record, name) is not None for record in known.values())
     ]:
@@ -296,6 +301,12 @@ def _columns(trials: pd.DataFrame) -> dict[str, list[str]]:
         name: [of_role[role] for roles in roles_of for role in roles[name] if of_role.get(role)] for name in _TEXTS
     }
     return {name: columns[0] for name, columns in known.items() if columns}
+
+
+def _set_aside_questions(trials: pd.DataFrame) -> list[str]:
+    """Return the columns of questions that the log was not read by, since another one identifies them."""
+    aside = [name for reading in trials.attrs["reading"]["readings"] for name in reading["set_aside"]]
+    return [name for name in aside if roles_of(tokens(name))[:1] == ("question",)]
 
 
 def _texts(record: Mapping[str, Any], columns: Sequence[str]) -> list[str]:

@@ -206,3 +206,8 @@ def test_page_in_a_browser_takes_keys_and_downloads_labels(tmp_path):
     again = bl.label(PAIRS, path=tmp_path / "labels.csv")
     assert sorted(again.chosen) == [-1, 0, 2]  # keys 1 and 3, and one skipped
     assert seen["told"].startswith("item 3 of 3, 2 labelled")
+
+
+def test_question_is_shown_where_an_identifier_is_read_as_it():
+    page = bl.label(LOG.assign(case_id=[f"q{n:03d}" for n in range(len(LOG))]))
+    assert set(page.items["source"]) == set(LOG["question"])
