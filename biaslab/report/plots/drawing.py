@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _ENTRY = 0.3  # centimetres of height for an entry of the legend
 _HIGHEST = 13.0  # centimetres of rows above which they move closer together, so that a figure fits a page
+_LOWEST = 1.6  # centimetres of rows, so that a single one stands apart from the axis
 _UPRIGHT = 38  # characters per line of a vertical axis' label
 _LABEL_WIDTH = 52  # characters per line of a horizontal axis' label, below Axes of a column's width
 
@@ -234,7 +235,7 @@ def _separate(rows: pd.DataFrame, by: str, hue: str | None, differing: Sequence[
 
 def height_of(rows: int, marks: int) -> float:
     """Return the height in centimetres of Axes with some rows, each of which has up to so many marks."""
-    return 3.0 + min(rows * (0.33 + 0.27 * marks), max(_HIGHEST, rows * 0.31 * marks))
+    return 3.0 + max(_LOWEST, min(rows * (0.33 + 0.27 * marks), max(_HIGHEST, rows * 0.31 * marks)))
 
 
 def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
