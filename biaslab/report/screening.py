@@ -295,16 +295,11 @@ def plan_screen(
     )
 
 
-def forms_of(probe: Probe) -> list[str]:
-    """Return the forms in which a probe asks: pair, score."""
-    asks = getattr(probe, "asks", ())
-    return [asked.removesuffix("s") for asked in asks] if asks else list(probe.asks_for)
-
-
 def _detectable(probe: Probe, judge: Judge, data: Dataset) -> tuple[str, float]:
     """Return the first metric of a probe in words, and the shift that the contexts can detect."""
     metrics = [find_metric(name, probe.name) for name in probe.primary]
-    metric = next((each for each in metrics if each.form in ("", *forms_of(probe))), metrics[0])
+    forms = {"", *(form.removesuffix("s") for form in getattr(probe, "asks", ()) or probe.asks_for)}
+    metric = next((each for each in metrics if each.form in forms), metrics[0])
     words = f"{spaced(probe.name)}, {metric.axis}"
     with suppress(errors.InputError, errors.JudgeError, errors.TrialsError):
         return words, planning.plan(probe, judge, data, metric=metric.name).effect
