@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -82,7 +83,8 @@ def label(
     Raises
     ------
     InputError
-        If the texts are in no column of the log, an option is unknown, or choices are fewer than two or more than five.
+        If the texts are in no column of the log, an option is unknown, or choices are fewer than two, more than five or
+        not on the scale.
 
     Examples
     --------
@@ -313,25 +315,23 @@ def _in_random_order(table: pd.DataFrame, n: int | None, seed: int) -> pd.DataFr
     return kept.assign(turned=turned).reset_index(drop=True)
 
 
-def _choices(given: Mapping[str, float] | Sequence[str] | None, pairs: bool, scale: str) -> dict[str, float]:
-    """Return the buttons with their scores; raise `InputError` unless there are two to five."""
-    if given is None:
-        given = _OF_PAIRS if pairs else _VERDICTS if scale == "0-1" else list(_labels(scale))
+def _choices(given: Mapping[str, float] | Sequence[str] | None, pairs: bool, named: str) -> dict[str, float]:
+    """Return the buttons with their scores; raise `InputError` unless there are two to five, on the scale."""
+    scale = None
+    with suppress(InputError):  # a scale unknown to biaslab
+        scale = None if pairs else scale_named(named)
+    steps = dict(zip(scale.labels, scale.values, strict=True)) if scale else {}
+    given = (_OF_PAIRS if pairs else _VERDICTS if named == "0-1" else steps) if given is None else given
     try:
         scores = {str(name): float(given[name] if isinstance(given, Mapping) else name) for name in given}
     except (TypeError, ValueError) as error:
         raise InputError("choices", given, "word → score, or numbers", 'such as {"fail": 0, "pass": 1}') from error
-    allowed = f"{_FEWEST} to {_MOST} different scores" + ", of the answer shown as A: s from 0 to 1 with 1 − s" * pairs
+    low, high = (scale.low, scale.high) if scale else (0.0, 1.0)
     values = sorted(scores.values())
-    of_both = all(low >= 0 and math.isclose(low + high, 1) for low, high in zip(values, reversed(values), strict=True))
-    within = all(map(math.isfinite, values)) and (of_both or not pairs)
-    if not (_FEWEST <= len(set(scores.values())) == len(scores) <= _MOST and within):
-        raise InputError("choices", given, allowed, 'such as choices={"bad": 0, "good": 1}')
+    on_scale = all(low <= value <= high for value in values) if pairs or scale else all(map(math.isfinite, values))
+    of_both = all(math.isclose(one + other, 1) for one, other in zip(values, reversed(values), strict=True))
+    if not (_FEWEST <= len(set(values)) == len(scores) <= _MOST and on_scale and (of_both or not pairs)):
+        allowed = f"{_FEWEST} to {_MOST} different scores" + f" from {low:g} to {high:g}" * bool(pairs or scale)
+        allowed += ", of the answer shown as A: with each s also 1 − s" * pairs
+        raise InputError("choices", scores, allowed, f'such as choices={{"bad": {low:g}, "good": {high:g}}}')
     return scores
-
-
-def _labels(scale: str) -> Sequence[str]:
-    try:
-        return scale_named(scale).labels
-    except InputError:
-        return ()

@@ -134,6 +134,15 @@ def test_table_to_fill_in_is_read_as_labels(tmp_path):
     assert bl.label(LOG, path=file).chosen == [1, 1, 0, 0, 1, -1]
 
 
+@pytest.mark.parametrize("choices", [None, {"bad": 0, "good": 1}])
+def test_choices_are_on_the_scale_of_the_log(choices):
+    log = LOG.drop(columns="judge_verdict").assign(judge_score=[1, 4, 5, 2, 3, 10])
+    mapping = {"scale": "=1-10"}
+    with pytest.raises(InputError, match=r'"bad": 1, "good": 10'):
+        bl.label(log, choices, mapping=mapping)
+    assert bl.label(log, {"bad": 1, "good": 10}, mapping=mapping).scale == "1-10"
+
+
 @pytest.mark.parametrize("choices", [{"A": 0.8, "B": 0.1}, {"A": 2, "B": -1}])
 def test_choices_of_a_pair_that_do_not_mirror_are_refused(choices):
     with pytest.raises(InputError, match="choices"):
