@@ -66,8 +66,8 @@ def label(
     n : int, optional
         Number of contexts to draw; default: all.
     seed : int
-        Seed of the order. Contexts appear in random order, so that those labelled first are a random part of all, and
-        so are the two sides of a pair.
+        Seed of the order. Contexts appear in random order, so that those labelled first are a random part of all; so
+        do the items of a context and the two sides of a pair.
     show : sequence of str
         Columns of a log to show as the question; default: the column of the question alone.
     mapping : mapping of str to str or path, optional
@@ -306,9 +306,10 @@ def _texts(record: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
 
 
 def _in_random_order(table: pd.DataFrame, n: int | None, seed: int) -> pd.DataFrame:
-    """Return the items of n contexts in random order, and which side of a pair is shown first."""
+    """Return the items of n contexts, both in random order, and which side of a pair is shown first."""
     rng = np.random.default_rng(seed)
     contexts = rng.permutation(table["context_id"].unique())[:n]
+    table = table.iloc[rng.permutation(len(table))]  # the place in a context would tell the system
     place = table["context_id"].map({name: at_ for at_, name in enumerate(contexts)})
     kept = table[place.notna()].assign(place=place).sort_values("place", kind="stable").drop(columns="place")
     turned = rng.random(len(kept)) < 0.5 if "opponent_id" in kept else np.zeros(len(kept), bool)

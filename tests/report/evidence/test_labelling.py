@@ -99,6 +99,13 @@ def test_order_is_random_and_the_same_for_a_seed():
     assert bl.label(data, n=3).items["context_id"].unique().tolist() == orders[0][:3]
 
 
+def test_place_in_a_context_does_not_tell_the_system():
+    items = bl.label(bl.load_dataset("graded", limit=12)).items
+    first = items.drop_duplicates("context_id")["candidate_id"]
+    assert len(set(first)) > 1
+    assert (items["context_id"] != items["context_id"].shift()).sum() == 12
+
+
 def test_page_hides_verdicts_labels_and_systems():
     log = LOG.assign(system="gpt-4.1-hidden", human_label=["secretly bad", *["good"] * 5])
     mapping = {"human": {"field": "human_label", "values": {"secretly bad": "0", "good": "1"}}}
