@@ -15,8 +15,8 @@ import pandas as pd
 
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
-from biaslab.core.files import csv_of, read_csv
-from biaslab.core.output import Page, count, replacing, require_file
+from biaslab.core.files import read_csv, write_csv
+from biaslab.core.output import Page, count, require_file
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
@@ -187,10 +187,7 @@ class LabelPage(Page):
         target = require_file("path", path, ".html", ".csv")
         if target.suffix == ".html":
             return super().save(target)
-        with replacing(target) as partial:
-            partial.write_text(
-                csv_of(self.items.drop(columns="turned").assign(score=self._scores(self.chosen))), "utf-8"
-            )
+        write_csv(self.items.drop(columns="turned").assign(score=self._scores(self.chosen)), target)
         return target
 
     def widget(self) -> Any:
@@ -204,8 +201,7 @@ class LabelPage(Page):
         """Take over the choices that the widget reports, and write them to the file."""
         self.chosen[:] = chosen
         if self.path is not None:
-            with replacing(self.path) as partial:
-                partial.write_text(csv_of(self.labels), encoding="utf-8")
+            write_csv(self.labels, self.path)
 
     def _scores(self, chosen: Sequence[int]) -> list[float]:
         """Return the score of each item, of a pair that of its first candidate; NaN without a choice."""
