@@ -156,6 +156,14 @@ def test_choices_of_a_pair_that_do_not_mirror_are_refused(choices):
         bl.label(PAIRS, choices)
 
 
+def test_labels_of_questions_that_look_like_formulas_are_matched(tmp_path):
+    log = LOG.assign(question=[f"={i} + 1 is what?" for i in range(6)])
+    page = bl.label(log, path=tmp_path / "labels.csv")
+    page._keep([0, 1, 1, 0, 0, 0])
+    found = bl.correct(bl.read_judgements(log), page.path, corrections=["human"])
+    assert found["estimate"].tolist() == pytest.approx([2 / 6])
+
+
 def test_columns_to_show_stand_above_the_answer():
     page = bl.label(LOG.assign(document="The atlas says so."), show=["document", "question"], n=1)
     assert page.items["source"].iloc[0].startswith("The atlas says so.\n\nCapital of ")
