@@ -174,7 +174,7 @@ def screen(
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, missing = choose_probes(asked, data, protocol, attributes, own, seed)
     measured = Measured(
-        missing=missing, everything=True, say=say or (_write_line if progress else _ignore), progress=progress
+        missing=missing, everything=True, say=say or (print if progress else _ignore), progress=progress
     )
     with _store_path(store) as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.NearestDesignWarning)  # shown on the card
@@ -348,10 +348,6 @@ def _store_path(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder) / "judgements.sqlite"
-
-
-def _write_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
 
 
 def _ignore(line: str) -> None:
