@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.errors import InputError
+from biaslab.core.files import unguarded
 from biaslab.logs.readers import read_judgements
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.cells import read_value
@@ -52,7 +53,8 @@ def read_label_file(file: Path, mapping: Mapping[str, Any] | None = None) -> pd.
     if rows is None or not _is_label_table(rows):
         return read_labels(file, mapping)
     parts = [rows for document in iter_documents(file) for rows in read_rows(document, Log(document.name))]
-    table = pd.DataFrame([record for rows in parts for record in rows.records]).replace("", np.nan)
+    records = [{name: unguarded(cell) for name, cell in record.items()} for rows in parts for record in rows.records]
+    table = pd.DataFrame(records).replace("", np.nan)
     if not mapping:
         return table
     scale = parse_expression("human_scale", mapping.get("human_scale")).constant

@@ -46,9 +46,10 @@ class Card:
     ----------
     biases : pandas.DataFrame
         One row per judge and primary metric: ``judge, probe, metric, label, status, brief, opposite, verdict, standing,
-        rank, strongest, estimate, interval, q, mde, detectable, remedy, advice, to_do, sides, n_open, n_cells``.
-        ``opposite`` names inconclusive cells on the other side; ``status`` is one of *bias*, *slight*, *none*,
-        *unclear*, *untested*; ``brief`` is the first clause of ``verdict``;
+        rank, strongest, estimate, interval, share, q, mde, detectable, remedy, advice, to_do, sides, n_open,
+        n_cells``. ``opposite`` names inconclusive cells on the other side; ``share`` has log odds as a probability;
+        ``status`` is one of *bias*, *slight*, *none*, *unclear*, *untested*; ``brief`` is the first clause of
+        ``verdict``;
         ``standing`` (in brief: ``rank``) and the columns after it describe the strongest cell. ``sides`` lists the
         sides of the null on which a bias was found; ``n_open`` counts inconclusive cells.
     quality : pandas.DataFrame

@@ -174,7 +174,7 @@ def screen(
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, missing = choose_probes(asked, data, protocol, attributes, own, seed)
     measured = Measured(
-        missing=missing, everything=True, say=say or (_write_line if progress else _ignore), progress=progress
+        missing=missing, everything=True, say=say or (print if progress else _ignore), progress=progress
     )
     with _store_path(store) as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.NearestDesignWarning)  # shown on the card
@@ -295,16 +295,11 @@ def plan_screen(
     )
 
 
-def forms_of(probe: Probe) -> list[str]:
-    """Return the forms in which a probe asks: pair, score."""
-    asks = getattr(probe, "asks", ())
-    return [asked.removesuffix("s") for asked in asks] if asks else list(probe.asks_for)
-
-
 def _detectable(probe: Probe, judge: Judge, data: Dataset) -> tuple[str, float]:
     """Return the first metric of a probe in words, and the shift that the contexts can detect."""
     metrics = [find_metric(name, probe.name) for name in probe.primary]
-    metric = next((each for each in metrics if each.form in ("", *forms_of(probe))), metrics[0])
+    forms = {"", *(form.removesuffix("s") for form in getattr(probe, "asks", ()) or probe.asks_for)}
+    metric = next((each for each in metrics if each.form in forms), metrics[0])
     words = f"{spaced(probe.name)}, {metric.axis}"
     with suppress(errors.InputError, errors.JudgeError, errors.TrialsError):
         return words, planning.plan(probe, judge, data, metric=metric.name).effect
@@ -353,10 +348,6 @@ def _store_path(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder) / "judgements.sqlite"
-
-
-def _write_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
 
 
 def _ignore(line: str) -> None:

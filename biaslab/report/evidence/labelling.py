@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -14,8 +15,8 @@ import pandas as pd
 
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
-from biaslab.core.files import csv_of, read_csv
-from biaslab.core.output import Page, count, replacing, require_file
+from biaslab.core.files import read_csv, write_csv
+from biaslab.core.output import Page, count, require_file
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
@@ -66,8 +67,8 @@ def label(
     n : int, optional
         Number of contexts to draw; default: all.
     seed : int
-        Seed of the order. Contexts appear in random order, so that those labelled first are a random part of all, and
-        so are the two sides of a pair.
+        Seed of the order. Contexts appear in random order, so that those labelled first are a random part of all; so
+        do the items of a context and the two sides of a pair.
     show : sequence of str
         Columns of a log to show as the question; default: the column of the question alone.
     mapping : mapping of str to str or path, optional
@@ -83,7 +84,8 @@ def label(
     Raises
     ------
     InputError
-        If the texts are in no column of the log, an option is unknown, or choices are fewer than two or more than five.
+        If the texts are in no column of the log, an option is unknown, or choices are fewer than two, more than five or
+        not on the scale.
 
     Examples
     --------
@@ -186,10 +188,7 @@ class LabelPage(Page):
         target = require_file("path", path, ".html", ".csv")
         if target.suffix == ".html":
             return super().save(target)
-        with replacing(target) as partial:
-            partial.write_text(
-                csv_of(self.items.drop(columns="turned").assign(score=self._scores(self.chosen))), "utf-8"
-            )
+        write_csv(self.items.drop(columns="turned").assign(score=self._scores(self.chosen)), target)
         return target
 
     def widget(self) -> Any:
@@ -203,8 +202,7 @@ class LabelPage(Page):
         """Take over the choices that the widget reports, and write them to the file."""
         self.chosen[:] = chosen
         if self.path is not None:
-            with replacing(self.path) as partial:
-                partial.write_text(csv_of(self.labels), encoding="utf-8")
+            write_csv(self.labels, self.path)
 
     def _scores(self, chosen: Sequence[int]) -> list[float]:
         """Return the score of each item, of a pair that of its first candidate; NaN without a choice."""
@@ -315,34 +313,33 @@ def _texts(record: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
 
 
 def _in_random_order(table: pd.DataFrame, n: int | None, seed: int) -> pd.DataFrame:
-    """Return the items of n contexts in random order, and which side of a pair is shown first."""
+    """Return the items of n contexts, both in random order, and which side of a pair is shown first."""
     rng = np.random.default_rng(seed)
     contexts = rng.permutation(table["context_id"].unique())[:n]
+    table = table.iloc[rng.permutation(len(table))]  # the place in a context would tell the system
     place = table["context_id"].map({name: at_ for at_, name in enumerate(contexts)})
     kept = table[place.notna()].assign(place=place).sort_values("place", kind="stable").drop(columns="place")
     turned = rng.random(len(kept)) < 0.5 if "opponent_id" in kept else np.zeros(len(kept), bool)
     return kept.assign(turned=turned).reset_index(drop=True)
 
 
-def _choices(given: Mapping[str, float] | Sequence[str] | None, pairs: bool, scale: str) -> dict[str, float]:
-    """Return the buttons with their scores; raise `InputError` unless there are two to five."""
-    if given is None:
-        given = _OF_PAIRS if pairs else _VERDICTS if scale == "0-1" else list(_labels(scale))
+def _choices(given: Mapping[str, float] | Sequence[str] | None, pairs: bool, named: str) -> dict[str, float]:
+    """Return the buttons with their scores; raise `InputError` unless there are two to five, on the scale."""
+    scale = None
+    with suppress(InputError):  # a scale unknown to biaslab
+        scale = None if pairs else scale_named(named)
+    steps = dict(zip(scale.labels, scale.values, strict=True)) if scale else {}
+    given = (_OF_PAIRS if pairs else _VERDICTS if named == "0-1" else steps) if given is None else given
     try:
         scores = {str(name): float(given[name] if isinstance(given, Mapping) else name) for name in given}
     except (TypeError, ValueError) as error:
         raise InputError("choices", given, "word → score, or numbers", 'such as {"fail": 0, "pass": 1}') from error
-    allowed = f"{_FEWEST} to {_MOST} different scores" + ", of the answer shown as A: s from 0 to 1 with 1 − s" * pairs
+    low, high = (scale.low, scale.high) if scale else (0.0, 1.0)
     values = sorted(scores.values())
-    of_both = all(low >= 0 and math.isclose(low + high, 1) for low, high in zip(values, reversed(values), strict=True))
-    within = all(map(math.isfinite, values)) and (of_both or not pairs)
-    if not (_FEWEST <= len(set(scores.values())) == len(scores) <= _MOST and within):
-        raise InputError("choices", given, allowed, 'such as choices={"bad": 0, "good": 1}')
+    on_scale = all(low <= value <= high for value in values) if pairs or scale else all(map(math.isfinite, values))
+    of_both = all(math.isclose(one + other, 1) for one, other in zip(values, reversed(values), strict=True))
+    if not (_FEWEST <= len(set(values)) == len(scores) <= _MOST and on_scale and (of_both or not pairs)):
+        allowed = f"{_FEWEST} to {_MOST} different scores" + f" from {low:g} to {high:g}" * bool(pairs or scale)
+        allowed += ", of the answer shown as A: with each s also 1 − s" * pairs
+        raise InputError("choices", scores, allowed, f'such as choices={{"bad": {low:g}, "good": {high:g}}}')
     return scores
-
-
-def _labels(scale: str) -> Sequence[str]:
-    try:
-        return scale_named(scale).labels
-    except InputError:
-        return ()

@@ -99,6 +99,13 @@ def test_order_is_random_and_the_same_for_a_seed():
     assert bl.label(data, n=3).items["context_id"].unique().tolist() == orders[0][:3]
 
 
+def test_place_in_a_context_does_not_tell_the_system():
+    items = bl.label(bl.load_dataset("graded", limit=12)).items
+    first = items.drop_duplicates("context_id")["candidate_id"]
+    assert len(set(first)) > 1
+    assert (items["context_id"] != items["context_id"].shift()).sum() == 12
+
+
 def test_page_hides_verdicts_labels_and_systems():
     log = LOG.assign(system="gpt-4.1-hidden", human_label=["secretly bad", *["good"] * 5])
     mapping = {"human": {"field": "human_label", "values": {"secretly bad": "0", "good": "1"}}}
@@ -134,10 +141,27 @@ def test_table_to_fill_in_is_read_as_labels(tmp_path):
     assert bl.label(LOG, path=file).chosen == [1, 1, 0, 0, 1, -1]
 
 
+@pytest.mark.parametrize("choices", [None, {"bad": 0, "good": 1}])
+def test_choices_are_on_the_scale_of_the_log(choices):
+    log = LOG.drop(columns="judge_verdict").assign(judge_score=[1, 4, 5, 2, 3, 10])
+    mapping = {"scale": "=1-10"}
+    with pytest.raises(InputError, match=r'"bad": 1, "good": 10'):
+        bl.label(log, choices, mapping=mapping)
+    assert bl.label(log, {"bad": 1, "good": 10}, mapping=mapping).scale == "1-10"
+
+
 @pytest.mark.parametrize("choices", [{"A": 0.8, "B": 0.1}, {"A": 2, "B": -1}])
 def test_choices_of_a_pair_that_do_not_mirror_are_refused(choices):
     with pytest.raises(InputError, match="choices"):
         bl.label(PAIRS, choices)
+
+
+def test_labels_of_questions_that_look_like_formulas_are_matched(tmp_path):
+    log = LOG.assign(question=[f"={i} + 1 is what?" for i in range(6)])
+    page = bl.label(log, path=tmp_path / "labels.csv")
+    page._keep([0, 1, 1, 0, 0, 0])
+    found = bl.correct(bl.read_judgements(log), page.path, corrections=["human"])
+    assert found["estimate"].tolist() == pytest.approx([2 / 6])
 
 
 def test_columns_to_show_stand_above_the_answer():
