@@ -46,6 +46,14 @@ def columns_of(reading):
             for name, role in roles_of(reading).items() if role["sources"]}  # fmt: skip
 
 
+def test_column_that_numbers_cases_is_the_answer_and_no_system():
+    log = pd.DataFrame({"case_id": range(24), "question": ["Why?", "Who?"] * 12, "judge_score": [1, 2, 3, 4, 5, 3] * 4})
+    reading = reading_of(log)
+    assert columns_of(reading) == {"question": ["question"], "answer": ["case_id"], "score": ["judge_score"],
+                                   "judge": [], "scale": []}  # fmt: skip
+    assert {role for _, _, _, role, _ in bl.logs.propose(log).roles()} == {"question", "answer", "score"}
+
+
 def test_roles_of_pairs():
     reading = reading_of(pairs(), PAIRS | {"winner": WON, "judge": "=me"})
     assert columns_of(reading) == {
