@@ -174,7 +174,7 @@ class ReadingNotes:
         readable = trials["status"].isin(_READABLE).to_numpy()
         side = np.sign(trials["value"] - 0.5)  # of pairs, in which each probability would be another verdict
         kind = side.where(trials["opponent_id"].notna(), trials["value"])
-        again = trials["replicate"].to_numpy() > 0  # or the other order
+        again = (trials["replicate"] > trials["replicate"].min()).to_numpy()  # or the other order; some count from 1
         if "winner_swapped" in self._layout.sources:
             again |= places >= len(rows.records)
         new = readable & ~again & ~kind.duplicated().to_numpy()
@@ -528,7 +528,7 @@ def _row(row: Mapping[str, Any]) -> Iterator[str]:
     elif row["value"] is not None:
         yield f"{row['judge']} {_verdict(row, sides)}{about}{raw}"
     if row["replicate"]:
-        yield f"repetition {row['replicate'] + 1}"
+        yield f"replicate {row['replicate']}"
     if row["human"] is not None:
         yield f"people gave {row['human']:g}"
     if row["human_gap"] is not None:
