@@ -174,7 +174,7 @@ class ReadingNotes:
         readable = trials["status"].isin(_READABLE).to_numpy()
         side = np.sign(trials["value"] - 0.5)  # of pairs, in which each probability would be another verdict
         kind = side.where(trials["opponent_id"].notna(), trials["value"])
-        again = (trials["replicate"] > trials["replicate"].min()).to_numpy()  # or the other order; some count from 1
+        again = trials["replicate"].to_numpy() > trials["replicate"].min()  # or the other order; some count from 1
         if "winner_swapped" in self._layout.sources:
             again |= places >= len(rows.records)
         new = readable & ~again & ~kind.duplicated().to_numpy()
