@@ -76,8 +76,8 @@ class OneOrder(CellMeasure):
     counts (log ratio) enter if at least half of the pairs have them, and people's preferences if a fifth of the pairs
     and at least 20 have one, or 100, or all, without a test of their balance; pairs without them are left out and
     counted. If fewer are known, log odds average over differences in quality, and assume that these do not depend on
-    the order, given systems and lengths; verdicts name this assumption. Without systems, nothing shows whether better
-    texts come first, so that there is no interval and no test.
+    the order, given systems and lengths; verdicts name this assumption. If not all texts are of systems, nothing shows
+    whether better ones come first, so that there is no interval and no test.
 
     **Missing judgements.** ``bound_low`` and ``bound_high`` are ends of the intervals where missing verdicts make the
     log odds smallest and largest (`biaslab.stats.regression.extreme_outcomes`).
@@ -171,14 +171,15 @@ def first_position_log_odds(judged: pd.DataFrame, measure: OneOrder) -> Estimate
     known = f"conditional on {', '.join(given)}" if given else "unadjusted"
     equal = "" if "human" in terms else "; averages over differences in quality, assumes random order"
     named = replace(estimate, method="; ".join([f"{estimate.method}, {known}{equal}", *left_out]))
-    return _of_assumed_order(named, len(systems), labels) if equal else named
+    compared = {*judged["candidate_id"], *judged["opponent_id"]}
+    return _of_assumed_order(named, compared <= set(systems), labels) if equal else named
 
 
-def _of_assumed_order(estimate: Estimate, systems: int, labels: float) -> Estimate:
-    """Name the assumption that the order is random or, without systems that could show it, leave out the test."""
+def _of_assumed_order(estimate: Estimate, of_systems: bool, labels: float) -> Estimate:
+    """Name the assumption that the order is random or, unless all candidates are systems, leave out the test."""
     if math.isnan(estimate.estimate):
         return estimate
-    if systems:
+    if of_systems:
         return estimate.noted(_UNCHECKED_ORDER)
     systems_in = f"systems in at least {_FEWEST_JUDGEMENTS} pairs each"
     showing = f"people's preferences of {math.ceil(labels):,} pairs, {systems_in}, or both orders"

@@ -17,7 +17,7 @@ from biaslab.logs.readers.cells import at, written
 from biaslab.logs.readers.columns import YES, names_defect
 from biaslab.logs.readers.formats import available
 from biaslab.logs.readers.mapping import COUNTED, parse_expression
-from biaslab.logs.readers.proposal import ROLES
+from biaslab.logs.readers.proposal import ROLES, candidate_word
 from biaslab.logs.readers.readings import OUTCOMES
 from biaslab.logs.readers.rows import CALL_FAILED, Rows
 from biaslab.logs.readers.trials import SCHEMA
@@ -82,6 +82,12 @@ class FileLayout:
         """Whether candidates are named by their texts."""
         return bool(self.entries) and self.sources.get("text") == self.sources.get("candidate_id")
 
+    @property
+    def candidate(self) -> str:
+        """What identifies a single candidate: "text", "answer" or "system"."""
+        columns = [name for each in self.sources.get("candidate_id", ()) for name in each["columns"]]
+        return "text" if self.of_texts else candidate_word(columns)
+
     def unused(self) -> dict[str, str]:
         """Return the columns that no role uses, with the reason; none if the reader of a format picks them."""
         mapped = [name for sources in self.sources.values() for each in sources for name in each["columns"]]
@@ -123,7 +129,7 @@ class FileLayout:
         """Return the name of a role: that of a single candidate, or of two that are not in the order shown."""
         name = str(role["role"])
         if not pairs:
-            return "text" if name == "first" and self.of_texts else str(role.get("of_one", name))
+            return self.candidate if name == "first" else str(role.get("of_one", name))
         return name.replace("first", "candidate").replace("second", "opponent") if moved else name
 
 
@@ -168,7 +174,7 @@ class ReadingNotes:
         readable = trials["status"].isin(_READABLE).to_numpy()
         side = np.sign(trials["value"] - 0.5)  # of pairs, in which each probability would be another verdict
         kind = side.where(trials["opponent_id"].notna(), trials["value"])
-        again = trials["replicate"].to_numpy() > 0  # or the other order
+        again = trials["replicate"].to_numpy() > trials["replicate"].min()  # or the other order; some count from 1
         if "winner_swapped" in self._layout.sources:
             again |= places >= len(rows.records)
         new = readable & ~again & ~kind.duplicated().to_numpy()
@@ -248,7 +254,7 @@ class ReadingNotes:
             "order_known": bool(trial["order_known"]),
             "replicate": int(trial["replicate"]),
             "judged": self._layout.judged,
-            "of_text": self._layout.of_texts,
+            "identified_by": self._layout.candidate,
             "raw": None if raw is None or pd.isna(raw) else shortened(str(raw), _LONGEST),
         }
 
@@ -507,7 +513,7 @@ def _row(row: Mapping[str, Any]) -> Iterator[str]:
     sides = ("first", "second") if row["order_known"] else ("candidate", "opponent")
     yield f"question {row['context_id']}"
     if row["opponent_id"] is None:
-        yield f"{'text' if row['of_text'] else 'answer of'} {row['candidate_id']}"
+        yield f"{'answer of' if row['identified_by'] == 'system' else row['identified_by']} {row['candidate_id']}"
     else:
         yield f"{sides[0]} {row['candidate_id']}"
         yield f"{sides[1]} {row['opponent_id']}"
@@ -522,7 +528,7 @@ def _row(row: Mapping[str, Any]) -> Iterator[str]:
     elif row["value"] is not None:
         yield f"{row['judge']} {_verdict(row, sides)}{about}{raw}"
     if row["replicate"]:
-        yield f"repetition {row['replicate'] + 1}"
+        yield f"replicate {row['replicate']}"
     if row["human"] is not None:
         yield f"people gave {row['human']:g}"
     if row["human_gap"] is not None:

@@ -98,10 +98,17 @@ class Proposal:
         is_line = isinstance(option, str) or "field" in option or "fields" in option
         return {self.questions[0].entry: option} if is_line else None
 
+    @property
+    def _words(self) -> dict[str, str]:
+        """The name of the role that each entry fills."""
+        if "opponent_id" in self.entries:
+            return {entry: role["role"] for entry, role in ROLES.items()}
+        candidate = candidate_word(columns_in(self.entries.get("candidate_id"), self.columns))
+        return {entry: role.get("of_one", role["role"]) for entry, role in ROLES.items()} | {"candidate_id": candidate}
+
     def roles(self) -> list[tuple[str, str, str, str, str]]:
         """Return each column's name, kind, values, role and other possible roles."""
-        pairs = "opponent_id" in self.entries
-        words = {entry: role["role"] if pairs else role.get("of_one", role["role"]) for entry, role in ROLES.items()}
+        words = self._words
         settled = [(words.get(entry, entry), columns_in(each, self.columns)) for entry, each in self.entries.items()]
         asked = [(f"{words.get(q.entry, q.entry)} {OPEN}", columns_in(q.options, self.columns)) for q in self.questions]
         rows: list[tuple[str, str, str, str, str]] = []
@@ -120,10 +127,10 @@ class Proposal:
             "# a value), or delete a line that does not apply. Nothing is read while a ? is left.",
         ]
         for entry, expression in self.entries.items():
-            lines += ["", f"# {_role_of(entry)}", f"{entry} = {toml_value(expression)}"]
+            lines += ["", f"# {self._words.get(entry, entry)}", f"{entry} = {toml_value(expression)}"]
         for question in self.questions:
             about = "" if question.required else " (or delete this line)"
-            lines += ["", f"# {_role_of(question.entry)}: {question.why}{about}"]
+            lines += ["", f"# {self._words.get(question.entry, question.entry)}: {question.why}{about}"]
             lines += [f"#   {question.entry} = {toml_value(option)}" for option in question.options]
             lines.append(f'{question.entry} = "{OPEN}"')
         if self.set_aside:
@@ -167,8 +174,16 @@ def open_questions(source: str, proposal: Proposal) -> str:
     return "\n  ".join("".join(sign if sign.isprintable() else "�" for sign in line) for line in lines)
 
 
-def _role_of(entry: str) -> str:
-    return str(ROLES[entry]["role"]) if entry in ROLES else entry
+def candidate_word(columns: Iterable[str]) -> str:
+    """Return what identifies a single candidate: its system, or the answer itself, by the names of its columns.
+
+    Examples
+    --------
+    >>> candidate_word(["model"]), candidate_word(["case_id"]), candidate_word(["response"])
+    ('system', 'answer', 'answer')
+    """
+    roles = {role for name in columns for role in named.roles_of(named.tokens(name))}
+    return "answer" if roles & {"question", "text"} and "system" not in roles else "system"
 
 
 def columns_in(expression: Any, known: Mapping[str, Any]) -> list[str]:

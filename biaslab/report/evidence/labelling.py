@@ -293,7 +293,7 @@ def _columns(trials: pd.DataFrame) -> dict[str, list[str]]:
         for reading in readings
         for role in reading["roles"]
     }
-    named_by_texts = any(row["of_text"] for row in trials.attrs["reading"]["rows"])
+    named_by_texts = any(row["identified_by"] == "text" for row in trials.attrs["reading"]["rows"])
     roles_of = [_ROLES, *[_TEXTS_AS_NAMES] * named_by_texts]
     known = {
         name: [of_role[role] for roles in roles_of for role in roles[name] if of_role.get(role)] for name in _TEXTS

@@ -428,6 +428,16 @@ def test_an_order_that_nothing_shows_to_be_random_has_no_test():
     assert [np.isnan(row[["ci_low", "p_value"]].astype(float)).all() for row in rows] == [True, False, True, False]
 
 
+def test_texts_beside_a_baseline_have_no_test_of_position():
+    """The baseline is on either side, but its opponents may come first where they are better."""
+    place, texts = np.arange(120), [f"text {n}" for n in range(120)]
+    first, second = (np.where(place % 2, *pair) for pair in (("baseline", texts), (texts, "baseline")))
+    table = pd.DataFrame({"context_id": place, "candidate_id": first, "opponent_id": second})
+    row = log_odds(table.assign(winner=np.where(place % 3, "first", "second")))
+    assert "unknown_order" in notes_of(row)
+    assert np.isnan(row["p_value"])
+
+
 def test_several_orders_do_not_show_that_they_are_random():
     """A test that these do not resemble each other let .22 of fair judges be found, better texts slightly first."""
     table = of_texts(lists(40, 1.0, seed=3))

@@ -46,6 +46,14 @@ def columns_of(reading):
             for name, role in roles_of(reading).items() if role["sources"]}  # fmt: skip
 
 
+def test_column_that_numbers_cases_is_the_answer_and_no_system():
+    log = pd.DataFrame({"case_id": range(24), "question": ["Why?", "Who?"] * 12, "judge_score": [1, 2, 3, 4, 5, 3] * 4})
+    reading = reading_of(log)
+    assert columns_of(reading) == {"question": ["question"], "answer": ["case_id"], "score": ["judge_score"],
+                                   "judge": [], "scale": []}  # fmt: skip
+    assert {role for _, _, _, role, _ in bl.logs.propose(log).roles()} == {"question", "answer", "score"}
+
+
 def test_roles_of_pairs():
     reading = reading_of(pairs(), PAIRS | {"winner": WON, "judge": "=me"})
     assert columns_of(reading) == {
@@ -201,12 +209,13 @@ def test_refusals_and_scores_out_of_range_are_in_words():
     assert "the judge refused (I cannot rate this.)" in str(ReadingCard(reading_of(log, mapping)))
 
 
-def test_repetitions_are_shown():
-    log = pd.concat([scores(run=lambda n: 0), scores(run=lambda n: 1)])
+@pytest.mark.parametrize("start", [0, 1])
+def test_replicates_are_shown_by_their_numbers(start):
+    log = pd.concat([scores(run=lambda n: start), scores(run=lambda n: start + 1)])
     reading = reading_of(log, SCORED | {"replicate": "run"})
     assert roles_of(reading)["replicate"]["holds"]["distinct"] == 2
-    assert [row["replicate"] for row in reading["rows"]] == [0, 0, 1]
-    assert "repetition 2" in str(ReadingCard(reading))
+    assert [row["replicate"] for row in reading["rows"]] == [start, start, start + 1]
+    assert f"replicate {start + 1}" in str(ReadingCard(reading))
     assert "counted" in str(ReadingCard(reading_of(log, SCORED | {"replicate": "=#"})))
 
 
