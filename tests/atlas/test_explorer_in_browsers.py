@@ -35,8 +35,7 @@ class Browser:
         self.process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        wait_for((profile / "DevToolsActivePort").is_file)
-        port = (profile / "DevToolsActivePort").read_text().splitlines()[0]
+        port = wait_for(lambda: port_in(profile / "DevToolsActivePort"))
         pages = wait_for(lambda: [one for one in of_json(port) if one["type"] == "page"])
         self.socket = websocket.create_connection(pages[0]["webSocketDebuggerUrl"], timeout=120)
         self.asked, self.errors = 0, []
@@ -77,6 +76,11 @@ class Browser:
     def close(self):
         self.socket.close()
         end(self.process)
+
+
+def port_in(file):
+    """Return the port that the browser wrote, or nothing as long as the file is missing or empty."""
+    return file.is_file() and (file.read_text().splitlines() or [""])[0]
 
 
 def of_json(port):
