@@ -309,8 +309,8 @@ def _estimated(
     sums, contexts = compared.rows.sums(compared.columns, resampling)
     for name, (function, bounds) in compared.functions.items():
         if names is None or name in names:
-            statistic, n = over_clusters(_of_contexts(function, sums), contexts, resampling)
-            found[name] = cluster_statistic(statistic, n, resampling, bounds=bounds, missing=_UNDEFINED)
+            statistic, clusters = over_clusters(_of_contexts(function, sums), contexts, resampling)
+            found[name] = cluster_statistic(statistic, len(clusters), resampling, bounds=bounds, missing=_UNDEFINED)
     return found
 
 
@@ -359,7 +359,8 @@ def differences(
     sizes = np.asarray(np.bincount(pd.factorize(resampling.cluster_of(names[at]))[0], items), float)
     return {
         f"{name}_difference": cluster_statistic(
-            *over_clusters(partial(difference, *functions), names[at], resampling),
+            over_clusters(partial(difference, *functions), names[at], resampling)[0],
+            len(sizes),
             resampling,
             0.0,
             inference="t",

@@ -592,6 +592,16 @@ class Probe(Design, ABC):
         SharedRequestsWarning
             If contexts share requests; they are then one cluster.
         """
+        rows, conditions = self.estimate_rows(trials, metrics, breakdowns)
+        return estimates_frame(rows, self.name, self.primary, conditions)
+
+    def estimate_rows(
+        self,
+        trials: pd.DataFrame | TrialsFile | str | PathLike[str],
+        metrics: Sequence[str] | None = None,
+        breakdowns: bool | None = None,
+    ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """Return the rows of `estimate`, with ``left_out`` (`biaslab.stats.Estimate`), and their condition columns."""
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         source = trials if isinstance(trials, pd.DataFrame) else _opened(trials)
         columns = (*self.cell, "protocol") if "protocol" in getattr(source, "columns", ()) else self.cell
@@ -617,7 +627,7 @@ class Probe(Design, ABC):
             measured = [row for part_of_cell in probe.measure(cell) for row in part_of_cell.rows(cell)]
             rows += with_lost(measured, part)
         warn_shared(self.name, shared)
-        return estimates_frame(rows, self.name, self.primary, (*columns[2:], *self.conditions))
+        return rows, (*columns[2:], *self.conditions)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select the trials of a log to estimate from: those of this probe's design, else recorded ones.
