@@ -83,7 +83,7 @@ class Joint:
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
         order = np.lexsort(sums.T)  # so that resamples for a seed do not depend on the names of contexts
-        sums = sums[order]
+        sums, names = sums[order], np.asarray(contexts, object)[order]
         in_one_output, alone = _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
         missing = self.note or because("constant_score", "one of the scores is the same for all items")
 
@@ -91,17 +91,11 @@ class Joint:
             return in_one_output(weights) - alone(weights)
 
         def estimate(statistic: Statistic) -> Estimate:
-            return cluster_statistic(statistic, len(contexts), resampling, None, (-1.0, 1.0), missing)
+            return cluster_statistic(statistic, names, resampling, None, (-1.0, 1.0), missing)
 
         return {
             "anchor_excess": lambda: cluster_statistic(
-                difference,
-                len(contexts),
-                resampling,
-                null=0.0,
-                missing=missing,
-                inference="t",
-                names=np.asarray(contexts, object)[order],
+                difference, names, resampling, null=0.0, missing=missing, inference="t"
             ),
             "correlation_joint": partial(estimate, in_one_output),
             "correlation_alone": partial(estimate, alone),

@@ -310,7 +310,7 @@ def _estimated(
     for name, (function, bounds) in compared.functions.items():
         if names is None or name in names:
             statistic, clusters = over_clusters(_of_contexts(function, sums), contexts, resampling)
-            found[name] = cluster_statistic(statistic, len(clusters), resampling, bounds=bounds, missing=_UNDEFINED)
+            found[name] = cluster_statistic(statistic, clusters, resampling, bounds=bounds, missing=_UNDEFINED)
     return found
 
 
@@ -359,8 +359,7 @@ def differences(
     sizes = np.asarray(np.bincount(pd.factorize(resampling.cluster_of(names[at]))[0], items), float)
     return {
         f"{name}_difference": cluster_statistic(
-            over_clusters(partial(difference, *functions), names[at], resampling)[0],
-            len(sizes),
+            *over_clusters(partial(difference, *functions), names[at], resampling),
             resampling,
             0.0,
             inference="t",
