@@ -142,6 +142,14 @@ class HumanLabels:
         """The columns that identify what was labelled."""
         return [] if self.table is None else [name for name in _IDS if name in self.table]
 
+    @property
+    def ambiguous(self) -> int:
+        """The number of items with different labels by people who are not named."""
+        if self.table is None or "annotator" in self.table:
+            return 0
+        scores = self.table.groupby(self.ids)["score"]
+        return int((scores.max() - scores.min() > _EQUAL).sum())
+
     def matched(self, judged: pd.DataFrame) -> pd.Series:
         """Return for each label whether its item was judged; pairs match in either order."""
         table = pd.DataFrame() if self.table is None else self.table

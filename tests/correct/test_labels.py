@@ -36,6 +36,25 @@ def test_labels_of_unjudged_pairs_do_not_match():
     assert HumanLabels.read(labels, trials).matched(trials).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("name", ["human", "human_label", "gold"])
+def test_sides_in_a_column_of_people_are_their_verdicts(name):
+    sides = {"question": [*"abcdef"], "model_a": ["x", "y"] * 3, "model_b": ["y", "x"] * 3}
+    trials = bl.read_judgements(pd.DataFrame({**sides, "winner": ["A"] * 6}))
+    labels = pd.DataFrame({**sides, name: ["A", "B", "tie"] * 2}).iloc[::-1]
+    assert with_labels(trials, labels)["human_gap"].tolist() == [1, -1, 0] * 2
+
+
+def test_different_labels_of_an_item_are_counted():
+    labels = pd.DataFrame(
+        {"question": [*"abcdabc"], "human_label": ["pass", "fail", "pass", "fail", "fail", "fail", "pass"]}
+    )
+    read = HumanLabels.read(labels, bl.read_judgements(LOG))
+    assert (read.ambiguous, HumanLabels.read(labels.head(4), bl.read_judgements(LOG)).ambiguous) == (1, 0)
+    assert read.of_items(
+        pd.DataFrame({"context_id": [*"ab"], "candidate_id": "answer", "own": np.nan}), "overall", False
+    ).tolist() == [0.5, 0]
+
+
 @pytest.mark.parametrize(
     "labels",
     [
