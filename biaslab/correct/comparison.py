@@ -33,6 +33,7 @@ from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 _ROLES = ("reference", "other")
 _UNPAIRED = "standard errors added, t over contexts"
 _MINUS = " − "
+Cells = dict[CellKey, Mapping[Any, Any]]
 
 
 def compare(
@@ -188,9 +189,7 @@ class _Pair:
         """Return the columns that identify cells."""
         return ["metric", "dataset", *(["judge"] if self.by != "judge" else []), *conditions]
 
-    def _cells(
-        self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]
-    ) -> list[dict[CellKey, Mapping[Any, Any]]]:
+    def _cells(self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]) -> list[Cells]:
         """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
         cells = [rows_by_cell(frame, columns) for frame in frames]

@@ -186,11 +186,9 @@ def _is_label_table(rows: Rows) -> bool:
     return all(map(rows.has, LABEL_COLUMNS))
 
 
-def _divided(
-    mapping: Mapping[str, Any], judged: Rows | None, labels: Rows | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _divided(mapping: Mapping[str, Any], judged: Rows | None, labels: Rows | None) -> list[dict[str, Any]]:
     """Return the entries of the log, and those of the labels."""
-    of_log, of_labels = {}, {}
+    of_log, of_labels = dict[str, Any](), dict[str, Any]()
     for name, entry in mapping.items():
         in_labels = _has(labels, _paths(name, entry))
         of_people = name in _OF_PEOPLE and (in_labels or not _paths(name, entry))
@@ -198,7 +196,7 @@ def _divided(
             of_labels[name] = entry
         if not of_people and (not in_labels or _has(judged, _paths(name, entry))):
             of_log[name] = entry
-    return of_log, of_labels
+    return [of_log, of_labels]
 
 
 def _paths(name: str, entry: Any) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import count
 from biaslab.core.scales import SCALES, scale_named
+from biaslab.core.schema import Dataset
 from biaslab.correct.label_files import LABEL_COLUMNS, is_label, read_label_file, read_labels
 from biaslab.datasets._files import text_key
 from biaslab.logs.readers.card import is_by_people
@@ -22,9 +23,6 @@ from biaslab.logs.readers.columns import names_people, tokens
 from biaslab.logs.readers.readings import number_of
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
-
-if TYPE_CHECKING:
-    from biaslab.datasets import Dataset
 
 #: Ratio of ranges above which a judge's values and labels are on different scales.
 _RANGES = 8.0
@@ -73,9 +71,7 @@ class HumanLabels:
     matched_by: tuple[str, ...] = ()
 
     @classmethod
-    def read(
-        cls, labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None, judged: pd.DataFrame
-    ) -> HumanLabels:
+    def read(cls, labels: AnyLabels | None, judged: pd.DataFrame) -> HumanLabels:
         """Read labels from any of these sources.
 
         A table without the columns ``context_id, candidate_id, score`` is read like a log: the labels are what it has
@@ -92,9 +88,8 @@ class HumanLabels:
             return labels
         if labels is None:
             if not {"human", "human_gap"} & set(judged.columns):
-                raise InputError.plain(
-                    "judgements have no column human or human_gap; pass labels: a table, a file or a data set"
-                )
+                remedy = "pass labels: a table, a file or a data set"
+                raise InputError.plain(f"judgements have no column human or human_gap; {remedy}")
             return cls(None)
         if isinstance(labels, str | Path):
             labels = read_label_file(Path(labels))
@@ -213,10 +208,9 @@ class HumanLabels:
         if (differ := np.abs(labels - own) > _EQUAL).any():
             at = int(np.flatnonzero(differ)[0])
             item = items.iloc[[at]][[name for name in self.ids if name in items]]
+            items_of = f"{differ.sum():,} of the items{_example(item)}"
             both = f"labels {labels[at]:g}, the log {own[at]:g}"
-            raise TrialsError.plain(
-                f"labels and log differ in {differ.sum():,} of the items{_example(item)}: {both}; remove one"
-            )
+            raise TrialsError.plain(f"labels and log differ in {items_of}: {both}; remove one")
         return np.where(np.isnan(labels), own, labels)
 
     def stated_scale(self, attribute: str, judged: pd.DataFrame) -> tuple[float, float] | None:
@@ -269,7 +263,12 @@ def _with_short_names(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFram
     return labels.assign(context_id=names.replace({name: key for name, key in short.items() if key in known}))
 
 
-def with_labels(trials: pd.DataFrame, labels: Dataset | pd.DataFrame | str | Path | HumanLabels) -> pd.DataFrame:
+AnyLabels = Dataset | pd.DataFrame | str | Path | HumanLabels
+#: Contexts whose labels are used, or the probability of each to be labelled.
+LabelledContexts = Sequence[str] | Mapping[str, float]
+
+
+def with_labels(trials: pd.DataFrame, labels: AnyLabels) -> pd.DataFrame:
     """Return judgements with people's labels of another table or file in their columns of people.
 
     Parameters
@@ -449,9 +448,8 @@ def _with_scales(labels: pd.DataFrame, trials: pd.DataFrame, judged: pd.DataFram
             known = known.fillna("0-1")
         elif known.isna().all() and len(part) >= _ENOUGH and theirs in SCALES and own and theirs not in own:
             lines = " or ".join(f"--map human_scale=={scale}" for scale in (theirs, *sorted(own)))
-            raise TrialsError.plain(
-                f"labels span {theirs}, the judge's scale is {', '.join(own)}: which is theirs? {lines}"
-            )
+            spans = f"labels span {theirs}, the judge's scale is {', '.join(own)}"
+            raise TrialsError.plain(f"{spans}: which is theirs? {lines}")
         parts.append(part.assign(scale=known))
     return pd.concat(parts) if parts else labels
 
@@ -575,10 +573,7 @@ class LabelledCell:
 
 
 def read_cells(
-    judged: pd.DataFrame,
-    labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None,
-    labelled: Sequence[str] | Mapping[str, float] | None,
-    by: Sequence[str],
+    judged: pd.DataFrame, labels: AnyLabels | None, labelled: LabelledContexts | None, by: Sequence[str]
 ) -> list[LabelledCell]:
     """Match judgements with labels; parameters as in `biaslab.correct.correct`.
 
@@ -605,17 +600,13 @@ def read_cells(
 
 
 def _cell(
-    where: dict[str, Any],
-    judgements: pd.DataFrame,
-    labels: HumanLabels,
-    labelled: Sequence[str] | Mapping[str, float] | None,
+    where: dict[str, Any], judgements: pd.DataFrame, labels: HumanLabels, labelled: LabelledContexts | None
 ) -> LabelledCell:
     """Match the judgements and labels of one judge, attribute and data set."""
     readable = judgements[has_value(judgements)]
     counts = (len(readable), len(judgements) - len(readable))
     paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
-    items = pair_items(readable) if paired else _score_items(readable)
-    items = labels.systems(items)
+    items = labels.systems(pair_items(readable) if paired else _score_items(readable))
     items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
     items, probability = _labelled_part(items, labelled, labels.probability)
     _require_labels(items.assign(attribute=where["attribute"]), labels, str(where["judge"]))
@@ -630,11 +621,9 @@ def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame({"value": readable["value"], "own": own})
     ids = {name: readable[name].astype(str) for name in ("context_id", "candidate_id")}
     system = {"system": readable["system"]} if "system" in readable else {}
-    grouped = table.astype(float).assign(**ids, **system).groupby(list(ids), sort=False)
-    means = grouped[["value", "own"]].mean()
-    if system:
-        means["system"] = grouped["system"].first()
-    return means.reset_index()
+    table = table.astype(float).assign(**ids, **system)
+    how = {"value": "mean", "own": "mean"} | dict.fromkeys(system, "first")
+    return table.groupby(list(ids), sort=False).agg(how).reset_index()
 
 
 def pair_items(readable: pd.DataFrame) -> pd.DataFrame:
@@ -643,9 +632,8 @@ def pair_items(readable: pd.DataFrame) -> pd.DataFrame:
     value = readable["value"].to_numpy(float)
     gap = readable["human_gap"].to_numpy(float) if "human_gap" in readable else np.full(len(readable), math.nan)
     own = (np.sign(np.where(turned, -gap, gap)) + 1) / 2
-    table = pairs.assign(
-        context_id=readable["context_id"].astype(str), value=np.where(turned, 1 - value, value), own=own
-    )
+    value = np.where(turned, 1 - value, value)
+    table = pairs.assign(context_id=readable["context_id"].astype(str), value=value, own=own)
     return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
 
 
@@ -663,7 +651,7 @@ def _each_side(items: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _labelled_part(
-    items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
+    items: pd.DataFrame, labelled: LabelledContexts | None, own: pd.Series | None
 ) -> tuple[pd.DataFrame, pd.Series | None]:
     """Keep the labels of the given contexts; return the items and the labelling probabilities."""
     probability = own
@@ -683,7 +671,7 @@ def _labelled_part(
     return items, probability
 
 
-def _require_judged(labelled: Sequence[str] | Mapping[str, float] | None, frame: pd.DataFrame) -> None:
+def _require_judged(labelled: LabelledContexts | None, frame: pd.DataFrame) -> None:
     """Raise `InputError` unless ``labelled`` is a list of contexts that the judge judged."""
     if isinstance(labelled, str):
         raise InputError("labelled", labelled, "a list of contexts, or the labelling probability of each")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -13,13 +13,11 @@ from biaslab.core.checks import require_one_of
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import PrintedText, count, number, with_interval
+from biaslab.core.schema import Dataset
 from biaslab.correct.correction import NAME, correct
 from biaslab.correct.label_plan import LabelPlan, plan_labels
 from biaslab.correct.labels import HumanLabels, read_cells
 from biaslab.stats.blocks import CELL, ITEM, has_value
-
-if TYPE_CHECKING:
-    from biaslab.datasets import Dataset
 
 _VALUES = ("pass_rate", "mean_score", "win_rate")
 _COLUMNS = {"judge": "judge", "ppi": "corrected", "human": "labels alone"}

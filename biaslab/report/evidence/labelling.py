@@ -154,9 +154,8 @@ class LabelPage(Page):
         missing = [name for name in (*ids, "score") if name not in labels]
         if missing:
             raise InputError("path", str(self.path), f"a CSV file of labels with the column {missing[0]}")
-        places = {
-            key: place for place, key in enumerate(self.items[ids].astype(str).itertuples(index=False, name=None))
-        }
+        keys = self.items[ids].astype(str).itertuples(index=False, name=None)
+        places = {key: place for place, key in enumerate(keys)}
         chosen, scores = list(self.chosen), list(self.choices.values())
         for row in labels[labels["score"].notna()].to_dict("records"):
             place = places.get(tuple(str(row[name]) for name in ids))
@@ -295,10 +294,8 @@ def _columns(trials: pd.DataFrame) -> dict[str, list[str]]:
     }
     named_by_texts = any(row["identified_by"] == "text" for row in trials.attrs["reading"]["rows"])
     roles_of = [_ROLES, *[_TEXTS_AS_NAMES] * named_by_texts]
-    known = {
-        name: [of_role[role] for roles in roles_of for role in roles[name] if of_role.get(role)] for name in _TEXTS
-    }
-    return {name: columns[0] for name, columns in known.items() if columns}
+    wanted = {name: [role for roles in roles_of for role in roles[name] if of_role.get(role)] for name in _TEXTS}
+    return {name: of_role[known[0]] for name, known in wanted.items() if known}
 
 
 def _set_aside_questions(trials: pd.DataFrame) -> list[str]:

@@ -204,9 +204,8 @@ def confusion(
     if joint.empty:
         return DrawnFigures(missing=("Not drawn: no verdicts on items that people labelled",))
     differing = varying(joint, _CELL) or ["judge"]
-    cells = [
-        (" · ".join(judge_words(str(part)) for part in key), rows) for key, rows in joint.groupby(differing, sort=False)
-    ]
+    groups = joint.groupby(differing, sort=False)
+    cells = [(" · ".join(judge_words(str(part)) for part in key), rows) for key, rows in groups]
     axes = panels(min(len(cells), _MATRICES), 5.0, rows=-(-len(cells) // _MATRICES), sharex=False, sharey=False)
     agreed = {}
     for ax, (who, rows) in zip(axes, cells, strict=False):
