@@ -110,8 +110,8 @@ def _each_text(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
     for at, kind in enumerate(frame.dtypes):
         if not (pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind)):
             column = frame.iloc[:, at].astype(object)
-            cells = column.map(change, na_action="ignore")
-            if any(cell is not before for cell, before in zip(cells, column, strict=True)):
+            if any(change(text) is not text for text in {cell for cell in column if isinstance(cell, str)}):
+                cells = column.map(change, na_action="ignore")
                 changed.isetitem(at, (cells.astype(kind) if isinstance(kind, pd.StringDtype) else cells).array)
     return changed
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
@@ -305,7 +305,7 @@ def at_once(
     errors = np.column_stack([fit.errors(target) for fit in fits])
     reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
     words = f", simultaneous over {len(fits)}"
-    levels = [1 - 2 * float(stats.t.sf(reach, fit.sample - 1)) for fit in fits]
+    levels = [1 - 2 * float(special.stdtr(fit.sample - 1, -reach)) for fit in fits]
     wide = [fit.estimate(target, level, bounds=bounds) for fit, level in zip(fits, levels, strict=True)]
     return [replace(one, method=one.method + words) for one in wide]
 

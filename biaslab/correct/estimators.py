@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Codes, Floats
 from biaslab.stats.estimate import (
@@ -363,7 +363,7 @@ class RoganGladen(Fitted):
     ) -> Estimate:
         """Return value, Fieller's interval, and the test with the same statistic."""
         bounds = (max(bounds[0], 0.0), min(bounds[1], 1.0))
-        reach = float(stats.t.ppf((1 + level) / 2, self.sample - 1))
+        reach = float(special.stdtrit(self.sample - 1, (1 + level) / 2))
         low, high = self._fieller(reach, target)
         inside = low <= bounds[1] and high >= bounds[0]
         low, high = (float(np.clip(end, *bounds)) for end in (low, high))
@@ -377,7 +377,7 @@ class RoganGladen(Fitted):
         if null is not None:
             at = np.array([null])
             distance = float(self._away(at)[0] / self._errors(at, target)[0])
-            p_value = max(2.0 ** (1 - self.sample), 2 * float(stats.t.sf(abs(distance), self.sample - 1)))
+            p_value = max(2.0 ** (1 - self.sample), 2 * float(special.stdtr(self.sample - 1, -abs(distance))))
             low, high = (min(low, null), max(high, null)) if p_value >= 1 - level else (low, high)
         method = "Rogan-Gladen, Fieller over contexts"
         error = float(self._errors(np.array([self.value]), target)[0] / (self.rates[1] - self.rates[2]))
@@ -478,9 +478,9 @@ def logit_interval(
         return math.nan, math.nan, math.nan
     square = contexts * (error / half) ** 2 * (contexts - 1) + contexts * MIDDLE / (contexts + MIDDLE) * mean**2
     spread = math.sqrt(square / (contexts - 1 + MIDDLE) / (contexts + MIDDLE)) / (1 - shrunk**2)
-    z, reach = math.atanh(shrunk), float(stats.t.ppf((1 + level) / 2, contexts - 1)) * spread
+    z, reach = math.atanh(shrunk), float(special.stdtrit(contexts - 1, (1 + level) / 2)) * spread
     low, high = (centre + half * math.tanh(end) for end in (z - reach, z + reach))
     if null is None:
         return low, high, math.nan
     distance = abs(z - math.atanh((null - centre) / half)) / spread
-    return low, high, max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(distance, contexts - 1)))
+    return low, high, max(2.0 ** (1 - contexts), 2 * float(special.stdtr(contexts - 1, -distance)))

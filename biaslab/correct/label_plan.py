@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count, require_one_of, require_whole
@@ -380,6 +379,8 @@ def draw_labels(
 
 def _measured(part: pd.DataFrame, draws: int) -> list[dict[str, Any]]:
     """Return coverage and width of the intervals of one correction, over all draws of a fraction."""
+    from statsmodels.stats.proportion import proportion_confint
+
     coverage = part["truth"].between(part["ci_low"], part["ci_high"]).mean()
     low, high = proportion_confint(coverage * draws, draws, alpha=1 - _LEVEL, method="wilson")
     widths = (part["ci_high"] - part["ci_low"]).groupby(part["draw"]).mean().quantile([0.05, 0.5, 0.95])

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import check_spending, require_temperature, unknown
@@ -372,8 +372,8 @@ class Budgets:
             df += len(values) - 1
         if math.isnan(variance):
             return undefined(_NO_REPLICATE, self._units.size)
-        tails = np.array([1 + self.cell.resampling.level, 1 - self.cell.resampling.level]) / 2
-        low, high = np.sqrt(variance * df / stats.chi2.ppf(tails, df)).tolist()
+        tails = np.array([1 - self.cell.resampling.level, 1 + self.cell.resampling.level]) / 2
+        low, high = np.sqrt(variance * df / special.chdtri(df, tails)).tolist()
         method = f"χ² over replicates, {df} df"
         return Estimate(math.sqrt(variance), math.nan, low, high, math.nan, math.nan, self._units.size, method)
 

@@ -119,7 +119,8 @@ def page(
     if isinstance(not_run, str | PathLike):
         remedy = f"to write the page to a file: Path({str(not_run)!r}).write_text(bl.report.page(estimates))"
         raise InputError("not_run", not_run, "probe → reason", remedy)
-    all_rows = with_numpy_types(estimates) if len(estimates) else estimates
+    all_rows = with_numpy_types(estimates) if len(estimates) else estimates.copy()
+    all_rows.attrs = {}  # pandas would copy them with each selection
     whole = without_breakdowns(all_rows) if len(estimates) else estimates
     tested = whole[_are_biases(whole)]
     tested = tested[tested["estimate"].notna() | (tested["probe"] != PROBE)]

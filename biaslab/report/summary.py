@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from scipy import special
 
 from biaslab.core.metrics import find_metric, is_primary
 from biaslab.core.output import interval, number
@@ -367,6 +366,8 @@ def best_remedy(cells: Sequence[Finding], remedies: pd.DataFrame) -> RemedyChoic
         return RemedyChoice()
     tried = [_Tried.of(str(name), part, cells[0].null) for name, part in rows.groupby("remedy", sort=False)]
     names = ", ".join(one.name for one in tried)
+    from statsmodels.stats.multitest import multipletests
+
     tested = [one for one in tried if not math.isnan(one.p_value)]
     if not tested:
         return RemedyChoice(words=f"not tested: {names} (no paired differences; see biaslab.mitigation.remedies)")
@@ -462,7 +463,7 @@ class _Tried:
         level = ALPHA / tried / (1 if self.one_sided else 2)
         if self.contexts < 2 or 2.0**-self.contexts > level:
             return math.nan
-        return float(np.sum(stats.t.ppf([1 - level, 0.8], self.contexts - 1))) * self.se
+        return float(np.sum(special.stdtrit(self.contexts - 1, [1 - level, 0.8]))) * self.se
 
     def words(self, tried: Sequence[_Tried]) -> str:
         """Return a sentence on this remedy, the best of those tried."""
@@ -473,7 +474,7 @@ class _Tried:
         else:
             kept = 1.0
         after = self.before - kept * (self.before - self.after)
-        reach = float(stats.t.ppf(1 - (1 - self.level) / 2 / len(tried), self.contexts - 1)) * self.after_se
+        reach = float(special.stdtrit(self.contexts - 1, 1 - (1 - self.level) / 2 / len(tried))) * self.after_se
         low, high = min(self.after - reach, after), max(self.after + reach, after)
         shown = f"{self.name}: {number(self.before)} becomes {number(after)} {interval(low, high)}"
         about = [f"means of {self.cells} cells"] * (self.cells > 1)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy  # its subpackages load when they are first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.errors import InputError, SharedRequestsWarning, warn
@@ -256,8 +255,8 @@ def linked_contexts(frame: pd.DataFrame, column: str) -> dict[Any, Any]:
         return {}
     at, key = np.divmod(links, len(keys))
     size = len(names) + len(keys)
-    graph = coo_array((np.ones(len(at), np.int8), (at, len(names) + key)), shape=(size, size))
-    component = connected_components(graph, directed=False)[1][: len(names)]
+    graph = scipy.sparse.coo_array((np.ones(len(at), np.int8), (at, len(names) + key)), shape=(size, size))
+    component = scipy.sparse.csgraph.connected_components(graph, directed=False)[1][: len(names)]
     first = pd.Series(np.arange(len(names))).groupby(component).transform("min").to_numpy()
     several = np.bincount(component)[component] > 1
     called = np.asarray(names, object)

@@ -6,13 +6,13 @@ Integer weights give the correlation of a frame in which each context is repeate
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # its subpackages load when they are first used
 
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of
@@ -196,13 +196,17 @@ def correlate_rows(a: Floats, b: Floats, method: CorrelationMethod) -> Floats:
     """Correlate row by row, shape (rows, items), ignoring NaN items; NaN if either side does not vary."""
     if method != "kendall":
         if method == "spearman":
-            a, b = (stats.rankdata(v, axis=1, nan_policy="omit") for v in (a, b))
+            a, b = (pd.DataFrame(v).rank(axis=1).to_numpy() for v in (a, b))
         return pearson_rows(a, b, (~np.isnan(a)).astype(float))
     if a.shape[1] > _LARGE and not np.isnan(a).any():
-        return np.array([stats.kendalltau(*pair, variant="b").statistic for pair in zip(a, b, strict=True)], float)
+        return _kendall_pairs(zip(a, b, strict=True))
     first, second = np.triu_indices(a.shape[1], 1)
     u, v = (np.nan_to_num(np.sign(side[:, first] - side[:, second])) for side in (a, b))
     return bounded((u * v).sum(axis=1), (u * u).sum(axis=1) * (v * v).sum(axis=1))
+
+
+def _kendall_pairs(pairs: Iterable[Any]) -> Floats:
+    return np.array([scipy.stats.kendalltau(*pair, variant="b").statistic for pair in pairs], float)
 
 
 def pearson_rows(a: Floats, b: Floats, weights: Floats) -> Floats:
@@ -641,7 +645,7 @@ def _chunks(weights: Floats, items: int) -> list[Floats]:
 def _kendall_by_resample(scores: Floats, codes: Codes) -> Statistic:
     def statistic(weights: Floats) -> Floats:
         drawn = (np.repeat(scores, row[codes].astype(int), axis=0).T for row in weights)
-        return np.array([stats.kendalltau(*pair, variant="b").statistic for pair in drawn], float)
+        return _kendall_pairs(drawn)
 
     return statistic
 

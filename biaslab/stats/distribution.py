@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # its subpackages load when they are first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve
 from scipy.special import xlogy
 
 from biaslab.core.arrays import Floats
@@ -514,12 +514,13 @@ def _smooth(counts: Floats, levels: Floats) -> Floats:
         penalty = roughness * (differences.T @ differences + _RIDGE * np.eye(len(levels)))
         for _ in range(_STEPS):
             weight = used * np.exp(logs)
-            step = solve(np.diag(weight) + penalty, used * counts - weight - penalty @ logs, assume_a="pos")
+            slope = used * counts - weight - penalty @ logs
+            step = scipy.linalg.solve(np.diag(weight) + penalty, slope, assume_a="pos")
             logs = logs + np.clip(step, -_FARTHEST, _FARTHEST)
             if np.abs(used * np.exp(logs) - weight).max() < _CLOSE * total:
                 break
         weight = used * np.exp(logs)
-        parameters = float(np.trace(solve(np.diag(weight) + penalty, np.diag(weight), assume_a="pos")))
+        parameters = float(np.trace(scipy.linalg.solve(np.diag(weight) + penalty, np.diag(weight), assume_a="pos")))
         likelihood = float((xlogy(counts, np.exp(logs)) * used).sum() - weight.sum())
         fits.append((parameters * np.log(max(total, 1.0)) - 2 * likelihood, np.exp(logs)))
     return np.asarray(min(fits, key=lambda fit: fit[0])[1], float)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import did_you_mean, require_one_of, require_share
@@ -17,7 +17,7 @@ from biaslab.core.metrics import find_metric
 from biaslab.stats.estimate import ALPHA, Estimate, notes_of
 from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
-from biaslab.stats.t_inference import rare_inflation
+from biaslab.stats.t_inference import rare_inflation, student
 
 #: Share of missing judgements above which a warning is issued.
 MISSING_SHARE = 0.05
@@ -211,9 +211,10 @@ def adjust(p_values: ArrayLike) -> Floats:
     tested = p[known]
     if ((tested < 0) | (tested > 1)).any():
         raise InputError("p_values", tested.tolist(), "numbers from 0 to 1, or NaN if missing")
-    adjusted = np.full(p.shape, np.nan)
-    if tested.size:
-        adjusted[known] = stats.false_discovery_control(tested)
+    order = np.argsort(tested)[::-1]
+    adjusted, q = np.full(p.shape, np.nan), np.empty(tested.size)
+    q[order] = np.minimum.accumulate(tested[order] * tested.size / np.arange(tested.size, 0, -1))
+    adjusted[known] = q
     return adjusted
 
 
@@ -521,11 +522,11 @@ def random_effects(estimates: pd.DataFrame, by: str = "dataset") -> pd.DataFrame
         row = part.iloc[0][list(FAMILY)].to_dict()
         declared = find_metric(row["metric"], row["probe"])
         null, ends = declared.null, _BOUNDS.get(declared.unit, (-np.inf, np.inf))
-        row["p_value"] = np.nan if null is None else 2 * stats.t.sf(abs(mean - null) / se, k - 1)
+        row["p_value"] = np.nan if null is None else 2 * special.stdtr(k - 1, -abs(mean - null) / se)
         row |= {"estimate": mean, "se": se, "n_estimates": k, "tau": tau, "i_squared": float(np.clip(fit.i2, 0, 1))}
         row |= part[["n_contexts", "n_trials"]].sum().to_dict() | {"ci_level": 1 - ALPHA, "method": _SYNTHESIS}
-        for name, error, df in (("ci", se, k - 1), ("prediction", np.hypot(tau, se), k - 2)):
-            row[f"{name}_low"], row[f"{name}_high"] = np.clip(stats.t.interval(1 - ALPHA, df, mean, error), *ends)
+        for name, error, df in (("ci", se, k - 1), ("prediction", float(np.hypot(tau, se)), k - 2)):
+            row[f"{name}_low"], row[f"{name}_high"] = np.clip(student(mean, error, df + 1, 1 - ALPHA), *ends)
         rows.append(row)
     if not rows:
         raise TrialsError.plain(f"estimates to pool are too few: a judge needs {_FEWEST_POOLED} with standard errors")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
@@ -102,7 +102,7 @@ class JointValues:
             return undefined(missing, self.contexts)
         one, two = np.asarray(top, float), np.asarray(bottom, float)
         s, t, errors = float(one @ self.values), float(two @ self.values), self.errors @ two
-        q, v_t = float(stats.t.ppf((1 + self.level) / 2, self.contexts - 1)) ** 2, float(np.sum(errors**2))
+        q, v_t = float(special.stdtrit(self.contexts - 1, (1 + self.level) / 2)) ** 2, float(np.sum(errors**2))
         g = q * v_t / t**2 if t else math.inf
         if g >= 1:
             return undefined(nothing.with_values(g=f"{g:.3g}"), self.contexts)

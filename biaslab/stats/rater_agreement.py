@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.stats.blocks import sum_by_context
@@ -385,7 +385,7 @@ def _leniency(shares: Floats) -> Floats:
     return np.asarray(shares[:, 1, 0] - shares[:, 0, 1])
 
 
-_REACH = float(stats.norm.ppf(0.975))
+_REACH = float(special.ndtri(0.975))
 
 
 def _limit(side: int, sums: Floats) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
-from scipy import stats
+from scipy import special
 from scipy.special import expit, logit
 
 from biaslab.core.arrays import Codes, Floats
@@ -207,7 +207,7 @@ def coefficient_by_t(
         return replace(without_interval(value, contexts, reason), method=method)
     counted = contexts if effective is None else effective
     low, high = student(value, error, counted, level)
-    p_value = 2 * float(stats.t.sf(abs(value) / error, counted - 1))
+    p_value = 2 * float(special.stdtr(counted - 1, -abs(value) / error))
     if counted < min(FEWEST, contexts):
         notes: tuple[Note, ...] = (_FEW_INFORM.with_values(contexts=contexts, effective=float(counted)),)
         return Estimate(value, error, low, high, p_value, math.nan, contexts, method, notes)
@@ -822,7 +822,7 @@ class Attenuated:
             error = self._rounded(math.sqrt(self._covariance(ratio, ratio)), reach, size)
             found = coefficient_by_t(value, error, contexts, level, f"{method}, cluster jackknife (CR3), t", effective)
             return replace(found, mde=self._detectable(found.mde, error, spread))
-        quantile = float(stats.t.ppf((1 + level) / 2, (effective or contexts) - 1))
+        quantile = float(special.stdtrit((effective or contexts) - 1, (1 + level) / 2))
         if reliability <= quantile * math.sqrt(spread):
             return undefined(_TOO_UNCERTAIN.with_values(**values, error=math.sqrt(spread)), contexts)
         return self._fieller(value, quantile, level, f"{method}, cluster jackknife (CR3), Fieller")
@@ -850,7 +850,7 @@ class Attenuated:
         b = product[0] * reliability[0] - square * shared
         c = product[0] ** 2 - square * of_product
         half = math.sqrt(max(b * b - a * c, 0.0))
-        p_value = 2 * float(stats.t.sf(abs(product[0]) / math.sqrt(of_product), contexts - 1))
+        p_value = 2 * float(special.stdtr(contexts - 1, -abs(product[0]) / math.sqrt(of_product)))
         error = math.sqrt(max(of_product - 2 * value * shared + value**2 * spread, 0.0)) / reliability[0]
         effect, notes = effect_and_notes(error, contexts)
         effect = self._detectable(effect, error, spread)

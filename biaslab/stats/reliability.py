@@ -17,8 +17,8 @@ from typing import Any, Literal, get_args
 import krippendorff
 import numpy as np
 import pandas as pd
+import scipy  # its subpackages load when they are first used
 from pandas.util import hash_array
-from scipy import sparse
 
 from biaslab.core.arrays import Bools, Codes, Codes as Integers, Floats
 from biaslab.core.checks import require_one_of
@@ -918,8 +918,8 @@ def _products_within(
     centred = score - (np.bincount(context, score, contexts) / np.maximum(rated, 1))[context]
     place = np.unique(context.astype(np.int64) * (annotator.max(initial=0) + 1) + annotator, return_inverse=True)[1]
     shape = (len(items), int(place.max(initial=-1)) + 1)
-    scores, ones = (sparse.csr_array((values, (item, place)), shape) for values in (centred, np.ones(len(item))))
-    at = sparse.csr_array((np.ones(len(items)), (np.arange(len(items)), home)), (len(items), contexts))
+    scores, ones = (scipy.sparse.csr_array((values, (item, place)), shape) for values in (centred, np.ones(len(item))))
+    at = scipy.sparse.csr_array((np.ones(len(items)), (np.arange(len(items)), home)), (len(items), contexts))
     one, two = (at @ at.T).nonzero()
     sums, counts = np.bincount(item, centred, len(items)), np.bincount(item, minlength=len(items)).astype(float)
     alike, both = ((matrix @ matrix.T)[one, two] for matrix in (scores, ones))

@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_count, require_share
@@ -319,12 +319,12 @@ def bca(replicates: Floats, value: float, left_out: Floats, level: float) -> tup
     """
     rounding = ROUNDING * max(1.0, abs(value), float(np.ptp(replicates)))
     share = (np.mean(replicates < value - rounding) + np.mean(replicates <= value + rounding)) / 2
-    bias = stats.norm.ppf(np.clip(share, 1 / len(replicates), 1 - 1 / len(replicates)))
+    bias = special.ndtri(np.clip(share, 1 / len(replicates), 1 - 1 / len(replicates)))
     centred = left_out.mean() - left_out
     spread = np.sum(centred**2)
     acceleration = np.sum(centred**3) / (6 * spread**1.5) if spread > 0 else 0.0
-    shifted = bias + stats.norm.ppf([(1 - level) / 2, (1 + level) / 2])
-    low, high = np.quantile(replicates, stats.norm.cdf(bias + shifted / (1 - acceleration * shifted)))
+    shifted = bias + special.ndtri([(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(replicates, special.ndtr(bias + shifted / (1 - acceleration * shifted)))
     return float(low), float(high)
 
 
@@ -450,22 +450,23 @@ def cluster_statistic(
         return unvarying(value, contexts, resampling.level, bounds, p_value, null=null)
     on = _Scale.over(bounds if scale == "fisher" else None)
     pseudo = units * on.put(value) - (units - 1) * on.put(left_out)
+    spread = float(np.std(pseudo, ddof=1)) / math.sqrt(units)
     by_t, notes = resampling.method == "studentised", tuple[Remark, ...]()
     counted = units if sizes is None else min(units, max(2.0, float(sizes.sum() ** 2 / (sizes**2).sum())))
     if by_t:
-        interval = student(float(on.put(value)), float(stats.sem(pseudo)), counted, resampling.level)
+        interval = student(float(on.put(value)), spread, counted, resampling.level)
         (low, high), method = map(on.back, interval), f"jackknife t over {unit}" + (", z scale" if on.fisher else "")
     else:
         (low, high), notes = _bootstrapped(statistic, value, left_out, contexts, resampling)
         method = f"cluster bootstrap ({resampling.method})"
         method += f", acceleration over {unit}" if groups and resampling.method == "bca" else ""
     low, high = (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
-    error = float(stats.sem(units * value - (units - 1) * left_out))
+    error = (units - 1) * float(np.std(left_out, ddof=1)) / math.sqrt(units)
     if null is None:
         return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes)
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
-        p_value, method = p_by_t(distance, float(stats.sem(pseudo)), units, counted), f"{method}; t test"
+        p_value, method = p_by_t(distance, spread, units, counted), f"{method}; t test"
     else:
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     low, high, p_value = settled((low, high), null, p_value, resampling.level)

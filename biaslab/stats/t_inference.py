@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
@@ -34,7 +34,7 @@ def student(value: float, error: float, contexts: float, level: float) -> tuple[
     >>> round(low, 3), round(high, 3)
     (-2.776, 2.776)
     """
-    reach = float(stats.t.ppf((1 + level) / 2, contexts - 1)) * error
+    reach = float(special.stdtrit(contexts - 1, (1 + level) / 2)) * error
     return value - reach, value + reach
 
 
@@ -61,7 +61,7 @@ def p_by_t(distance: float, error: float, contexts: int, effective: float | None
     >>> round(p_by_t(0.5, 0.169, 8), 3), p_by_t(9.0, 0.1, 5)
     (0.021, 0.0625)
     """
-    return max(2.0 ** (1 - contexts), 2 * float(stats.t.sf(abs(distance) / error, (effective or contexts) - 1)))
+    return max(2.0 ** (1 - contexts), 2 * float(special.stdtr((effective or contexts) - 1, -abs(distance) / error)))
 
 
 def t_test(contributions: ArrayLike, widening: float = 1.0) -> float:
@@ -142,7 +142,7 @@ def detectable_effect(error: float, contexts: int, power: float = 0.8, alpha: fl
 
 
 def _detectable(error: float, contexts: float, power: float = _POWER, alpha: float = ALPHA) -> float:
-    return float(np.sum(stats.t.ppf([1 - alpha / 2, power], contexts - 1))) * error
+    return float(np.sum(special.stdtrit(contexts - 1, [1 - alpha / 2, power]))) * error
 
 
 def effect_and_notes(
@@ -212,7 +212,7 @@ def rare_effect(contributions: ArrayLike, by_signs: bool = False) -> tuple[float
     needed = _fewest_alike(contexts, by_signs)
     if total**2 > (needed - 0.5) * float((sizes**2).sum()):
         return math.nan, needed
-    share = float(stats.beta.ppf(_POWER, needed, contexts - needed + 1))
+    share = float(special.betaincinv(needed, contexts - needed + 1, _POWER))
     return share * contexts * float((sizes**2).sum()) / total, needed
 
 
@@ -251,7 +251,7 @@ def rare_inflation(contexts: int, needed: int, level: float) -> float:
 def _share_of_rare(contexts: int, by_signs: bool, alpha: float) -> float:
     """Return the share of contexts that must differ so that enough do in 80 % of studies; NaN with too few contexts."""
     needed = _fewest_alike(contexts, by_signs, alpha)
-    return float(stats.beta.ppf(_POWER, needed, contexts - needed + 1)) if needed < contexts else math.nan
+    return float(special.betaincinv(needed, contexts - needed + 1, _POWER)) if needed < contexts else math.nan
 
 
 @cache

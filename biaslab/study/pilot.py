@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Floats, Ints
 from biaslab.core.checks import unknown
@@ -384,7 +384,7 @@ class Flips(Spread):
         total, most = float(squares.sum()), float((squares**2).sum())
         least = most / total**2 - 1 / len(squares) if total else math.inf
         half = min(1 / least if least > 0 else math.inf, (len(squares) - 1) / (KURTOSIS - 1)) + 1
-        return np.asarray(stats.gamma.ppf((np.arange(_NODES) + 0.5) / _NODES, half) / half)
+        return np.asarray(special.gammaincinv(half, (np.arange(_NODES) + 0.5) / _NODES) / half)
 
     def studies(self, effect: float, contexts: int, rng: np.random.Generator) -> Floats:
         """Return the net flips of each context in simulated studies, in pairs; shape (studies, contexts)."""
@@ -441,7 +441,7 @@ def p_values(nets: Floats) -> Floats:
     contexts = nets.shape[1]
     mean, error = nets.mean(axis=1), nets.std(axis=1, ddof=1) / math.sqrt(contexts) if contexts > 1 else 0 * nets[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * stats.t.sf(np.abs(mean) / error, max(contexts - 1, 1))
+        p = 2 * special.stdtr(max(contexts - 1, 1), -np.abs(mean) / error)
     p = np.where(error > 0, p, np.where(mean == 0, 1.0, 0.0))
     return np.asarray(np.maximum(p, 2.0 ** (1 - contexts)), float)
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.files import declared
@@ -379,7 +379,7 @@ def _permuted_positions(values: Floats, cell: Codes, k: int) -> float:
     gram, total = np.einsum("cpi,cpj->ij", left, left), left.sum(axis=0)
     rank = int(np.linalg.matrix_rank(gram, hermitian=True))
     statistic = (k - 1) * float(np.sum(total @ np.linalg.pinv(gram, hermitian=True) * total))
-    return float(stats.chi2.sf(statistic, rank * (k - 1))) if rank else 1.0
+    return float(special.chdtrc(rank * (k - 1), statistic)) if rank else 1.0
 
 
 _MOST = 20  # levels of a column of words that are compared

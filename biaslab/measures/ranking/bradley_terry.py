@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import cg
+import scipy  # its subpackages load when they are first used
 from scipy.special import expit, logit
 
 from biaslab.core.arrays import Codes, Floats
@@ -189,8 +187,8 @@ def is_connected(comparisons: Comparisons) -> bool:
     one = np.concatenate([comparisons.first[win], comparisons.second[loss]])
     two = np.concatenate([comparisons.second[win], comparisons.first[loss]])
     size = comparisons.n_candidates
-    beats = sparse.coo_array((np.ones(len(one)), (one, two)), shape=(size, size))
-    parts, _ = connected_components(beats, connection="strong")
+    beats = scipy.sparse.coo_array((np.ones(len(one)), (one, two)), shape=(size, size))
+    parts, _ = scipy.sparse.csgraph.connected_components(beats, connection="strong")
     return bool(parts == 1)
 
 
@@ -254,8 +252,9 @@ class _Sparse:
 
     def solve(self, weight: Floats, right: Floats) -> Floats:
         one, two, size = self.first, self.second, self.size
-        across = sparse.coo_array((weight, (one, two)), shape=(size, size)).tocsr()
+        across = scipy.sparse.coo_array((weight, (one, two)), shape=(size, size)).tocsr()
         diagonal = tally(one, weight, size) + tally(two, weight, size) + self.prior
-        matrix = sparse.diags_array(diagonal) - across - across.T
-        solved, _ = cg(matrix, right, rtol=1e-10, maxiter=2000, M=sparse.diags_array(1 / diagonal))
+        matrix = scipy.sparse.diags_array(diagonal) - across - across.T
+        inverse = scipy.sparse.diags_array(1 / diagonal)
+        solved, _ = scipy.sparse.linalg.cg(matrix, right, rtol=1e-10, maxiter=2000, M=inverse)
         return np.asarray(solved, float)

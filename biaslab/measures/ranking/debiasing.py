@@ -13,7 +13,7 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
+import scipy  # its subpackages load when they are first used
 from scipy.special import expit, logit
 
 from biaslab.core.arrays import Floats
@@ -126,7 +126,7 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
 
     if not len(p) or not excess(-_MOST) < 0 < excess(_MOST):  # certain answers outweigh anything done to the others
         return fit_threshold(comparisons)
-    return Reweighting(float(brentq(excess, -_MOST, _MOST)))
+    return Reweighting(float(scipy.optimize.brentq(excess, -_MOST, _MOST)))
 
 
 def fit_position_term(comparisons: Comparisons) -> Reweighting:

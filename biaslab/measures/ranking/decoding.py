@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, sparse
+import scipy  # its subpackages load when they are first used
 
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_one_of
@@ -211,13 +211,13 @@ def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
     i, j, k = np.array([(a, b, c) for a in range(size) for b in range(a + 1, size) for c in range(b + 1, size)]).T
     rows = np.repeat(np.arange(len(i), dtype=np.int32), 3)  # older SciPy versions require 32-bit indices for HiGHS
     columns = np.column_stack([number[i, j], number[j, k], number[i, k]]).ravel().astype(np.int32)
-    triangles = sparse.coo_array((np.tile([1.0, 1.0, -1.0], len(i)), (rows, columns)), shape=(len(i), len(one)))
+    triangles = scipy.sparse.coo_array((np.tile([1.0, 1.0, -1.0], len(i)), (rows, columns)), shape=(len(i), len(one)))
     worth = 2 * gains[one, two]  # of a 1 relative to a 0
-    solution = optimize.milp(
+    solution = scipy.optimize.milp(
         -worth,
         integrality=np.ones(len(one), np.uint8),
-        bounds=optimize.Bounds(0, 1),
-        constraints=optimize.LinearConstraint(triangles.tocsr(), 0, 1),
+        bounds=scipy.optimize.Bounds(0, 1),
+        constraints=scipy.optimize.LinearConstraint(triangles.tocsr(), 0, 1),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
     bound = np.inf if solution.mip_dual_bound is None else -float(solution.mip_dual_bound) - worth.sum() / 2

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+import scipy  # its subpackages load when they are first used
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import logsumexp
-from scipy.stats import rankdata, spearmanr
 
 from biaslab.core.arrays import Bools, Floats, Ints
 from biaslab.core.checks import require_whole
@@ -258,7 +257,7 @@ def mean_rank(blocks: ListBlocks, place: int) -> Ratio:
 
 def spearman_place_rank(blocks: ListBlocks) -> Ratio:
     """Return the mean Spearman correlation of position and rank; 0 means no position effect, above 0 primacy."""
-    ranks = rankdata(blocks.value, axis=2)
+    ranks = scipy.stats.rankdata(blocks.value, axis=2)
     places = np.arange(blocks.k) - (blocks.k - 1) / 2
     spread = float((places**2).sum())
     rho = ((ranks - (blocks.k + 1) / 2) @ places / spread).mean(axis=1)
@@ -427,7 +426,7 @@ def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty:
         return total, gradient
 
     start = np.zeros(len(names) + effects)
-    best = minimize(loss, start, jac=True, method="BFGS", options={"gtol": _GRADIENT, "maxiter": 5000})
+    best = scipy.optimize.minimize(loss, start, jac=True, method="BFGS", options={"gtol": _GRADIENT, "maxiter": 5000})
     worth = pd.Series(best.x[: len(names)], index=names, name="worth")
     worth -= worth.groupby(level="context_id").transform("mean")
     places = best.x[len(names) :] if effects else np.zeros(k)
@@ -654,7 +653,7 @@ def window_effect(orders: pd.DataFrame) -> pd.DataFrame:
 
 def _correlation(place: Floats, rank: Floats) -> float:
     """Return Spearman's correlation; 0 if ranks do not vary, because position then has no effect."""
-    return float(spearmanr(place, rank).statistic) if np.ptp(rank) > 0 and np.ptp(place) > 0 else 0.0
+    return float(scipy.stats.spearmanr(place, rank).statistic) if np.ptp(rank) > 0 and np.ptp(place) > 0 else 0.0
 
 
 def _mean(values: Floats, null: float | None, bounds: tuple[float, float] | None) -> Any:
