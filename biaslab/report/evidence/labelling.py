@@ -32,6 +32,7 @@ _FEWEST, _MOST = 2, 5  # buttons
 _VERDICTS = {"fail": 0.0, "pass": 1.0}
 _OF_PAIRS = {"A is better": 1.0, "equal": 0.5, "B is better": 0.0}
 _IDS = ("context_id", "candidate_id", "opponent_id", "attribute")
+_KEPT = (*_IDS, "probability")  # columns of the file beside the score
 _TEXTS = ("source", "text", "opponent_text")
 #: Roles in a log whose columns hold these texts, the first that there is; those of candidates that are named by texts.
 _ROLES = {"source": ("question",), "text": ("text", "text of first"), "opponent_text": ("text of second",)}
@@ -46,6 +47,7 @@ def label(
     path: str | PathLike[str] | None = None,
     attribute: str | None = None,
     n: int | None = None,
+    contexts: pd.DataFrame | Sequence[str] | str | PathLike[str] | None = None,
     seed: int = 0,
     show: Sequence[str] = (),
     mapping: Mapping[str, Any] | str | Path | None = None,
@@ -66,6 +68,9 @@ def label(
         Label only this attribute; default: each of the log, or the first of a data set.
     n : int, optional
         Number of contexts to draw; default: all.
+    contexts : pandas.DataFrame, path or sequence of str, optional
+        The contexts to label, from `biaslab.correct.choose_contexts`, or from ``biaslab plan-labels --out``, whose
+        probabilities the labels keep for `biaslab.correct`; or their identifiers. Default: all.
     seed : int
         Seed of the order. Contexts appear in random order, so that those labelled first are a random part of all; so
         do the items of a context and the two sides of a pair.
@@ -84,8 +89,8 @@ def label(
     Raises
     ------
     InputError
-        If the texts are in no column of the log, an option is unknown, or choices are fewer than two, more than five or
-        not on the scale.
+        If the texts are in no column of the log, an option or a context is unknown, or choices are fewer than two, more
+        than five or not on the scale.
 
     Examples
     --------
@@ -98,6 +103,8 @@ def label(
     require_whole("seed", seed, 0)
     if n is not None:
         require_whole("n", n, 1)
+        if contexts is not None:
+            raise InputError("n", n, "None, because contexts are given")
     target = None if path is None else require_file("path", path, ".csv")
     table, scale = _of_dataset(items) if isinstance(items, Dataset) else _of_log(items, mapping, show)
     names = list(dict.fromkeys(table["attribute"]))
@@ -106,7 +113,7 @@ def label(
     elif isinstance(items, Dataset):
         attribute = names[0]
     chosen = table if attribute is None else table[table["attribute"] == attribute]
-    drawn = _in_random_order(chosen, n, seed)
+    drawn = _in_random_order(chosen if contexts is None else _in_contexts(chosen, contexts), n, seed)
     page = LabelPage(drawn, _choices(choices, "opponent_id" in table, scale), scale, target)
     return page if target is None or not target.exists() else page.with_labels(read_csv(target))
 
@@ -170,7 +177,7 @@ class LabelPage(Page):
     def to_html(self) -> str:
         """Return a page that needs no server."""
         rows = self.items.astype(object).where(self.items.notna(), "").to_dict("records")
-        ids = [name for name in _IDS if name in self.items]
+        ids = [name for name in _KEPT if name in self.items]
         records = [
             {name: visible(row.get(name, "")) for name in _TEXTS}
             | {"ids": [str(row[name]) for name in ids], "turned": bool(row["turned"]), "attribute": row["attribute"]}
@@ -215,7 +222,7 @@ class LabelPage(Page):
         return [scores[-1 - scores.index(score)] for score in self.choices.values()]
 
     def _rows_at(self, places: list[int]) -> pd.DataFrame:
-        ids = [name for name in _IDS if name in self.items]
+        ids = [name for name in _KEPT if name in self.items]
         labels = self.items[ids].assign(score=self._scores(places))
         return (labels.assign(scale=self.scale) if self.scale else labels).dropna(subset="score")
 
@@ -307,6 +314,20 @@ def _set_aside_questions(trials: pd.DataFrame) -> list[str]:
 def _texts(record: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     values = [at(record, name) for name in columns]
     return [value if isinstance(value, str) else str(value) for value in values if value is not None]
+
+
+def _in_contexts(table: pd.DataFrame, contexts: Any) -> pd.DataFrame:
+    """Return the items of some contexts, with the probability of each if it is given."""
+    if isinstance(contexts, str | PathLike):
+        contexts = read_csv(require_file("contexts", contexts, ".csv"))
+    if not isinstance(contexts, pd.DataFrame):
+        contexts = pd.DataFrame({"context_id": list(contexts)})
+    if "context_id" not in contexts:
+        raise InputError("contexts", list(contexts.columns), "a table with the column context_id")
+    known = contexts[[name for name in ("context_id", "probability") if name in contexts]].astype({"context_id": str})
+    if unknown := sorted({*known["context_id"]} - {*table["context_id"]}):
+        raise InputError("contexts", unknown[0], "contexts of the items, such as " + table["context_id"].iloc[0])
+    return table.merge(known.drop_duplicates("context_id"), on="context_id")
 
 
 def _in_random_order(table: pd.DataFrame, n: int | None, seed: int) -> pd.DataFrame:
