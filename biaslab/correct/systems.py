@@ -83,7 +83,7 @@ class CorrectedSystems(PrintedText):
         if self.plan is not None:
             most, wanted = self.plan.judged, self.plan.with_judge
             whose = f" of {self.plan.system}" if self.plan.system else ""
-            enough = f"{wanted:,} of {most:,}" if wanted else f"all {most:,} are too few"
+            enough = f"{wanted:,} of {most:,}" if wanted else f"more than all {most:,}"
             half = f"to detect shifts{whose} of {self.plan.effect:g}, half of what is detected now"
             yield f"{half}, contexts to label: {enough} ({self.plan.pilot:,} are)"
 

@@ -501,6 +501,7 @@ class _Answers:
     """A judge that answers only from a store."""
 
     kinds = frozenset(KINDS)
+    is_recorded = True
 
     def __init__(self, store: Store, judge_id: str) -> None:
         self.store, self.id = store, judge_id
