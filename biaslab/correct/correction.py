@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -343,7 +344,7 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
     reach = _quantile(errors[:, size > 0], min(fit.sample for fit in fits), level, seed) if (size > 0).any() else 0.0
     for (a, b), error in zip(pairs, size, strict=True):
         gap = values[a] - values[b]
-        if abs(gap) > reach * error:
+        if abs(gap) > (reach * error if error else 0.0):
             better, worse = (a, b) if gap > 0 else (b, a)
             best[worse] += 1
             worst[better] -= 1
@@ -356,9 +357,11 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
 
 def _quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
     """Return the quantile of the largest |t| by simulation; columns are estimates."""
+    df = sample - 1
+    if df < 1:  # a system with labels of one context
+        return math.inf
     rng = np.random.default_rng(seed)
     scaled = errors / np.linalg.norm(errors, axis=0)
     factor = np.linalg.cholesky(scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1]))  # the same on every processor
     drawn = np.abs(rng.normal(size=(_DRAWS, len(factor))) @ factor.T).max(axis=1)
-    df = sample - 1
     return float(np.quantile(drawn / np.sqrt(rng.chisquare(df, _DRAWS) / df), level))

@@ -18,7 +18,7 @@ from biaslab.core.scales import SCALES, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.correct.label_files import LABEL_COLUMNS, is_label, read_label_file, read_labels
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers.card import is_by_people
+from biaslab.logs.readers.card import are_texts, is_by_people
 from biaslab.logs.readers.columns import names_people, tokens
 from biaslab.logs.readers.readings import number_of
 from biaslab.stats.blocks import CELL, ITEM, has_value
@@ -59,6 +59,8 @@ class HumanLabels:
         System of each context and candidate, if the data set has it.
     fills : bool
         Whether labels in the judgements are those of the items that the table has no label of.
+    of_texts : bool
+        Whether candidates of the judgements are identified by their texts.
     matched_by : tuple of str
         The columns that match labels with judgements, with the columns of the file in parentheses.
     """
@@ -68,6 +70,7 @@ class HumanLabels:
     scale: tuple[float, float] | None = None
     named: pd.Series | None = None
     fills: bool = False
+    of_texts: bool = False
     matched_by: tuple[str, ...] = ()
 
     @classmethod
@@ -167,7 +170,7 @@ class HumanLabels:
         if "opponent_id" not in items:
             items = items.assign(opponent_id="", opponent="")
         unnamed = set(items["candidate_id"]) == {_UNNAMED["candidate_id"]}
-        known, texts = self.named, self.named is None and (unnamed or _are_texts(items))
+        known, texts = self.named, self.named is None and (unnamed or self.of_texts or _are_texts(items))
         for role, name in (("candidate_id", "system"), ("opponent_id", "opponent")):
             if name in items and role == "candidate_id":
                 continue
@@ -251,7 +254,10 @@ class HumanLabels:
             differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
         if differ:
             ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
-            raise TrialsError.plain(f"labels are {ranges}; convert one to the other's scale")
+            words = ", ".join(f"{label:g} -> {int(2 * label > sum(theirs))}" for label in sorted(set(human)))
+            passes = f"say which labels pass, such as --map 'human=COLUMN | {words}'"
+            remedy = passes if value == (0, 1) and len(words) < _LONGEST * 4 else "convert one to the other's scale"
+            raise TrialsError.plain(f"labels are {ranges}; {remedy}")
         binary = bool(human.isin([0.0, 1.0]).all()) and 0 <= value[0] <= value[1] <= 1
         return own or stated or ((0.0, 1.0) if binary else None)
 
@@ -589,7 +595,7 @@ def read_cells(
     frame = frame if "status" in frame else frame.assign(status="ok")
     if frame.empty:
         raise TrialsError.plain("judged has no rows, expected: at least one judgement")
-    parsed = HumanLabels.read(labels, frame)
+    parsed = replace(HumanLabels.read(labels, frame), of_texts=are_texts(judged))
     _require_judged(labelled, frame)
     cells = []
     for values, judgements in frame.groupby([*CELL, *by], sort=False):

@@ -181,3 +181,25 @@ def test_long_questions_match_a_log_that_names_them_by_a_hash():
     trials = bl.read_judgements(pd.DataFrame(results))
     assert trials["context_id"].str.len().max() <= 64
     assert with_labels(trials, labels)["human"].tolist() == [1.0, 0.0] * 6
+
+
+def test_repeated_short_answers_are_no_systems():
+    log = pd.DataFrame({"question": [f"q{n}" for n in range(40)], "answer": ["yes", "no"] * 20})
+    log = log.assign(verdict=["pass", "fail", "pass", "pass"] * 10, human_label=["pass", "fail", "", ""] * 10)
+    found = correct_systems(bl.read_judgements(log)).estimates
+    assert set(found["metric"]) >= {"pass_rate"}
+    assert set(found["system"]) == {""}
+
+
+def test_question_how_scores_pass_lists_their_values():
+    log = LOG.assign(human_score=[1, 5, 2, 4, 3, 5])
+    trials = bl.read_judgements(log, mapping={"human_scale": "=1-5"})
+    with pytest.raises(TrialsError, match="1 -> 0, 2 -> 0, 3 -> 0, 4 -> 1, 5 -> 1"):
+        bl.correct(trials)
+
+
+def test_system_of_one_context_has_any_rank():
+    log = pd.DataFrame({"question": range(40), "model": ["x", *"yz" * 19, "z"], "verdict": ["pass", "fail"] * 20})
+    found = bl.correct(bl.read_judgements(log.assign(human_label=["pass", "fail", "fail", "pass"] * 10)))
+    ranks = found[found["metric"] == "rank"].set_index("system")
+    assert ranks.loc["x", ["ci_low", "ci_high"]].drop_duplicates().to_numpy().tolist() == [[1, 3]]

@@ -20,6 +20,7 @@ from biaslab.core.output import Page, count, require_file
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.card import are_texts
 from biaslab.logs.readers.cells import at
 from biaslab.logs.readers.columns import roles_of, tokens
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
@@ -299,8 +300,7 @@ def _columns(trials: pd.DataFrame) -> dict[str, list[str]]:
         for reading in readings
         for role in reading["roles"]
     }
-    named_by_texts = any(row["identified_by"] == "text" for row in trials.attrs["reading"]["rows"])
-    roles_of = [_ROLES, *[_TEXTS_AS_NAMES] * named_by_texts]
+    roles_of = [_ROLES, *[_TEXTS_AS_NAMES] * are_texts(trials)]
     wanted = {name: [role for roles in roles_of for role in roles[name] if of_role.get(role)] for name in _TEXTS}
     return {name: of_role[known[0]] for name, known in wanted.items() if known}
 
