@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -337,14 +336,16 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
         return [undefined(reason, fit.contexts) for fit in fits]
     places = 1 + np.array([np.sum(values > value) + (np.sum(values == value) - 1) / 2 for value in values])
     best, worst = np.ones(len(fits), int), np.full(len(fits), len(fits))
-    pairs = list(combinations(range(len(fits)), 2))
+    known = [place for place, fit in enumerate(fits) if fit.sample > 1]  # a single context shows nothing
+    pairs = list(combinations(known, 2))
     gaps = [fits[a].errors(target) - fits[b].errors(target) for a, b in pairs]
     errors = np.column_stack(gaps) if gaps else np.zeros((1, 0))
     size = np.linalg.norm(errors, axis=0)
-    reach = _quantile(errors[:, size > 0], min(fit.sample for fit in fits), level, seed) if (size > 0).any() else 0.0
+    fewest = min((fits[place].sample for place in known), default=0)
+    reach = _quantile(errors[:, size > 0], fewest, level, seed) if (size > 0).any() else 0.0
     for (a, b), error in zip(pairs, size, strict=True):
         gap = values[a] - values[b]
-        if abs(gap) > (reach * error if error else 0.0):
+        if abs(gap) > reach * error:
             better, worse = (a, b) if gap > 0 else (b, a)
             best[worse] += 1
             worst[better] -= 1
@@ -358,8 +359,6 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
 def _quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
     """Return the quantile of the largest |t| by simulation; columns are estimates."""
     df = sample - 1
-    if df < 1:  # a system with labels of one context
-        return math.inf
     rng = np.random.default_rng(seed)
     scaled = errors / np.linalg.norm(errors, axis=0)
     factor = np.linalg.cholesky(scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1]))  # the same on every processor
