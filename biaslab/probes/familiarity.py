@@ -213,13 +213,7 @@ class Familiarity(PairFeatureProbe):
     )
     figures = (
         Figure(
-            "mean_perplexity",
-            "mean_perplexity",
-            x="score",
-            hue="scorer",
-            col="attribute",
-            log=True,
-            says=widest_range,
+            "mean_perplexity", "mean_perplexity", x="score", hue="scorer", col="attribute", log=True, says=widest_range
         ),
         Figure(
             "scores",

@@ -53,10 +53,7 @@ def estimate_rows(
 
 
 def estimates_frame(
-    rows: Sequence[Mapping[str, Any]],
-    probe: str,
-    primary: Sequence[str],
-    conditions: Sequence[str],
+    rows: Sequence[Mapping[str, Any]], probe: str, primary: Sequence[str], conditions: Sequence[str]
 ) -> pd.DataFrame:
     """Build the estimates frame from rows and add q-values.
 

@@ -620,11 +620,7 @@ class MissingScores:
     ends: tuple[float, float]
 
     def bound(
-        self,
-        estimate: Estimate,
-        slope: Callable[[pd.DataFrame], Estimate],
-        unit: float = 1.0,
-        has_note: bool = True,
+        self, estimate: Estimate, slope: Callable[[pd.DataFrame], Estimate], unit: float = 1.0, has_note: bool = True
     ) -> Estimate:
         """Add bounds to an estimate and, if these contain 0 but the interval does not, its tipping point.
 
