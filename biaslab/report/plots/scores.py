@@ -175,10 +175,7 @@ _LARGEST = 400  # square points of the largest dot
 
 @styled
 def confusion(
-    estimates: pd.DataFrame,
-    name: str | None = None,
-    out: str | PathLike[str] = "figures",
-    title: str | None = None,
+    estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures", title: str | None = None
 ) -> DrawnFigures:
     """Plot how often each verdict of a judge meets each label of people, with a panel for each judge.
 
