@@ -22,10 +22,10 @@ from biaslab.stats.joint_jackknife import (
     CellKey,
     JointValues,
     condition_names,
+    estimated_rows,
     on_common_contexts,
     rows_by_cell,
     where_apart,
-    with_fast_intervals,
     without_each,
 )
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
@@ -160,7 +160,7 @@ class _Pair:
         wanted = self.metrics or [m for m in dict.fromkeys(frames[0]["metric"]) if find_metric(m, self.name).primary]
         frames = [frame[frame["metric"].isin(list(wanted))] for frame in frames]
         conditions = condition_names(frames[0], *self._free(frames))
-        cells = self._cells(frames, conditions)
+        cells = self._cells([frame.to_dict("records") for frame in frames], conditions)
         rows = [row for key in cells[0] for row in self._rows(key, [each[key] for each in cells], _unpaired)]
         return rows, conditions, 0
 
@@ -168,15 +168,13 @@ class _Pair:
         """Return rows, condition names and the number of contexts left out from trials, paired by context."""
         wanted = list(probe.primary if self.metrics is None else self.metrics)
         trials, left_out = on_common_contexts(self.parts)
-        own = [probe.estimate(frame, wanted) for frame in trials]
-        conditions = condition_names(own[0], *self._free(trials))
+        own, conditions = estimated_rows(probe, trials, wanted)
+        conditions = [name for name in conditions if name not in self._free(trials)]
         cells = self._cells(own, conditions)
-        keys, bar = list(cells[0]), f"{self.name} without" if progress else ""
-        drawn = without_each(
-            partial(with_fast_intervals(probe).estimate, metrics=wanted), trials, self._columns(conditions), keys, bar
-        )
+        bar = f"{self.name} without" if progress else ""
+        drawn = without_each(probe, trials, cells, self._columns(conditions), bar)
         rows: list[dict[str, Any]] = []
-        for key, left in zip(keys, drawn, strict=True):
+        for key, left in zip(cells[0], drawn, strict=True):
             rows += self._rows(key, [each[key] for each in cells], partial(_paired, left))
         return rows, conditions, left_out
 
@@ -189,10 +187,10 @@ class _Pair:
         """Return the columns that identify cells."""
         return ["metric", "dataset", *(["judge"] if self.by != "judge" else []), *conditions]
 
-    def _cells(self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]) -> list[Cells]:
+    def _cells(self, rows_of_each: Sequence[Sequence[Mapping[Any, Any]]], conditions: Sequence[str]) -> list[Cells]:
         """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
-        cells = [rows_by_cell(frame, columns) for frame in frames]
+        cells = [rows_by_cell(rows, columns) for rows in rows_of_each]
         both = [key for key in cells[0] if key in cells[1]]
         if not both:
             differing = where_apart(cells, columns, [str(name) for name in self.names])

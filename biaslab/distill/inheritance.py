@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,11 +23,10 @@ from biaslab.stats.estimate import Estimate, because, is_above
 from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import (
     JointValues,
-    condition_names,
+    estimated_rows,
     on_common_contexts,
     rows_by_cell,
     where_apart,
-    with_fast_intervals,
     without_each,
 )
 from biaslab.stats.t_inference import effect_and_notes
@@ -141,16 +139,16 @@ def bias_inheritance(
     """
     wanted = _require_metrics(probe, metrics)
     trials, left_out = _common([frame for frame in (teacher, student, control) if frame is not None])
-    own = [probe.estimate(frame, list(wanted)) for frame in trials]
-    conditions = condition_names(own[0], *_MAY_DIFFER)
+    own, conditions = estimated_rows(probe, trials, list(wanted))
+    conditions = [name for name in conditions if name not in _MAY_DIFFER]
     columns = ("metric", "dataset", *conditions)
-    cells = [rows_by_cell(frame, columns) for frame in own]
+    cells = [rows_by_cell(one, columns) for one in own]
     keys = [key for key in cells[0] if all(key in other for other in cells[1:])]
     if not keys:
         difference = where_apart(cells, columns, ROLES)
         raise TrialsError.plain(f"there is no common cell: {difference}; ask all under the same conditions")
-    estimate = partial(with_fast_intervals(probe).estimate, metrics=list(wanted))
-    drawn = without_each(estimate, trials, columns, keys, f"{probe.name} without" if progress else "")
+    cells = [{key: part[key] for key in keys} for part in cells]
+    drawn = without_each(probe, trials, cells, columns, f"{probe.name} without" if progress else "")
     rows: list[dict[str, Any]] = []
     for key, values in zip(keys, drawn, strict=True):
         metric, pair = wanted[key[0]], [part[key] for part in cells]

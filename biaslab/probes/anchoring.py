@@ -81,7 +81,8 @@ class Joint:
         codes, contexts = pd.factorize(resampling.cluster_of(self.items["context_id"]))
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
-        sums = sums[np.lexsort(sums.T)]  # so that resamples for a seed do not depend on the names of contexts
+        order = np.lexsort(sums.T)  # so that resamples for a seed do not depend on the names of contexts
+        sums = sums[order]
         in_one_output, alone = _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
         missing = self.note or because("constant_score", "one of the scores is the same for all items")
 
@@ -89,7 +90,13 @@ class Joint:
             return cluster_statistic(statistic, len(contexts), resampling, missing=missing, **how)
 
         return {
-            "anchor_excess": partial(estimate, lambda w: in_one_output(w) - alone(w), null=0.0, inference="t"),
+            "anchor_excess": partial(
+                estimate,
+                lambda w: in_one_output(w) - alone(w),
+                null=0.0,
+                inference="t",
+                names=np.asarray(contexts, object)[order],
+            ),
             "correlation_joint": partial(estimate, in_one_output, bounds=(-1.0, 1.0)),
             "correlation_alone": partial(estimate, alone, bounds=(-1.0, 1.0)),
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from biaslab.measures.ranking.selection import SelectionStrategy, most_informati
 from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Part, label_mass, planted
 from biaslab.probes.base.questions import PairProbe, by_context, draw_of
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
-from biaslab.stats.estimate import Estimate, Note
+from biaslab.stats.estimate import Estimate, Note, Remark
 from biaslab.stats.frame import warn_missing
 
 _CORRELATED: dict[str, tuple[Level, CorrelationMethod]] = {
@@ -207,8 +207,9 @@ class Comparative(PairProbe):
         warn_missing(cell.what, dropped, len(cell.trials), "they or the same pair in the other order are missing")
         debiased = debias(comparisons, self.debiasing, self.folds, self.in_sample)
         metrics = self._estimates(cell, debiased, read)
-        if not len(debiased) and len(comparisons):
-            metrics = {name: _unfitted(estimate) for name, estimate in metrics.items()}
+        if self.debiasing != "none":
+            note = _UNFITTED if len(comparisons) and not len(debiased) else ""
+            metrics = {name: _fitted(estimate, note) for name, estimate in metrics.items()}
         yield Part(metrics, (len(rows), dropped), {"decoding": self._decoding, "debiasing": self.debiasing})
 
     def _estimates(self, cell: Cell, debiased: Comparisons, read: Any) -> dict[str, Callable[[], Estimate]]:
@@ -246,13 +247,12 @@ class Comparative(PairProbe):
         return most_informative(so_far, max(batch, 0), np.random.default_rng([self.seed, key, len(so_far)]))
 
 
-def _unfitted(estimate: Callable[[], Estimate]) -> Callable[[], Estimate]:
-    """Explain an undefined estimate by the lack of contexts to fit the debiasing on."""
+def _fitted(estimate: Callable[[], Estimate], note: Remark) -> Callable[[], Estimate]:
+    """Explain an undefined estimate; without a context, the debiasing is another, so that no estimate is carried."""
 
     def explained() -> Estimate:
-        computed = estimate()
-        undefined = math.isnan(computed.estimate)
-        return computed.noted(_UNFITTED) if undefined else computed
+        computed = replace(estimate(), left_out=None)
+        return computed.noted(note) if math.isnan(computed.estimate) else computed
 
     return explained
 

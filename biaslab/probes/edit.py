@@ -672,7 +672,7 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
         return undefined(blocks.attrs["why"])
     score = blocks[UNEDITED] - blocks[UNEDITED].mean()
     columns = blocks[EDITED] - blocks[NULL], np.ones(len(blocks)), score, score**2
-    sums, _ = sum_by_context(resampling.cluster_of(blocks["context_id"]), *columns)
+    sums, names = sum_by_context(resampling.cluster_of(blocks["context_id"]), *columns)
 
     def in_deviations(weights: Floats) -> Floats:
         gained, n, first, second = (weights @ sums).T
@@ -681,7 +681,7 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
             return np.where(variance > _SAME, gained / n / np.sqrt(np.maximum(variance, 0.0)), np.nan)
 
     missing = because("constant_score", "the judge gives all texts the same score")
-    return cluster_statistic(in_deviations, len(sums), resampling, 0.0, missing=missing, inference="t")
+    return cluster_statistic(in_deviations, len(sums), resampling, 0.0, missing=missing, inference="t", names=names)
 
 
 def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:

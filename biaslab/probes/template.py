@@ -414,9 +414,9 @@ class Shares:
             with np.errstate(invalid="ignore"):  # 0 / 0
                 return np.asarray(sum(parts[name] for name in wanted) / total)
 
-        grouped, n = over_clusters(statistic, self.names, self._groups(resampling))
+        grouped, clusters = over_clusters(statistic, self.names, self._groups(resampling))
         why = because("no_variance", "no variance, or the mixed model does not converge")
-        share = cluster_statistic(grouped, n, resampling, missing=why, scale="plain")
+        share = cluster_statistic(grouped, len(clusters), resampling, missing=why, scale="plain")
         merged = _MERGED.format(crossing="pair" if self.pairs else "item")
         return _within_bounds(share, len(self.names), merged if unknown else "")
 

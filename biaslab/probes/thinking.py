@@ -26,7 +26,7 @@ from biaslab.probes import available, find_metric, find_probe, names
 from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Metrics, Part, Probe, mean_of, planted, settle
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, Remark, because, undefined, without_interval
-from biaslab.stats.joint_jackknife import CellKey, JointValues, suppressed_data_warnings, with_fast_intervals
+from biaslab.stats.joint_jackknife import CellKey, JointValues, carried, suppressed_data_warnings, with_fast_intervals
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import estimate_alpha
 from biaslab.stats.samples import agreement_within
@@ -334,7 +334,8 @@ class Budgets:
                 return undefined("", self._units.size).noted(*self._why_not(key, budget))
         if self.cell.resampling.values_only:
             return without_interval(float(values[0, 1] - values[0, 0]), self._units.size, VALUES_ONLY)
-        shift = self._jackknifed(values).combined([-1.0, 1.0])
+        left_out = np.asarray(self._units, object), values[:, 1] - values[:, 0]
+        shift = replace(self._jackknifed(values).combined([-1.0, 1.0]), left_out=left_out)
         return shift.noted(self._note_thoughts(name))
 
     def _reduction(self, key: CellKey, name: str) -> Estimate:
@@ -350,7 +351,8 @@ class Budgets:
         for budget in (self.names[0], name):
             asked = of_judgements(self.cell_of(budget).trials)
             cost = tokens(asked) if unit == "tokens" else dollars(asked, self.prices)
-            costs.append(cost.without_each(self._unit_of(cost.context), self._units.size))
+            left_out = self._carried(cost)
+            costs.append(np.full(1 + self._units.size, math.nan) if left_out is None else left_out)
         joint = self._jackknifed(np.column_stack([distances, *costs]))
         return joint.quotient([0.0, 0.0, -1.0, 1.0], [*(_POINTS * weights), 0.0, 0.0], _NO_POINT)
 
@@ -394,14 +396,20 @@ class Budgets:
 
     def _left_out(self, key: CellKey, name: str) -> Floats:
         """Return the metric over all trials, then without each unit; NaN where undefined."""
-        metric, size = self._parts[name][key].metrics[self.metric.name], self._units.size
-        if isinstance(metric, Ratio) and self.cell.resampling.weights != "contexts":
-            return metric.without_each(self._unit_of(metric.context), size)
-        trials = self.cell_of(name).trials
+        left_out = self._carried(self._parts[name][key].metrics[self.metric.name])
+        if left_out is not None:
+            return left_out
+        trials, size = self.cell_of(name).trials, self._units.size
         number = self._unit_of(trials["context_id"])
         left = [] if self.cell.resampling.values_only else [trials[number != unit] for unit in range(size)]
         values = [self._value(key, rows) for rows in (trials, *left)]
         return np.array(values + [math.nan] * (1 + size - len(values)))
+
+    def _carried(self, metric: Estimable) -> Floats | None:
+        """Return a metric over all trials, then without each unit, if its estimate carries these values."""
+        settings = replace(self.cell.resampling, values_only=False)
+        estimate = _estimate(metric, replace(self.cell, resampling=settings))
+        return carried(estimate.estimate, estimate.left_out, self._units)
 
     def _value(self, key: CellKey, trials: pd.DataFrame) -> float:
         """Return the metric of some trials; NaN if undefined."""

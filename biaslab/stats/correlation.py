@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 import scipy  # its subpackages load when they are first used
+from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of
@@ -302,15 +303,15 @@ def estimate_correlation(
             spread = complete.groupby(context, sort=False)[[x, y]].nunique()
             values[((spread[x] == 1) & (spread[y] > 1)).to_numpy()] = 0.0
         missing = _SCORES_DO_NOT_VARY
-        return _mean(values, null, _BOUNDS, missing).estimate(resampling.numbered(complete[context].unique()))
+        return _mean(complete[context].unique(), values, null, _BOUNDS, missing).estimate(resampling)
     whole = correlation(complete, x, y, level, method, context, system)
     if math.isnan(whole.value):
         return undefined(whole.reason, complete[context].nunique())
-    make, contexts = arranged(_clustered(complete, context, resampling), [x, y], level, method, keys)
+    make, names = arranged(_clustered(complete, context, resampling), [x, y], level, method, keys)
     if level == "system" and method != "pearson":
-        return _of_ranked_systems(make(0, 1), contexts, resampling, _BOUNDS)
+        return _of_ranked_systems(make(0, 1), names, resampling, _BOUNDS)
     scale: IntervalScale = "plain" if level == "system" else "fisher"
-    return cluster_statistic(make(0, 1), contexts, resampling, null, _BOUNDS, scale=scale)
+    return cluster_statistic(make(0, 1), len(names), resampling, null, _BOUNDS, scale=scale, names=names)
 
 
 def correlation_difference(
@@ -362,19 +363,18 @@ def correlation_difference(
     complete = paired(frame, [first, second, y], keys)
     if level == "context":
         firsts, seconds = (context_correlations(complete, x, y, method, context) for x in (first, second))
-
-        by_number = resampling.numbered(complete[context].unique())
         missing = Note("scores_do_not_vary", words="in no context do all three scores vary")
-        return _mean(firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(by_number)
+        names = complete[context].unique()
+        return _mean(names, firsts - seconds, 0.0, (-2.0, 2.0), missing, inference).estimate(resampling)
     for x in (first, second):
         whole = correlation(complete, x, y, level, method, context, system)
         if math.isnan(whole.value):
             return undefined(whole.reason, complete[context].nunique())
-    make, contexts = arranged(_clustered(complete, context, resampling), [first, second, y], level, method, keys)
+    make, names = arranged(_clustered(complete, context, resampling), [first, second, y], level, method, keys)
     one, two = make(0, 2), make(1, 2)
     if level == "system" and method != "pearson":
-        return _of_ranked_systems(lambda weights: one(weights) - two(weights), contexts, resampling, (-2.0, 2.0))
-    return cluster_difference(one, two, contexts, resampling, inference=inference)
+        return _of_ranked_systems(lambda weights: one(weights) - two(weights), names, resampling, (-2.0, 2.0))
+    return cluster_difference(one, two, len(names), resampling, inference=inference, names=names)
 
 
 def agreement_loss(
@@ -457,12 +457,13 @@ def relative_loss(
         missing = because("scores_do_not_vary", "in no context do all three scores vary")
         return cluster_statistic(lambda w: _share(*(w @ both).T), len(both), resampling, missing=missing)
     complete = _clustered(complete, "context_id", resampling)
-    make, contexts = arranged(complete, [first, second, y], level, method, ["context_id"])
+    make, names = arranged(complete, [first, second, y], level, method, ["context_id"])
     one, two = make(0, 2), make(1, 2)
-    return cluster_statistic(lambda w: _share(one(w), two(w)), contexts, resampling)
+    return cluster_statistic(lambda w: _share(one(w), two(w)), len(names), resampling, names=names)
 
 
 def _mean(
+    names: ArrayLike,
     values: Floats,
     null: float | None,
     bounds: tuple[float, float],
@@ -472,15 +473,15 @@ def _mean(
     """Return the mean of one number per context as a `Ratio`; contexts with NaN are dropped."""
     defined = ~np.isnan(values)
     numbers = np.where(defined, values, 0.0)
-    return Ratio(np.arange(len(values)), numbers, defined, null, bounds, missing, inference)
+    return Ratio(names, numbers, defined, null, bounds, missing, inference)
 
 
 def _of_ranked_systems(
-    statistic: Statistic, contexts: int, resampling: Resampling, bounds: tuple[float, float]
+    statistic: Statistic, names: NDArray[Any], resampling: Resampling, bounds: tuple[float, float]
 ) -> Estimate:
     """Estimate with a percentile interval and no test, because system ranks are discontinuous in the data."""
     method = "percentile" if resampling.method == "studentised" else resampling.method
-    estimate = cluster_statistic(statistic, contexts, replace(resampling, method=method), None, bounds)
+    estimate = cluster_statistic(statistic, len(names), replace(resampling, method=method), None, bounds, names=names)
     return estimate.noted("not a smooth statistic: no test, and the coverage of the interval is not established")
 
 
@@ -514,8 +515,8 @@ _LARGEST = 2000
 
 def arranged(
     scored: pd.DataFrame, columns: list[str], level: Level, method: CorrelationMethod, keys: list[str]
-) -> tuple[Callable[[int, int], Statistic], int]:
-    """Return a function that builds the statistic for two of the columns, and the number of contexts.
+) -> tuple[Callable[[int, int], Statistic], NDArray[Any]]:
+    """Return a function that builds the statistic for two of the columns, and the names of the contexts.
 
     Rows are sorted by score within contexts, and contexts by their rows, so that a seed gives the same resamples
     whatever the names and order of contexts.
@@ -526,7 +527,8 @@ def arranged(
     order = np.lexsort((systems, *scores.T[::-1], codes))
     scores, systems, codes = scores[order], systems[order], codes[order]
     blocks = np.split(np.column_stack([scores, systems]), np.flatnonzero(np.diff(codes)) + 1)
-    blocks = sorted(blocks, key=lambda block: block.tobytes())
+    contexts = sorted(range(len(blocks)), key=lambda number: blocks[number].tobytes())
+    blocks = [blocks[number] for number in contexts]
     rows, codes = np.concatenate(blocks), np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
 
     def make(i: int, j: int) -> Statistic:
@@ -534,7 +536,7 @@ def arranged(
             return by_system(rows[:, i], rows[:, j], codes, rows[:, -1].astype(np.intp), method)
         return whole(rows[:, i], rows[:, j], codes, method)
 
-    return make, len(names)
+    return make, np.asarray(names, object)[contexts]
 
 
 def whole(x: Floats, y: Floats, codes: Codes, method: CorrelationMethod) -> Statistic:
@@ -703,6 +705,7 @@ def disattenuated_difference(
         reason = because("scores_do_not_vary", "in no context do all three scores vary")
         return lambda _: undefined(reason, complete["context_id"].nunique())
     error, contexts = rating_error(complete, level == "context").of_clusters(groups), int(entering.sum())
+    names = pd.unique(resampling.cluster_of(complete["context_id"].unique()))
 
     def at(shared: float) -> Estimate:
         reliability = error.with_shared(shared).reliability
@@ -711,7 +714,8 @@ def disattenuated_difference(
         with np.errstate(invalid="ignore"):
             values = of_judge - of_humans / np.sqrt(np.where(reliability > _LEAST_LEFT, reliability, np.nan))
         method = "jackknife t over contexts, humans' correlation corrected for attenuation; t test"
-        return jackknife_t(values, contexts, resampling.level, method)
+        estimate = jackknife_t(values, contexts, resampling.level, method)
+        return replace(estimate, left_out=(np.asarray(names, object), values))
 
     return at
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import MissingDataWarning, SharedRequestsWarning, TrialsError
 from biaslab.core.output import progress_bar
-from biaslab.stats.blocks import shared_requests
+from biaslab.stats.blocks import joined, shared_requests
 from biaslab.stats.estimate import Estimate, Note, Remark, because, is_rounding, undefined, unvarying, without_interval
 from biaslab.stats.frame import LEADING, TRAILING
+from biaslab.stats.resample import Resampling
 from biaslab.stats.t_inference import estimate_by_t
 
 CellKey = tuple[Any, ...]  # condition values of one row of a metric, None if empty
@@ -145,13 +146,17 @@ def condition_names(estimates: pd.DataFrame, *besides: str) -> list[str]:
     return [name for name in estimates.columns if name not in (*LEADING, *TRAILING, *besides)]
 
 
-def rows_by_cell(estimates: pd.DataFrame, columns: Sequence[str]) -> dict[CellKey, Mapping[Any, Any]]:
+def rows_by_cell(rows: Iterable[Mapping[Any, Any]], columns: Sequence[str]) -> dict[CellKey, Mapping[Any, Any]]:
     """Return rows keyed by columns such as metric, data set and conditions (None if empty), without human-only metrics.
 
     Metrics that concern humans alone (``scorer`` "human") belong to neither judge.
     """
-    rows = [row for row in estimates.to_dict("records") if row.get("scorer") != "human"]
-    return {tuple(None if row[name] != row[name] else row[name] for name in columns): row for row in rows}
+    cells = {}
+    for row in rows:
+        if row.get("scorer") != "human":
+            key = (row.get(name) for name in columns)
+            cells[tuple(None if value != value else value for value in key)] = row
+    return cells
 
 
 def where_apart(cells: Sequence[Mapping[CellKey, object]], columns: Sequence[str], roles: Sequence[str]) -> str:
@@ -187,25 +192,39 @@ def texts_as_objects(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.astype(dict.fromkeys(trials.columns[trials.dtypes == "str"], object))
 
 
+def estimated_rows(
+    probe: Any, trials: Sequence[pd.DataFrame], metrics: Sequence[str]
+) -> tuple[list[list[dict[str, Any]]], list[str]]:
+    """Return the rows of each judge's estimates, with ``left_out`` if the probe gives it, and the condition columns."""
+    if not hasattr(probe, "estimate_rows"):
+        frames = [probe.estimate(frame, metrics) for frame in trials]
+        return [frame.to_dict("records") for frame in frames], condition_names(frames[0])
+    probe = replace(probe, resampling=replace(probe.resampling, left_out=True))
+    both = [probe.estimate_rows(frame, metrics) for frame in trials]
+    return [rows for rows, _ in both], list(both[0][1])
+
+
 def without_each(
-    estimate: Callable[[pd.DataFrame], pd.DataFrame],
+    probe: Any,
     trials: Sequence[pd.DataFrame],
+    cells: Sequence[Mapping[CellKey, Mapping[Any, Any]]],
     columns: Sequence[str],
-    keys: Sequence[CellKey],
     bar: str = "",
 ) -> Floats:
-    """Recompute estimates leaving out each context, or each cluster of contexts that share requests.
+    """Return estimates without each context, or without each cluster of contexts that share requests.
+
+    They are those that estimates carry (``left_out``); estimates that carry none are computed anew without each.
 
     Parameters
     ----------
-    estimate : callable
-        Maps trials to an estimates frame.
+    probe : Probe
+        The probe that made the estimates.
     trials : sequence of pandas.DataFrame
         One per judge, with the same contexts.
+    cells : sequence of dict
+        The rows of each judge, as returned by `rows_by_cell`, of the same cells.
     columns : sequence of str
-        Columns of the estimates that identify cells.
-    keys : sequence of tuple
-        The cells, as named by `rows_by_cell`.
+        Columns of the estimates that identify cells, the metric first.
     bar : str
         Label of the progress bar; empty for no bar.
 
@@ -214,14 +233,47 @@ def without_each(
     ndarray, shape (keys, contexts, judges)
         NaN if there is no estimate.
     """
-    clusters = shared_requests(trials[0])
-    trials = [texts_as_objects(frame) for frame in trials]
-    units = [frame["context_id"].map(lambda name: clusters.get(name, name)) for frame in trials]
-    names = list(dict.fromkeys(units[0]))
-    values = np.full((len(keys), len(names), len(trials)), math.nan)
+    shared = shared_requests(pd.concat([frame.filter(["context_id", "key", "probe"]) for frame in trials]))
+    resampling = joined(getattr(probe, "resampling", Resampling()), shared)
+    units = [pd.Series(resampling.cluster_of(frame["context_id"]), frame.index, object) for frame in trials]
+    names = pd.Index(units[0].unique(), dtype=object)
+    is_text = all(isinstance(name, str) for name in names)  # a number may also stand for a context
+    values = np.full((len(cells[0]), len(names), len(trials)), math.nan)
+    anew: list[tuple[int, CellKey, int]] = []
+    for role, rows in enumerate(cells):
+        for at, (key, row) in enumerate(rows.items()):
+            left_out = carried(row["estimate"], row.get("left_out"), names) if is_text else None
+            if left_out is None and not math.isnan(row["estimate"]):
+                anew.append((at, key, role))
+            elif left_out is not None:
+                values[at, :, role] = left_out[1:]
+    quick, wanted = with_fast_intervals(probe), list(dict.fromkeys(key[0] for _, key, _ in anew))
+    trials = [texts_as_objects(frame) for frame in trials] if anew else []
     with suppressed_data_warnings():  # these were issued for the complete trials
-        for at, name in enumerate(progress_bar(names, desc=bar, unit="context", disable=not bar)):
-            for role, (frame, unit) in enumerate(zip(trials, units, strict=True)):
-                rest = rows_by_cell(estimate(frame[unit != name]), columns)
-                values[:, at, role] = [rest[key]["estimate"] if key in rest else math.nan for key in keys]
+        for number, name in enumerate(progress_bar(names if anew else [], desc=bar, unit="context", disable=not bar)):
+            rest = [
+                rows_by_cell(quick.estimate(frame[unit != name], wanted).to_dict("records"), columns)
+                for frame, unit in zip(trials, units, strict=True)
+            ]
+            for at, key, role in anew:
+                values[at, number, role] = rest[role][key]["estimate"] if key in rest[role] else math.nan
     return values
+
+
+def carried(estimate: float, left_out: tuple[NDArray[Any], Floats] | None, names: pd.Index) -> Floats | None:
+    """Return an estimate over all units and without each of the named ones, as far as it carries these values.
+
+    Examples
+    --------
+    >>> carried(0.5, (np.array(["a", "b"], object), np.array([0.5, 0.4, 0.6])), pd.Index(["b", "a", "c"])).tolist()
+    [0.5, 0.6, 0.4, 0.5]
+    """
+    if left_out is None:
+        return None
+    own, values = left_out
+    at = names.get_indexer(pd.Index(own, dtype=object))
+    if (at < 0).any() or not is_rounding(values[0] - estimate, estimate):  # of other units, or changed since
+        return None
+    without = np.full(1 + len(names), estimate)  # units that do not enter leave it as it is
+    without[1 + at] = values[1:]
+    return without

@@ -308,8 +308,8 @@ def _estimated(
     sums, contexts = compared.rows.sums(compared.columns, resampling)
     for name, (function, bounds) in compared.functions.items():
         if names is None or name in names:
-            statistic, n = over_clusters(_of_contexts(function, sums), contexts, resampling)
-            found[name] = cluster_statistic(statistic, n, resampling, bounds=bounds, missing=_UNDEFINED)
+            statistic, clusters = over_clusters(_of_contexts(function, sums), contexts, resampling)
+            found[name] = cluster_statistic(statistic, len(clusters), resampling, bounds=bounds, missing=_UNDEFINED)
     return found
 
 
@@ -356,9 +356,10 @@ def differences(
     sizes = np.asarray(np.bincount(pd.factorize(resampling.cluster_of(names[at]))[0], items), float)
     found = {}
     for name in shared:
-        statistic = partial(difference, one.contrasts[name], other.contrasts[name])
-        of_clusters = over_clusters(statistic, names[at], resampling)
-        found[f"{name}_difference"] = cluster_statistic(*of_clusters, resampling, 0.0, inference="t", sizes=sizes)
+        by_context = partial(difference, one.contrasts[name], other.contrasts[name])
+        statistic, _ = over_clusters(by_context, names[at], resampling)
+        of_name = cluster_statistic(statistic, len(sizes), resampling, 0.0, inference="t", sizes=sizes)
+        found[f"{name}_difference"] = of_name
     return {name: estimate.noted(*note_uneven(sizes)) for name, estimate in found.items()}
 
 

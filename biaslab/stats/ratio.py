@@ -15,7 +15,6 @@ import scipy  # its subpackages load when they are first used
 from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import (
@@ -40,6 +39,7 @@ from biaslab.stats.resample import (
     in_order,
     sign_flip,
     swap_test,
+    without_each,
 )
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student, t_test
 
@@ -105,13 +105,14 @@ class Ratio:
         >>> round(estimate.ci_low, 3), round(estimate.ci_high, 3)
         (0.693, 0.989)
         """
-        sums = self._sums(resampling)
+        sums, names = _clustered(*self._of_contexts(resampling), resampling)
         if not len(sums):
             return undefined(self.missing)
         estimate = _estimate(sums, _ratio, self._method(sums, resampling), resampling, self.bounds)
         if resampling.values_only:
             return estimate
         estimate = self._bounded(estimate, resampling).noted(*note_uneven(sums[:, 1]))
+        estimate = replace(estimate, left_out=(names, _without_each(sums, _ratio)))
         if not self.margin or self.null is None or estimate.n_contexts < 2:
             return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
@@ -120,35 +121,6 @@ class Ratio:
             (estimate.ci_low - self.margin, estimate.ci_high + self.margin), *(self.bounds or (-np.inf, np.inf))
         )
         return replace(estimate, ci_low=float(low), ci_high=float(high)).noted(note)
-
-    def without_each(self, unit: ArrayLike, units: int) -> Floats:
-        """Return the ratio over all items, then leaving out each unit, for example each context.
-
-        Parameters
-        ----------
-        unit : array_like of int, shape (items,)
-            Index of each item's unit, from 0.
-        units : int
-            Number of units.
-
-        Returns
-        -------
-        numpy.ndarray, shape (1 + units,)
-            NaN if the denominator is 0.
-
-        Examples
-        --------
-        >>> Ratio(list("aab"), [1, 0, 1], [1, 1, 1]).without_each([0, 0, 1], 2).round(2).tolist()
-        [0.67, 1.0, 0.5]
-        """
-        require_whole("units", units, 0)
-        up, down, at = np.asarray(self.numerator, float), np.asarray(self.denominator, float), np.asarray(unit)
-        defined = ~(np.isnan(up) | np.isnan(down))
-        sums = np.array([np.bincount(at[defined], values[defined], units) for values in (up, down)])
-        total = sums.sum(axis=1, keepdims=True)
-        top, bottom = np.hstack([total, total - sums])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(bottom > _NOTHING * total[1], top / bottom, np.nan)
 
     def with_missing(self, found: Estimate, n_trials: int, n_dropped: int) -> Estimate:
         """Add bounds to an estimate of this ratio, given the number of missing judgements.
@@ -204,7 +176,8 @@ class Ratio:
         """
         (one, names), (two, others) = self._of_contexts(resampling), other._of_contexts(resampling)
         _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
-        sums, level = _clustered(np.hstack([one[at], two[other_at]]), names[at], resampling), resampling.level
+        sums, names = _clustered(np.hstack([one[at], two[other_at]]), names[at], resampling)
+        level = resampling.level
         if not len(sums):
             return undefined(self.missing)
 
@@ -220,7 +193,8 @@ class Ratio:
             return student(value, error, len(sums), level)
 
         method = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
-        return _estimate(sums, _difference, replace(method, null=0.0), resampling, None)
+        estimate = _estimate(sums, _difference, replace(method, null=0.0), resampling, None)
+        return replace(estimate, left_out=(names, _without_each(sums, _difference)))
 
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
         """Return the test, and the interval unless it is a bootstrap."""
@@ -261,10 +235,6 @@ class Ratio:
             return estimate
         least, most = (replace(ratio, null=None).estimate(resampling) for ratio in self.extremes)
         return replace(estimate, bound_low=least.ci_low, bound_high=most.ci_high)
-
-    def _sums(self, resampling: Resampling) -> Floats:
-        """Return numerator and denominator of the resampled units: contexts or clusters."""
-        return _clustered(*self._of_contexts(resampling), resampling)
 
     def _of_contexts(self, resampling: Resampling) -> tuple[Floats, NDArray[Any]]:
         """Return numerators and denominators of the contexts with a non-zero denominator, and their names."""
@@ -336,8 +306,15 @@ def _at_null(sums: Floats, gradient: Floats, value: float, null: float | None) -
     return np.asarray(sums @ gradient + (value - null) * share, float)
 
 
-def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> Floats:
-    return sum_by_context(resampling.cluster_of(names), *sums.T)[0] if resampling.clusters else sums
+def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> tuple[Floats, NDArray[Any]]:
+    return sum_by_context(resampling.cluster_of(names), *sums.T) if resampling.clusters else (sums, names)
+
+
+def _without_each(sums: Floats, function: Smooth) -> Floats:
+    """Return the function of all contexts, then without each; NaN if no denominator is left."""
+    rest = without_each(sums)
+    rest[:, 1::2][rest[:, 1::2] <= _NOTHING * rest[0, 1::2]] = np.nan
+    return function(rest)[0]
 
 
 def _ratio(sums: Floats) -> tuple[Floats, Floats]:

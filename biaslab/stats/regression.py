@@ -97,31 +97,42 @@ def linear_model(
     """
     require_share("level", level, "use 0.95 for 95 %")
     y, x, names, homes = _read_formula(frame, formula, context)
-    codes = pd.factorize(homes)[0]
+    codes, units = pd.factorize(homes)
     if within and len(codes):
         names = [name for name in names if name != "Intercept"]
         y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x[:, len(x[0]) - len(names) :], codes)
     if clusters:
-        codes = pd.factorize(Resampling(clusters=clusters).cluster_of(homes))[0]
-    contexts = len(np.unique(codes))
+        codes, units = pd.factorize(Resampling(clusters=clusters).cluster_of(homes))
+    contexts = len(units)
     kept, reasons = identified(y, x, names, contexts)
     estimates = {name: undefined(reason, contexts) for name, reason in reasons.items()}
     if kept:
         x = x[:, kept]
         b: Floats = np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], float)
-        errors = jackknife_errors(x, y - x @ b, grouped_codes(codes))
+        shifts = jackknife_shifts(x, y - x @ b, grouped_codes(codes))
+        errors, left_out = _errors_of(shifts), b + shifts
         reach = np.abs(x).max(axis=0)  # a coefficient times it is in the unit of the outcome, whatever the unit of x
         b, errors = (np.where(is_rounding(part * reach, np.abs(y).max()), 0.0, part) for part in (b, errors))
         method = f"least squares{' within contexts' if within else ''}, cluster jackknife (CR3), t"
-        estimates |= {
-            names[k]: coefficient_by_t(value, error, contexts, level, method)
-            for k, value, error in zip(kept, b, errors, strict=True)
-        }
+        for k, value, error, without in zip(kept, b, errors, left_out.T, strict=True):
+            estimate = coefficient_by_t(value, error, contexts, level, method)
+            estimates[names[k]] = _carrying(estimate, units, without)
     return {name: estimates[name] for name in names}
 
 
-def jackknife_errors(x: Floats, residuals: Floats, codes: Codes, weights: Floats | float = 1.0) -> Floats:
-    """Return cluster-jackknife (CR3) standard errors of coefficients: √((G − 1) / G Σ (b₍g₎ − b)²).
+def _errors_of(shifts: Floats) -> Floats:
+    """Return cluster-jackknife (CR3) standard errors of coefficients, √((G − 1) / G Σ (b₍g₎ − b)²), from the shifts."""
+    return np.asarray(np.sqrt((len(shifts) - 1) / len(shifts) * np.sum(shifts**2, axis=0)), float)
+
+
+def _carrying(estimate: Estimate, units: pd.Index, left_out: Floats) -> Estimate:
+    """Return an estimate with the values without each unit, unless these were left out in random groups."""
+    values = np.r_[estimate.estimate, left_out]
+    return replace(estimate, left_out=(np.asarray(units, object), values)) if len(units) == len(left_out) else estimate
+
+
+def jackknife_shifts(x: Floats, residuals: Floats, codes: Codes, weights: Floats | float = 1.0) -> Floats:
+    """Return the change of coefficients when each context is left out, b₍g₎ − b.
 
     Each b₍g₎ is one Newton step from b, which is exact for least squares.
 
@@ -136,18 +147,8 @@ def jackknife_errors(x: Floats, residuals: Floats, codes: Codes, weights: Floats
 
     Returns
     -------
-    numpy.ndarray, shape (terms,)
+    numpy.ndarray, shape (contexts, terms)
         All NaN if a single context determines a term.
-    """
-    contexts, shifts = int(codes.max()) + 1, jackknife_shifts(x, residuals, codes, weights)
-    errors: Floats = np.sqrt((contexts - 1) / contexts * np.sum(shifts**2, axis=0))
-    return errors
-
-
-def jackknife_shifts(x: Floats, residuals: Floats, codes: Codes, weights: Floats | float = 1.0) -> Floats:
-    """Return the change of coefficients when each context is left out, b₍g₎ − b; shape (contexts, terms).
-
-    The parameters are those of `jackknife_errors`; all NaN if a single context determines a term.
     """
     contexts, k = int(codes.max()) + 1, x.shape[1]
     scale = np.abs(x).max(axis=0)
@@ -174,7 +175,7 @@ def effective_contexts(x: Floats, codes: Codes, weights: Floats, term: int) -> f
     """Return the effective number of contexts behind a coefficient: G if all inform it equally, 1 if only one does.
 
     (Σ s)² / Σ s², where s is a context's share of the term's information given the other terms, its partial leverage.
-    Parameters as in `jackknife_errors`; ``term`` is the column.
+    Parameters as in `jackknife_shifts`; ``term`` is the column.
 
     References
     ----------
@@ -276,6 +277,7 @@ def identified(
 
 _LOGISTIC_METHOD = "logistic regression, linearised cluster jackknife (CR3), t"
 _STEPS, _CLOSE = 50, 1e-8  # maximum number of steps; change of any logit at convergence, which is quadratic
+_FEW_STEPS = 12  # of fits without a context, which are close to the full one
 _FAR = 20.0  # logits; if the fit keeps growing beyond this, the terms separate the verdicts
 
 
@@ -320,8 +322,8 @@ def logistic_model(
     """
     known = frame[frame[[outcome, *terms, "context_id"]].notna().all(axis=1)]
     y, x = known[outcome].to_numpy(float), known[list(terms)].to_numpy(float)
-    codes = pd.factorize(resampling.cluster_of(known["context_id"]))[0]
-    contexts = int(codes.max(initial=-1)) + 1
+    codes, units = pd.factorize(resampling.cluster_of(known["context_id"]))
+    contexts = len(units)
     kept, reasons = identified(y, x, list(terms), contexts, verdicts=True)
     x, identifiable = x[:, kept], [terms[k] for k in kept]
     b = fitted_log_odds(y, x) if kept else None
@@ -331,11 +333,34 @@ def logistic_model(
     if b is not None:
         p = expit(x @ b)
         weights, groups = p * (1 - p), grouped_codes(codes, resampling.seed)
-        errors = jackknife_errors(x, y - p, groups, weights)
+        shifts = jackknife_shifts(x, y - p, groups, weights)
+        errors, left_out = _errors_of(shifts), _refitted(y, x, codes, b + shifts, resampling)
         for k, (name, value, error) in enumerate(zip(identifiable, b, errors, strict=True)):
             counted = effective_contexts(x, codes, weights, k) if effective and name == terms[-1] else None
-            estimates[name] = coefficient_by_t(value, error, contexts, resampling.level, _LOGISTIC_METHOD, counted)
+            estimate = coefficient_by_t(value, error, contexts, resampling.level, _LOGISTIC_METHOD, counted)
+            estimates[name] = _carrying(estimate, units, left_out[:, k]) if resampling.left_out else estimate
     return {name: estimates[name] for name in terms}
+
+
+_MOST_REFITTED = 30_000_000  # rows times contexts; with more, one Newton step is as close
+
+
+def _refitted(y: Floats, x: Floats, codes: Codes, b: Floats, resampling: Resampling) -> Floats:
+    """Refit log odds without each context if wanted, from one Newton step each; shape (contexts, terms).
+
+    NaN if there are none without a context, which may separate the verdicts.
+    """
+    if not resampling.left_out or len(b) * len(y) > _MOST_REFITTED or np.isnan(b).any():
+        return b
+    kept, products = codes != np.arange(len(b))[:, None], (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+    for _ in range(_FEW_STEPS):
+        p = expit(b @ x.T)
+        gram = ((kept * p * (1 - p)) @ products).reshape(len(b), x.shape[1], -1)
+        moved = np.linalg.solve(gram, ((kept * (y - p)) @ x)[:, :, None])[:, :, 0]
+        b = b + moved
+        if (change := np.abs(moved @ x.T).max(axis=1)).max() <= _CLOSE:
+            break
+    return np.where((change <= _CLOSE)[:, None], b, np.nan)
 
 
 def fitted_log_odds(y: Floats, x: Floats) -> Floats | None:
@@ -415,8 +440,8 @@ def slope_at_equal(
     names = [*beside, feature, "human"]
     known = frame[frame[[outcome, *names, "context_id"]].notna().all(axis=1)]
     known, groups = grouped(known, within, resampling)
-    codes = pd.factorize(known["context_id"])[0]
-    error = rating_error(known, within).of_clusters(groups)
+    codes, units = pd.factorize(known["context_id"])
+    units, error = pd.unique(resampling.cluster_of(units)), rating_error(known, within).of_clusters(groups)
     y, x = known[outcome].to_numpy(float), known[names].to_numpy(float)
     contexts = len(error.spread) - 1
     y, x = (y, x) if not len(y) else (y - y.mean(), x - x.mean(axis=0))
@@ -435,7 +460,9 @@ def slope_at_equal(
     def at(shared: float) -> Estimate:
         if why_not := too_unreliable(error, shared):
             return undefined(why_not, contexts)
-        return equations.corrected(shared).estimate(resampling.level, method, feature, reach, size)
+        ratio = equations.corrected(shared)
+        estimate = ratio.estimate(resampling.level, method, feature, reach, size)
+        return _carrying(estimate, units, ratio.left_out(error, shared))
 
     return at
 
@@ -606,8 +633,8 @@ def log_odds_at_equal(
     """
     names = ["human", *terms]  # of collinear terms, the last is dropped
     y, x = frame[outcome].to_numpy(float), frame[names].to_numpy(float)
-    codes = pd.factorize(resampling.cluster_of(frame["context_id"]))[0]
-    contexts, asked = int(codes.max(initial=-1)) + 1, terms[-1]
+    codes, units = pd.factorize(resampling.cluster_of(frame["context_id"]))
+    contexts, asked = len(units), terms[-1]
     kept, reasons = identified(y, x, names, contexts, verdicts=True)
     if len(kept) < len(names):
         reason = reasons.get(asked) or next(iter(reasons.values()))
@@ -617,7 +644,8 @@ def log_odds_at_equal(
     if naive is None:
         return lambda _: undefined(SEPARATED, contexts)
     p, codes = expit(x @ naive), grouped_codes(codes, resampling.seed)
-    coefficients = np.concatenate([naive[None], naive + jackknife_shifts(x, y - p, codes, p * (1 - p))])
+    without = naive + jackknife_shifts(x, y - p, codes, p * (1 - p))
+    fits = [np.vstack([naive, each]) for each in (without, _refitted(y, x, codes, without, resampling))]
     counted = effective_contexts(x, codes, p * (1 - p), x.shape[1] - 2) if effective else None
     sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
     gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
@@ -631,11 +659,17 @@ def log_odds_at_equal(
         if why_not := too_unreliable(error, shared, least):
             return undefined(why_not, contexts)
         spent = small_sample_error(error, shared)
-        ratio = Attenuated.of(coefficients, gram, spent)
-        factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / rows)
-        corrected = Attenuated(ratio.product * factor, ratio.reliability)
-        estimate = corrected.estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked, effective=counted)
-        return replace(estimate, n_contexts=contexts)
+
+        def corrected(coefficients: Floats) -> Attenuated:
+            ratio = Attenuated.of(coefficients, gram, spent)
+            factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / rows)
+            return Attenuated(ratio.product * factor, ratio.reliability)
+
+        estimate = corrected(fits[0]).estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked, effective=counted)
+        estimate = replace(estimate, n_contexts=contexts)
+        if not resampling.left_out:
+            return estimate
+        return _carrying(estimate, units, corrected(fits[1]).left_out(error, shared, least))
 
     return at
 
@@ -856,6 +890,11 @@ class Attenuated:
         effect = self._detectable(effect, error, spread)
         low, high = float((b - half) / a), float((b + half) / a)
         return Estimate(value, float(error), low, high, p_value, effect, contexts, method, notes)
+
+    def left_out(self, error: RatingError, shared: float, least: float = LEAST_RELIABILITY) -> Floats:
+        """Return the ratio without each context; NaN if human scores are then too unreliable."""
+        fine = (self.reliability > LEAST_BESIDE) & ~(error.with_shared(shared).reliability < least - ROUNDING)
+        return np.asarray(np.divide(self.product, self.reliability, np.full(len(fine), np.nan), where=fine)[1:], float)
 
     @staticmethod
     def _covariance(one: Floats, two: Floats) -> float:

@@ -152,8 +152,8 @@ def estimate_alpha(
     if rated.why_undefined:
         return undefined(rated.why_undefined)
     order = rated.contents().sort_values().index
-    statistic, contexts = over_clusters(rated.alpha(order, level), order, resampling)
-    return cluster_statistic(statistic, contexts, resampling, bounds=_BOUNDS)
+    statistic, names = over_clusters(rated.alpha(order, level), order, resampling)
+    return cluster_statistic(statistic, len(names), resampling, bounds=_BOUNDS, names=names)
 
 
 def alpha_difference(
@@ -203,8 +203,10 @@ def alpha_difference(
         return undefined(reason, len(common))
     one, other = (rated.contents() for rated in both)
     names = one.index[np.lexsort((other.loc[one.index], one))]
-    alphas = [over_clusters(rated.alpha(names, level), names, resampling) for rated in both]
-    return cluster_difference(alphas[0][0], alphas[1][0], alphas[0][1], resampling, null, inference)
+    (first_alpha, clusters), (second_alpha, _) = (
+        over_clusters(rated.alpha(names, level), names, resampling) for rated in both
+    )
+    return cluster_difference(first_alpha, second_alpha, len(clusters), resampling, null, inference, clusters)
 
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from biaslab.core.arrays import Codes, Floats
@@ -88,6 +88,8 @@ class Resampling:
     values_only : bool
         Compute rates, means and jackknifed statistics without interval, test and bounds, for studies that are
         estimated many times, for example leaving out each context.
+    left_out : bool
+        Also refit logistic models without each context, for ``left_out`` of their estimates; others carry it anyway.
 
     Raises
     ------
@@ -112,6 +114,7 @@ class Resampling:
     weights: Weighting = field(default="items", kw_only=True)
     clusters: Mapping[Any, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
     values_only: bool = field(default=False, kw_only=True, repr=False)
+    left_out: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.n, Integral) or self.n < 100:
@@ -378,6 +381,7 @@ def cluster_statistic(
     scale: IntervalScale = "fisher",
     inference: Inference = "resampling",
     sizes: Floats | None = None,
+    names: ArrayLike | None = None,
 ) -> Estimate:
     """Estimate a statistic with an interval and a test over contexts.
 
@@ -410,6 +414,8 @@ def cluster_statistic(
     sizes : numpy.ndarray, shape (contexts,), optional
         Number of items of each context. Of contexts that differ in size, as if they were (Σ s)² / Σ s² of equal size
         (Kish 1965, *Survey Sampling*, §8.2), Student's t then takes its degrees of freedom.
+    names : array_like, shape (contexts,), optional
+        Names of the contexts, for ``left_out`` of the estimate.
 
     Returns
     -------
@@ -442,12 +448,13 @@ def cluster_statistic(
     if resampling.values_only:
         return without_interval(value, contexts, VALUES_ONLY)
     left_out, groups = _left_out(statistic, contexts, resampling.seed)
+    named = None if names is None or groups else (np.asarray(names, object), np.r_[value, left_out])
     units, unit = len(left_out), f"{groups} random groups of contexts" if groups else "contexts"
     if not np.isfinite(left_out).all():
         return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
     if is_rounding(np.ptp(left_out), np.abs(left_out).max()):
         p_value = math.nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
-        return unvarying(value, contexts, resampling.level, bounds, p_value, null=null)
+        return replace(unvarying(value, contexts, resampling.level, bounds, p_value, null=null), left_out=named)
     on = _Scale.over(bounds if scale == "fisher" else None)
     pseudo = units * on.put(value) - (units - 1) * on.put(left_out)
     spread = float(np.std(pseudo, ddof=1)) / math.sqrt(units)
@@ -463,7 +470,7 @@ def cluster_statistic(
     low, high = (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
     error = (units - 1) * float(np.std(left_out, ddof=1)) / math.sqrt(units)
     if null is None:
-        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes)
+        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes, left_out=named)
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
         p_value, method = p_by_t(distance, spread, units, counted), f"{method}; t test"
@@ -471,11 +478,11 @@ def cluster_statistic(
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     low, high, p_value = settled((low, high), null, p_value, resampling.level)
     effect, why_not = effect_and_notes(error, units, effective=counted)
-    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not, left_out=named)
 
 
-def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, int]:
-    """Turn a statistic of contexts into one of their clusters; return it and the number of clusters.
+def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, NDArray[Any]]:
+    """Turn a statistic of contexts into one of their clusters; return it and the names of the clusters.
 
     Parameters
     ----------
@@ -488,14 +495,14 @@ def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling
 
     Examples
     --------
-    >>> total, n = over_clusters(lambda w: w @ np.arange(3.0), list("abc"), Resampling(clusters={"b": "a"}))
-    >>> n, total(np.array([[1.0, 0.0]])).tolist()
-    (2, [1.0])
+    >>> total, names = over_clusters(lambda w: w @ np.arange(3.0), list("abc"), Resampling(clusters={"b": "a"}))
+    >>> names.tolist(), total(np.array([[1.0, 0.0]])).tolist()
+    (['a', 'c'], [1.0])
     """
     if not resampling.clusters:
-        return statistic, len(np.asarray(names))
+        return statistic, np.asarray(names, object)
     codes, clusters = pd.factorize(resampling.cluster_of(names))
-    return lambda weights: statistic(weights[:, codes]), len(clusters)
+    return lambda weights: statistic(weights[:, codes]), clusters
 
 
 def cluster_difference(
@@ -505,6 +512,7 @@ def cluster_difference(
     resampling: Resampling,
     null: float | None = 0.0,
     inference: Inference = "resampling",
+    names: ArrayLike | None = None,
 ) -> Estimate:
     """Estimate one statistic minus another on the same contexts, both with the same weights.
 
@@ -514,7 +522,7 @@ def cluster_difference(
         Statistics as in `cluster_statistic`, of the same contexts in the same order.
     contexts : int
         Number of contexts.
-    resampling, null, inference
+    resampling, null, inference, names
         As in `cluster_statistic`.
 
     Examples
@@ -525,7 +533,9 @@ def cluster_difference(
     (0.133, 0.0625)
     """
     require_count("contexts", contexts, 0)
-    return cluster_statistic(lambda w: first(w) - second(w), contexts, resampling, null, inference=inference)
+    return cluster_statistic(
+        lambda w: first(w) - second(w), contexts, resampling, null, inference=inference, names=names
+    )
 
 
 def _bootstrapped(

@@ -126,7 +126,7 @@ def test_weighted_correlation_is_that_of_the_repeated_frame(level, method):
     frame = candidates()
     make, contexts = arranged(frame, ["one", "human"], level, method, ["context_id", "system"])
     statistic = make(0, 1)
-    for weights in next(draw_weights(contexts, 5, seed=1)):
+    for weights in next(draw_weights(len(contexts), 5, seed=1)):
         names = sorted_contexts(frame, ["one", "human"], level)
         order = dict(zip(names, weights, strict=True))
         plain = repeated(frame, [order[name] for name in sorted(order)])
@@ -510,8 +510,8 @@ def test_correlations_slopes_and_alpha_follow(level):
 def test_jackknife_deletes_whole_clusters():
     values = np.array([0.2, 0.5, 0.4, 0.1, 0.6, 0.3, 0.7])
     clusters = Resampling(clusters={"b": "a", "g": "f"})
-    statistic, n = over_clusters(lambda w: w @ values / w.sum(axis=1), [*"abcdefg"], clusters)
-    found = cluster_statistic(statistic, n, Resampling())
+    statistic, names = over_clusters(lambda w: w @ values / w.sum(axis=1), [*"abcdefg"], clusters)
+    found = cluster_statistic(statistic, len(names), Resampling())
     groups = [[0, 1], [2], [3], [4], [5, 6]]
     left = np.array([np.delete(values, group).mean() for group in groups])
     pseudo = 5 * values.mean() - 4 * left

@@ -619,14 +619,14 @@ def common_log_odds(
     wins, losses, wins_there, losses_there = (np.asarray(v, float) for v in (won, lost, won_there, lost_there))
     total = np.maximum(wins + losses + wins_there + losses_there, 1e-300)
     up, down = wins * losses_there / total, losses * wins_there / total
-    sums = sum_by_context(resampling.cluster_of(context), up, down)[0]
+    sums, names = sum_by_context(resampling.cluster_of(context), up, down)
 
     def shared_log_odds(weights: Floats) -> Floats:
         up, down = (weights @ sums).T
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(up / down) * share, float)
 
-    return cluster_statistic(shared_log_odds, len(sums), resampling, null, missing=missing, inference="t")
+    return cluster_statistic(shared_log_odds, len(sums), resampling, null, missing=missing, inference="t", names=names)
 
 
 def is_counted(trials: pd.DataFrame) -> bool:

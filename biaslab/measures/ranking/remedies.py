@@ -209,7 +209,8 @@ class RemediedComparisons:
 
     def estimate(self, measure: str, resampling: Resampling) -> Estimate:
         """Estimate a measure over contexts."""
-        return self.ratio(measure).estimate(resampling.numbered(pd.unique(self.comparisons.context_id)))
+        ratio, names = self.ratio(measure), pd.unique(self.comparisons.context_id)
+        return replace(ratio, context=names[np.asarray(ratio.context)]).estimate(resampling)
 
     @cached_property
     def _home(self) -> Codes:

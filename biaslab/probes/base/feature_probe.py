@@ -25,7 +25,7 @@ from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Question, ratings_by_item
 from biaslab.probes.base.probe import Cell, Part, label_mass, mean_of
 from biaslab.probes.base.questions import ScoreProbe, protocol_column
-from biaslab.stats.blocks import ITEM, each_cell, has_value, usable
+from biaslab.stats.blocks import ITEM, each_cell, has_value, sum_by_context, usable
 from biaslab.stats.correlation import Level, correlation_difference, disattenuated_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Note, Remark, is_rounding
 from biaslab.stats.frame import warn_missing
@@ -194,7 +194,8 @@ class FeatureProbe(ScoreProbe):
             missing = self._missing_scores(rated, planned, within_contexts, covariates, spread)
             return missing.bound(slope, partial(of, bent=bent), spread, has_note=not bent)
 
-        return allowing_for_bends(bounded(), lambda: bounded(bent=True), rated, self.resampling)
+        slope = allowing_for_bends(bounded(), lambda: bounded(bent=True), rated, self.resampling)
+        return _rescaled(slope, rated, spread, self.resampling)
 
     def _missing_scores(
         self, rated: pd.DataFrame, planned: pd.DataFrame, within: bool, covariates: Sequence[str], spread: float
@@ -250,6 +251,20 @@ class FeatureProbe(ScoreProbe):
         """Return the correlation of the feature with the scores of the judge or of humans, tested against 0."""
         column = "score" if scorer == "judge" else scorer
         return estimate_correlation(items, column, self.feature, self.resampling, level, null=0.0)
+
+
+def _rescaled(slope: Estimate, rated: pd.DataFrame, spread: float, resampling: Resampling) -> Estimate:
+    """Return a slope whose values without each context are in standard deviations of the scores that are left."""
+    if slope.left_out is None:
+        return slope
+    score = rated["score"].to_numpy(float) / spread
+    score = score - score.mean()
+    sums, names = sum_by_context(resampling.cluster_of(rated["context_id"]), np.ones(len(score)), score, score**2)
+    n, total, squares = (sums.sum(axis=0) - sums).T
+    left = np.sqrt(np.maximum(squares - total**2 / np.maximum(n, 1), 0.0) / np.maximum(n - 1, 1))
+    values = pd.Series(slope.left_out[1][1:], slope.left_out[0]).reindex(names, fill_value=slope.estimate)
+    values = values / np.where(left > 0, left, 1 / spread)
+    return replace(slope, left_out=(names, np.r_[slope.estimate, values]))
 
 
 def slope_given_quality(

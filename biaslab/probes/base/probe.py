@@ -591,6 +591,16 @@ class Probe(Design, ABC):
         SharedRequestsWarning
             If contexts share requests; they are then one cluster.
         """
+        rows, conditions = self.estimate_rows(trials, metrics, breakdowns)
+        return estimates_frame(rows, self.name, self.primary, conditions)
+
+    def estimate_rows(
+        self,
+        trials: pd.DataFrame | TrialsFile | str | PathLike[str],
+        metrics: Sequence[str] | None = None,
+        breakdowns: bool | None = None,
+    ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """Return the rows of `estimate`, with ``left_out`` (`biaslab.stats.Estimate`), and their condition columns."""
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         everything = metrics is None if breakdowns is None else breakdowns
         source = trials if isinstance(trials, pd.DataFrame) else _opened(trials)
@@ -610,7 +620,7 @@ class Probe(Design, ABC):
             measured = [row for part_of_cell in probe.measure(cell) for row in part_of_cell.rows(cell)]
             rows += with_lost(measured, part)
         warn_shared(self.name, shared)
-        return estimates_frame(rows, self.name, self.primary, (*columns[2:], *self.conditions))
+        return rows, (*columns[2:], *self.conditions)
 
     def accepts(self, trials: pd.DataFrame) -> Accepted:
         """Select the trials of a log to estimate from: those of this probe's design, else recorded ones.
