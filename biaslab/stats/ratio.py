@@ -39,7 +39,6 @@ from biaslab.stats.resample import (
     in_order,
     sign_flip,
     swap_test,
-    without_each,
 )
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student, t_test
 
@@ -312,7 +311,8 @@ def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> tup
 
 def _without_each(sums: Floats, function: Smooth) -> Floats:
     """Return the function of all contexts, then without each; NaN if no denominator is left."""
-    rest = without_each(sums)
+    total = sums.sum(axis=0)
+    rest = np.vstack([total, total - sums])
     rest[:, 1::2][rest[:, 1::2] <= _NOTHING * rest[0, 1::2]] = np.nan
     return function(rest)[0]
 
