@@ -52,6 +52,9 @@ __all__ = [
 ]
 
 _CONTEXTS = (8, 24, 100)
+Kinds = Sequence[type[ProbeInterface]]
+Names = Sequence[str]
+_Wanted = tuple[type[ProbeInterface], Metric, str, str]  # with the answer mode and the generator
 _MODES = ("exact", "text", "sampled:3", "sampled:5")  # modes of the full table
 _Report = Callable[[pd.DataFrame], object]
 
@@ -197,34 +200,24 @@ def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], populati
         require_whole(name, int(value) if isinstance(value, np.integer) else value, least)
 
 
-def _chosen(
-    probes: Sequence[type[ProbeInterface]] | None,
-    metrics: Sequence[str] | None,
-    modes: Sequence[str] | None,
-    generators: Sequence[str],
-) -> list[tuple[type[ProbeInterface], Metric, str, str]]:
+def _chosen(kinds: Kinds | None, metrics: Names | None, modes: Names | None, generators: Names) -> list[_Wanted]:
     """Return every metric with every mode and generator that applies to it; raise `InputError` if none does."""
     for mode in modes or ():
         AnswerMode(mode)
     for name in generators:
         _ = name in JUDGES or find_generator(name)
-    cells = _applicable(probes, metrics, modes, generators)
+    cells = _applicable(kinds, metrics, modes, generators)
     if not cells:
-        drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in probes or ())]
+        drawn = [name for name, each in GENERATORS.items() if any(kind.name in each.probes for kind in kinds or ())]
         known = f"some of {', '.join([*JUDGES, *drawn])}"
         raise InputError("generators", list(generators), known, "others do not apply to these metrics and modes")
     return cells
 
 
-def _applicable(
-    probes: Sequence[type[ProbeInterface]] | None,
-    metrics: Sequence[str] | None,
-    modes: Sequence[str] | None,
-    generators: Sequence[str],
-) -> list[tuple[type[ProbeInterface], Metric, str, str]]:
+def _applicable(kinds: Kinds | None, metrics: Names | None, modes: Names | None, generators: Names) -> list[_Wanted]:
     return [
         (kind, metric, mode, generator)
-        for kind, metric in _declared(probes, metrics)
+        for kind, metric in _declared(kinds, metrics)
         for generator in generators
         for mode in (modes or [declared_mode(kind, metric)])
         if applies(kind, metric, mode, generator)
@@ -249,9 +242,7 @@ def describe(row: Any) -> str:
     )
 
 
-def _declared(
-    probes: Sequence[type[ProbeInterface]] | None, metrics: Sequence[str] | None
-) -> list[tuple[type[ProbeInterface], Metric]]:
+def _declared(probes: Kinds | None, metrics: Names | None) -> list[tuple[type[ProbeInterface], Metric]]:
     """Return the probes and metrics that declare a calibration, restricted to the named ones."""
     kinds = list(available().values() if probes is None else probes)
     for kind in kinds:

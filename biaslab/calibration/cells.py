@@ -59,10 +59,16 @@ JUDGES = {
 }
 #: Metrics that estimate the value of the exact distributions, however answers are read. Other metrics concern the
 #: answers themselves, such as decisions, and their value is that of a large study in the same mode.
-_OF_DISTRIBUTIONS = frozenset({"alpha_gap", "configuration_gap", "cot_shift", "temperature_shift"}) | {
-    "cot_accuracy_shift",
-    "temperature_accuracy_shift",
-}
+_OF_DISTRIBUTIONS = frozenset(
+    {
+        "alpha_gap",
+        "configuration_gap",
+        "cot_shift",
+        "temperature_shift",
+        "cot_accuracy_shift",
+        "temperature_accuracy_shift",
+    }
+)
 #: Metrics that missing data can shift arbitrarily: accuracy over pairs that differ, log odds.
 _UNBOUNDED = frozenset({"comparative_accuracy", "first_position_logit"})
 #: Probes for which generators draw only scores.
@@ -266,11 +272,8 @@ def _point(
         left = population.estimate if where["refusals"] else truth  # refusals may remove the clearest pairs
         share_tested = float(estimates["p_value"].notna().mean())  # without one, it cannot reject
         test = ("power", share_tested * _planned(left - cell.null, population.spread, contexts))
-    shared = where | {
-        "seconds": time.perf_counter() - started,
-        "bias": float(np.nanmean(estimates["estimate"])) - truth if estimates["estimate"].notna().any() else np.nan,
-        "note": "",
-    }
+    seconds, values = time.perf_counter() - started, estimates["estimate"].dropna()
+    shared = where | {"seconds": seconds, "bias": values.mean() - truth if len(values) else np.nan, "note": ""}
     missing = cell.generator not in JUDGES and find_generator(cell.generator).missing > 0
     covered = estimates["ci_low"].le(truth) & estimates["ci_high"].ge(truth)
     for (quantity, promised), hits, undefined in (
@@ -287,13 +290,11 @@ def _point(
             yield shared | {"quantity": "found"} | _share(_finds_bias(estimates, cell.null), 0, FOUND, (0.0, FOUND))
 
 
-def _studied(
-    probe: ProbeInterface, cell: ValidationCell, population: Population, where: dict[str, Any]
-) -> pd.DataFrame:
-    name = f"{probe.name} {cell.metric.name} {cell.planted} {where['refusals']}"
+def _studied(probe: ProbeInterface, cell: ValidationCell, population: Population, at: dict[str, Any]) -> pd.DataFrame:
+    name = f"{probe.name} {cell.metric.name} {cell.planted} {at['refusals']}"
     name += "" if cell.declared else f" {cell.mode} {cell.generator}"
-    number = cell.refused if where["refusals"] and cell.refused else cell.studies
-    drawn = studies(population, where["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
+    number = cell.refused if at["refusals"] and cell.refused else cell.studies
+    drawn = studies(population, at["n_contexts"], number, (cell.seed, zlib.crc32(name.encode())))
     estimate = difference_each if cell.generator == TWO else estimate_each
     columns = ["p_value", "ci_low", "ci_high", "estimate", "bound_low", "bound_high", "notes"]
     rows = [estimate(probe, trials, cell.metric.name, Resampling(seed=seed))[columns] for trials, seed in drawn]
@@ -352,8 +353,6 @@ def _share(hits: pd.Series, undefined: int, promised: float, band: tuple[float, 
 
 
 def _row_of_refusal(why: str) -> dict[str, Any]:
-    blank = dict.fromkeys(
-        ("estimate", "ci_low", "ci_high", "promised", "low", "high", "truth", "bias", "n_contexts"), np.nan
-    )
+    numbers = ("estimate", "ci_low", "ci_high", "promised", "low", "high", "truth", "bias", "n_contexts")
     rest = {"refusals": False, "ci_level": 0.95, "kept": True, "n_undefined": 0, "seconds": 0.0}
-    return {"quantity": "refused"} | blank | rest | {"note": why}
+    return {"quantity": "refused"} | dict.fromkeys(numbers, np.nan) | rest | {"note": why}

@@ -213,7 +213,6 @@ def _words(doublings: Floats) -> Floats:
 
 _OF_PEAKS = ("score_distribution", "round_number_excess_10")
 LOGS["two_peaks"] = FairLog(partial(narrow_peak, apart=70.0), *_OF_PEAKS, "scores in two narrow peaks")
-LOGS["near_peaks"] = FairLog(
-    partial(narrow_peak, apart=20.0), *_OF_PEAKS, "scores in two narrow peaks, 20 points apart"
-)
+_APART = "scores in two narrow peaks, 20 points apart"
+LOGS["near_peaks"] = FairLog(partial(narrow_peak, apart=20.0), *_OF_PEAKS, _APART)
 LOGS["narrow_peak"] = FairLog(narrow_peak, *_OF_PEAKS, "scores in a narrow peak at a round number")

@@ -122,10 +122,8 @@ def _temperatures(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.D
 
 def _prompts(pairs: pd.DataFrame, effect: float, draws: Draws) -> list[pd.DataFrame]:
     """Return verdicts under one prompt and under another with a stronger preference for the first."""
-    moved = (
-        effect * (1 + 0.5 * pairs["own"])
-        + 0.3 * draws.rng.normal(size=pairs["context_id"].nunique())[pairs["context_id"]]
-    )
+    varied = 0.3 * draws.rng.normal(size=pairs["context_id"].nunique())[pairs["context_id"]]
+    moved = effect * (1 + 0.5 * pairs["own"]) + varied
     parts = []
     for template, factor, lean in (("base", "base", 0.0), ("system prompt", "system", moved)):
         part = _answered(pairs, _odds(pairs, _SHARP, draws.rng) + lean, draws)
@@ -220,14 +218,7 @@ class PairFeatures:
         there["candidate_id_there"] = "opponent_id"
         pairs = both.rename(columns=there)
         unknown = [name for name in map(str, pairs) if name.removeprefix("opponent_") in ("worth", "doublings")]
-        return pairs.drop(columns=unknown).assign(
-            asked="pair",
-            template=1,
-            scale="",
-            human_gap=pairs["human"] - pairs["opponent_human"],
-            **draws.answered(value),
-            low=np.where(apart > 0, value, 1 - value) < 0.5,
-        )
+        return draws.compared(pairs.drop(columns=unknown), value, apart > 0)
 
     def _texts(self, probe: str, contexts: int, draws: Draws) -> pd.DataFrame:
         """Return one row per text: its feature, its value to the judge, and its human ratings."""

@@ -100,9 +100,8 @@ def construct_population(
 
 def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:
     """Build the population declared by a calibration."""
-    return construct_population(
-        contexts, calibration.candidates, seed, calibration.attributes, calibration.longest, calibration.systems
-    )
+    of = calibration
+    return construct_population(contexts, of.candidates, seed, of.attributes, of.longest, of.systems)
 
 
 def _annotators(means: Floats, rng: np.random.Generator) -> Floats:

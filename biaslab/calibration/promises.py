@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,13 +37,8 @@ _Make = Callable[[np.random.Generator, int, int], pd.DataFrame]
 _CORRECTED_CONTEXTS, _LARGE = 24, 40_000
 _NULL, _NOISE = 0.5, 0.08
 #: The bias whose halving a single paired two-sided test of 24 contexts detects with 80 % power.
-HALVED = (
-    2
-    * math.sqrt(2)
-    * _NOISE
-    * float(np.sum(stats.t.ppf([0.975, 0.8], _CORRECTED_CONTEXTS - 1)))
-    / math.sqrt(_CORRECTED_CONTEXTS)
-)
+_BOTH_QUANTILES = float(np.sum(stats.t.ppf([0.975, 0.8], _CORRECTED_CONTEXTS - 1)))
+HALVED = 2 * math.sqrt(2) * _NOISE * _BOTH_QUANTILES / math.sqrt(_CORRECTED_CONTEXTS)
 
 
 def covered(rng: np.random.Generator, studies: int, name: str, correction: str) -> Floats:
@@ -191,9 +188,8 @@ def _pairs(rng: np.random.Generator, contexts: int, labelled: int) -> pd.DataFra
     human[labelled:] = np.nan
     at = np.tile(np.arange(3), contexts)
     names = {"context_id": np.repeat([f"c{n}" for n in range(contexts)], 3), "candidate_id": [f"x{n}" for n in at]}
-    frame = pd.DataFrame(
-        names | {"opponent_id": [f"y{n}" for n in at], "value": judge.ravel(), "human_gap": human.ravel()}
-    )
+    values = {"opponent_id": [f"y{n}" for n in at], "value": judge.ravel(), "human_gap": human.ravel()}
+    frame = pd.DataFrame(names | values)
     return frame.assign(system="x", opponent="y", judge="j", dataset="d", attribute="a", status="ok")
 
 
@@ -340,83 +336,54 @@ def _rejected_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
 
 
 #: Promises by name.
-PROMISES = {
-    "card_power": Promise(
-        "the shift that a card of 14 tests states with 80 % power is found on it", _FOUND, _found_on_cards
-    ),
-    **{
-        f"plan_power_{pilot}": Promise(
-            f"real power at the shift that a plan promises, pilots of {pilot} contexts",
-            _FOUND,
-            partial(_power_of_plans, pilot=pilot),
-        )
-        for pilot in (8, 24, 100)
-    },
-    "plan_power_card": Promise(
-        "the same of plans for a card of 14 tests, pilots of 24",
-        _FOUND,
-        partial(_power_of_plans, pilot=24, tests=_TESTS),
-    ),
-    **{
-        f"{name}_{correction}": Promise(
-            f"the interval of {name.replace('_', ' ')} corrected by {correction} covers, 24 of 96 contexts labelled",
-            _COVERED,
-            partial(covered, name=name, correction=correction),
-        )
-        for name in ("accuracy", "win_rate", "rank_agreement")
-        for correction in ("human", "ppi")
-    },
-    "difference_ppi": Promise(
-        "the interval of a difference corrected by ppi covers, if the judge rewards length and favours one system",
-        _COVERED,
-        partial(covered, name="difference", correction="ppi"),
-    ),
-    **{
-        f"agreement_{answers}_{100 * passed:.0f}": Promise(
-            "intervals of agreement, true-positive rate, leniency and κ cover, 60 to 300 items of "
-            f"{answers} {'answer' if answers == 1 else 'answers'} a question, of which people pass {passed:g}",
-            (0.93, 0.97),
-            partial(agreement_covered, answers=answers, passed=passed),
-        )
-        for answers in (1, 4)
-        for passed in (0.1, 0.5, 0.9)
-    },
-    "score_worth": Promise("the interval of score_worth covers, 24 contexts", _COVERED, worth_covered),
-    **{
-        f"remedies_useless_{100 * bias:.0f}": Promise(
-            f"one of three useless remedies is named, rate {0.5 + bias:g} without a remedy",
-            _NAMED,
-            partial(remedy_named, bias=bias, effects=(0.0, 0.0, 0.0)),
-        )
-        for bias in (0.0, 0.05, 0.2)
-    },
-    **{
-        f"remedy_useful_of_{tried}": Promise(
-            f"a remedy that halves the bias is named among {tried}; its single paired test has 80 % power",
-            (0.9 * 0.8, 1.0),
-            partial(remedy_named, bias=HALVED, effects=(HALVED / 2, *[0.0] * (tried - 1))),
-        )
-        for tried in (1, 3)
-    },
-    **{
-        f"fair_{name}": Promise(
-            f"an audit finds a bias of a fair judge: {log.sentence}", _LEVEL, partial(audits_find, log=name)
-        )
-        for name, log in LOGS.items()
-        if name != "refused_at_the_margin"
-    },
-    "cleared_refused_at_the_margin": Promise(
-        "an audit clears a judge at the margin, of whose verdicts for the first three in ten are refused",
-        _LEVEL,
-        partial(audits_find, log="refused_at_the_margin", finding="none"),
-    ),
-    "sure_power": Promise(
-        "the effect that is stated where one context in 24 differs is found", _FOUND, _found_of_sure_judges
-    ),
-    "sure_type_i": Promise(
-        "a fair judge is called biased although only a quarter of the contexts differ", _LEVEL, _rejected_of_sure_judges
-    ),
-}
+PROMISES: dict[str, Promise] = {}
+_Share = Callable[..., Floats]
+
+
+def _promise(name: str, sentence: str, band: tuple[float, float], share: _Share, /, **fixed: Any) -> None:
+    """Register a promise, whose simulation has these arguments fixed."""
+    PROMISES[name] = Promise(sentence, band, partial(share, **fixed))
+
+
+def _register() -> None:
+    words = "the shift that a card of 14 tests states with 80 % power is found on it"
+    _promise("card_power", words, _FOUND, _found_on_cards)
+    for pilot in (8, 24, 100):
+        words = f"real power at the shift that a plan promises, pilots of {pilot} contexts"
+        _promise(f"plan_power_{pilot}", words, _FOUND, _power_of_plans, pilot=pilot)
+    words = "the same of plans for a card of 14 tests, pilots of 24"
+    _promise("plan_power_card", words, _FOUND, _power_of_plans, pilot=24, tests=_TESTS)
+    for name, correction in product(("accuracy", "win_rate", "rank_agreement"), ("human", "ppi")):
+        words = f"the interval of {name.replace('_', ' ')} corrected by {correction} covers, 24 of 96 contexts labelled"
+        _promise(f"{name}_{correction}", words, _COVERED, covered, name=name, correction=correction)
+    words = "the interval of a difference corrected by ppi covers, if the judge rewards length and favours one system"
+    _promise("difference_ppi", words, _COVERED, covered, name="difference", correction="ppi")
+    for answers, passed in product((1, 4), (0.1, 0.5, 0.9)):
+        words = "intervals of agreement, true-positive rate, leniency and κ cover, 60 to 300 items of "
+        words += f"{answers} {'answer' if answers == 1 else 'answers'} a question, of which people pass {passed:g}"
+        name = f"agreement_{answers}_{100 * passed:.0f}"
+        _promise(name, words, (0.93, 0.97), agreement_covered, answers=answers, passed=passed)
+    _promise("score_worth", "the interval of score_worth covers, 24 contexts", _COVERED, worth_covered)
+    for bias in (0.0, 0.05, 0.2):
+        words = f"one of three useless remedies is named, rate {0.5 + bias:g} without a remedy"
+        _promise(f"remedies_useless_{100 * bias:.0f}", words, _NAMED, remedy_named, bias=bias, effects=(0.0, 0.0, 0.0))
+    for tried in (1, 3):
+        words = f"a remedy that halves the bias is named among {tried}; its single paired test has 80 % power"
+        effects = (HALVED / 2, *[0.0] * (tried - 1))
+        _promise(f"remedy_useful_of_{tried}", words, (0.9 * 0.8, 1.0), remedy_named, bias=HALVED, effects=effects)
+    for name in [name for name in LOGS if name != "refused_at_the_margin"]:
+        words = f"an audit finds a bias of a fair judge: {LOGS[name].sentence}"
+        _promise(f"fair_{name}", words, _LEVEL, audits_find, log=name)
+    cleared = {"log": "refused_at_the_margin", "finding": "none"}
+    words = "an audit clears a judge at the margin, of whose verdicts for the first three in ten are refused"
+    _promise("cleared_refused_at_the_margin", words, _LEVEL, audits_find, **cleared)
+    words = "the effect that is stated where one context in 24 differs is found"
+    _promise("sure_power", words, _FOUND, _found_of_sure_judges)
+    words = "a fair judge is called biased although only a quarter of the contexts differ"
+    _promise("sure_type_i", words, _LEVEL, _rejected_of_sure_judges)
+
+
+_register()
 
 
 def keep_promises(studies: int = 400, names: Sequence[str] | None = None, seed: int = 0) -> pd.DataFrame:
@@ -465,16 +432,11 @@ def _row(name: str, studies: int, seed: int) -> dict[str, object]:
     else:
         reach = float(stats.t.ppf(0.975, count - 1)) * float(shares.std(ddof=1)) / math.sqrt(count)
         low, high = mean - reach, mean + reach
-    numbers = {"studies": count, "estimate": mean, "ci_low": float(low), "ci_high": float(high)}
-    numbers |= {"low": promise.band[0], "high": promise.band[1]}
-    kept = bool(low <= promise.band[1] and high >= promise.band[0])
-    return {
-        "promise": name,
-        "sentence": promise.sentence,
-        **numbers,
-        "kept": kept,
-        "seconds": time.perf_counter() - started,
-    }
+    low, high, least, most = float(low), float(high), *promise.band
+    numbers = {"studies": count, "estimate": mean, "ci_low": low, "ci_high": high, "low": least, "high": most}
+    kept = low <= most and high >= least
+    seconds = time.perf_counter() - started
+    return {"promise": name, "sentence": promise.sentence, **numbers, "kept": kept, "seconds": seconds}
 
 
 def render_promises(results: pd.DataFrame, command: str, day: str) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from biaslab.calibration.population import population_for
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Judge, ProbeInterface
-from biaslab.core.metrics import Calibration
+from biaslab.core.metrics import Calibration, Metric
 from biaslab.core.schema import Dataset
 from biaslab.judges.simulated import Planted, SimulatedJudge
 from biaslab.probes import available
@@ -74,7 +74,7 @@ def recover(
         for kind in (available().values() if probes is None else probes)
         for metric in kind.metrics
         if metric.primary and metric.calibration and metric.matters
-        for row in _of_metric(kind, metric.name, metric.calibration, strengths, contexts, population, seed)
+        for row in _of_metric(kind, metric, strengths, contexts, population, seed)
     ]
     if not rows:
         raise InputError("probes", probes, "probes with a calibrated primary metric and a size that matters")
@@ -136,22 +136,17 @@ def with_planted(
 
 
 def _of_metric(
-    kind: type[ProbeInterface],
-    metric: str,
-    calibration: Calibration,
-    strengths: Sequence[float],
-    contexts: int,
-    population: int,
-    seed: int,
+    kind: type[ProbeInterface], metric: Metric, strengths: Sequence[float], contexts: int, population: int, seed: int
 ) -> Iterator[dict[Any, Any]]:
     """Yield the estimate of one metric for each strength of its planted bias."""
+    calibration = metric.calibration or Calibration({}, {})
     probe = kind(**calibration.parameters)
-    dataset = population_for(calibration, population, seed + zlib.crc32(metric.encode()))
+    dataset = population_for(calibration, population, seed + zlib.crc32(metric.name.encode()))
     for place, strength in enumerate(strengths):
         settings = _mixed(calibration.fair, calibration.planted, strength)
         trials = collect(probe, SimulatedJudge(dataset, seed=seed, **settings), dataset, progress=False)
         studied = trials["context_id"].isin(trials["context_id"].unique()[place * contexts :][:contexts])
-        own, rest = (_estimate(probe, trials[chosen], metric) for chosen in (studied, ~studied))
+        own, rest = (_estimate(probe, trials[chosen], metric.name) for chosen in (studied, ~studied))
         if own and rest:
             truth = rest["estimate"]
             inside = bool(own["ci_low"] <= truth <= own["ci_high"])

@@ -145,9 +145,8 @@ def _shares(rows: pd.DataFrame, quantity: str) -> str:
     """Format the shares of one quantity by increasing number of contexts; bounds are labelled as such."""
     of_quantity = rows[rows["quantity"] == quantity].sort_values("n_contexts")
     formatted = [_decimal(share, ".3f") for share in of_quantity["estimate"].astype(float)]
-    marked = [
-        text if kept else f"**{text}**" for text, kept in zip(formatted, of_quantity["kept"].astype(bool), strict=True)
-    ]
+    kept = of_quantity["kept"].astype(bool)
+    marked = [text if fits else f"**{text}**" for text, fits in zip(formatted, kept, strict=True)]
     return ("bounds: " if quantity == "bounds" and marked else "") + " / ".join(marked)
 
 

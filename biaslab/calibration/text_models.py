@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, ndtr
 
-from biaslab.core.arrays import Codes, Floats
+from biaslab.core.arrays import Bools, Codes, Floats
 
 #: Standard deviation of a text's score around its mean, in points.
 ANSWER_SD = 0.7
@@ -92,6 +92,11 @@ class Draws:
         """Return the columns of answers: exact (None), one text (1), or means of k."""
         answer = "text" if self.k == 1 else "distribution"
         return {"replicate": 0, "value": value, "status": "ok", "answer": answer} | self.sampled
+
+    def compared(self, pairs: pd.DataFrame, value: Floats, ahead: Bools) -> pd.DataFrame:
+        """Add the columns of verdicts on pairs; ``low`` is true if the text that may be favoured loses."""
+        gap, low = pairs["human"] - pairs["opponent_human"], np.where(ahead, value, 1 - value) < 0.5
+        return pairs.assign(asked="pair", template=1, scale="", human_gap=gap, **self.answered(value), low=low)
 
 
 _SMALLEST, _LARGEST = 2, 16  # numbers of candidates, if contexts differ in size
@@ -200,20 +205,10 @@ class _Drawing:
         apart = items.quality[first] - items.quality[second]
         odds = self.of.quality * apart + self.bias * items.share[first] + items.shift[first]
         value = self.draws.verdicts(odds + self.draws.rng.normal(size=len(first)))
-        return pd.DataFrame(
-            {
-                "context_id": items.context[first],
-                "candidate_id": items.candidate[first],
-                "opponent_id": items.candidate[second],
-                "template": 1,
-                "human_gap": apart,
-                "replicate": 0,
-                "value": value,
-                "status": "ok",
-                "low": value < 0.5,
-            }
-            | self.draws.sampled
-        )
+        names = {"context_id": items.context[first], "candidate_id": items.candidate[first]}
+        answers = {"replicate": 0, "value": value, "status": "ok", "low": value < 0.5, **self.draws.sampled}
+        pairs = {"opponent_id": items.candidate[second], "template": 1, "human_gap": apart}
+        return pd.DataFrame(names | pairs | answers)
 
     def feature_scores(self, probe: str) -> pd.DataFrame:
         """Return a score for every candidate, with its length or log perplexity; the judge sees the true quality."""
@@ -264,20 +259,9 @@ class _Drawing:
         return self._frame(value).assign(**rating, **self.draws.answered(value))
 
     def _frame(self, value: Floats) -> pd.DataFrame:
-        return pd.DataFrame(
-            {
-                "context_id": self.items.context,
-                "candidate_id": self.items.candidate,
-                "scale": "1-5",
-                "human": self.items.quality,
-                "replicate": 0,
-                "value": value,
-                "status": "ok",
-                "label_mass": 1.0,
-                "samples": np.nan,
-                "low": value < np.median(value),
-            }
-        )
+        items, answers = self.items, {"replicate": 0, "value": value, "status": "ok", "label_mass": 1.0}
+        names = {"context_id": items.context, "candidate_id": items.candidate, "scale": "1-5", "human": items.quality}
+        return pd.DataFrame(names | answers | {"samples": np.nan, "low": value < np.median(value)})
 
 
 #: Systems of a context's texts, the judge's own first.
@@ -366,29 +350,15 @@ class OwnTexts:
         there = {f"{name}_there": f"opponent_{name}" for name in ("human", "ratings", "system")}
         pairs = both.drop(columns=["quality", "quality_there"])
         pairs = pairs.rename(columns=there | {"candidate_id_there": "opponent_id"})
-        return pairs.assign(
-            asked="pair",
-            own=SYSTEMS[0],
-            template=1,
-            scale="",
-            human_gap=pairs["human"] - pairs["opponent_human"],
-            **draws.answered(value),
-            low=np.where(first, value, 1 - value) < 0.5,
-        )
+        return draws.compared(pairs, value, first).assign(own=SYSTEMS[0])
 
     def _scores(self, texts: pd.DataFrame, bias: float, shared: Floats, draws: Draws) -> pd.DataFrame:
         """Return a score on 1-5 for every text, centred on its quality."""
         own = (texts["candidate_id"] == 0).to_numpy(float)
         mean = 3 + self.ceiling + texts["quality"].to_numpy() + bias * own + shared[texts["context_id"]]
         value = draws.scores(mean + _OWN_NOISE * draws.rng.normal(size=len(texts)))
-        return texts.drop(columns="quality").assign(
-            asked="score",
-            own=SYSTEMS[0],
-            template="",
-            scale="1-5",
-            **draws.answered(value),
-            low=value < np.median(value),
-        )
+        scored = texts.drop(columns="quality").assign(asked="score", own=SYSTEMS[0], template="", scale="1-5")
+        return scored.assign(**draws.answered(value), low=value < np.median(value))
 
 
 SHOWN_PROBES = ("edit", "template", "vacuum")

@@ -165,7 +165,7 @@ def read_logs(
     import pandas as pd
 
     from biaslab import read_judgements
-    from biaslab.logs.readers.card import ReadingCard, is_by_people
+    from biaslab.logs.readers.card import ReadingCard, are_texts, is_by_people
 
     _require_once(files)
     parts = []
@@ -178,9 +178,9 @@ def read_logs(
         by_people = is_by_people(parts[-1])
         if not (unread or by_people):
             _require_readable(file, parts[-1])
-        parts[-1].attrs = {"by_people": by_people}
+        parts[-1].attrs = {"by_people": by_people, "of_texts": are_texts(parts[-1])}
     trials = pd.concat(parts, ignore_index=True)
-    trials.attrs = {"by_people": all(part.attrs.get("by_people") for part in parts)}
+    trials.attrs = {name: all(part.attrs.get(name) for part in parts) for name in ("by_people", "of_texts")}
     return trials
 
 

@@ -336,6 +336,8 @@ def plan_labels(
         chosen = choose_contexts(trials, budget)
         typer.echo(f"to label: {', '.join(chosen['context_id'].head(10))}{', …' if len(chosen) > 10 else ''}")
         write_table(chosen, out, "context")
+        if out is not None:
+            typer.echo(f'label them by hand: bl.label("{judged}", contexts="{out}", path="labels.csv")')
 
 
 batch_app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)

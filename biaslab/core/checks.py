@@ -339,9 +339,8 @@ def _allowed(kind: Any) -> str:
         plural = {str: "names", int: "whole numbers", float: "numbers"}.get(inner[0])
         among = f"values among {', '.join(map(str, get_args(inner[0])))}" if get_origin(inner[0]) is Literal else ""
         return f"a list of {plural or among or 'values that are each ' + ' or '.join(map(_allowed, _kinds(inner[0])))}"
-    return {"Callable": "a function", "Any": "any value", "PathLike": "a path"}.get(
-        name, f"{'an' if name.startswith(('A', 'E', 'I', 'O')) else 'a'} {name}"
-    )
+    known = {"Callable": "a function", "Any": "any value", "PathLike": "a path"}
+    return known.get(name, f"{'an' if name.startswith(('A', 'E', 'I', 'O')) else 'a'} {name}")
 
 
 def require_fields(made: Any) -> None:

@@ -207,19 +207,16 @@ def require_kinds(judge: Judge, requests: Iterable[Request]) -> None:
     """
     for request in requests:
         if thinking_of(request) is not None and not getattr(judge, "thinks", False):
-            raise UnsupportedRequestError(
-                f"the judge {judge.id!r} accepts no thinking budget",
-                request,
-                remedy="nothing was asked; use one that does: biaslab.ApiJudge with a reasoning model, or "
-                "biaslab.LocalJudge(…, thinking=1024)",
+            remedy = (
+                "use one that does: biaslab.ApiJudge with a reasoning model, or biaslab.LocalJudge(…, thinking=1024)"
             )
+            problem = f"the judge {judge.id!r} accepts no thinking budget"
+            raise UnsupportedRequestError(problem, request, remedy=f"nothing was asked; {remedy}")
         if type(request) not in judge.kinds:
             able = ", ".join(sorted(kind.__name__ for kind in judge.kinds))
-            raise UnsupportedRequestError(
-                f"the judge {judge.id!r} does not answer {type(request).__name__} requests, only {able}",
-                request,
-                remedy="use another judge or another answer mode",
-            )
+            problem = f"the judge {judge.id!r} does not answer {type(request).__name__} requests, only {able}"
+            remedy = "use another judge or another answer mode"
+            raise UnsupportedRequestError(problem, request, remedy=remedy)
 
 
 @runtime_checkable

@@ -304,9 +304,8 @@ def difference_of(metric: Metric) -> Metric:
     'first_position_rate_difference'
     """
     name, label = metric.name + _DIFFERENCE, f"difference of {metric.label}"
-    return Metric(
-        name, label, metric.unit, null=0.0, matters=metric.matters, primary=metric.primary, above=_HIGHER, below=_LOWER
-    )
+    inherited: Any = {"matters": metric.matters, "primary": metric.primary, "above": _HIGHER, "below": _LOWER}
+    return Metric(name, label, metric.unit, null=0.0, **inherited)
 
 
 def is_primary(name: str, probe: str) -> bool:

@@ -104,11 +104,10 @@ class Dataset:
     @cached_property
     def human_means(self) -> pd.DataFrame:
         """Mean human score, shape (candidates, attributes), by (context_id, candidate_id); NaN if unrated."""
-        means = self.human.pivot_table(
-            index=["context_id", "candidate_id"], columns="attribute", values="score", aggfunc="mean"
-        )
-        index = pd.MultiIndex.from_frame(self.candidates[["context_id", "candidate_id"]])
-        return means.reindex(index=index, columns=list(self.attributes))
+        index = ["context_id", "candidate_id"]
+        means = self.human.pivot_table("score", index, "attribute")
+        items = pd.MultiIndex.from_frame(self.candidates[index])
+        return means.reindex(index=items, columns=list(self.attributes))
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], dict[str, str]]:
@@ -169,12 +168,8 @@ def _refuse(bad: pd.Series, frame: pd.DataFrame, which: str, column: str, allowe
     if bad.any():
         row = int(bad.to_numpy().argmax())
         others = int(bad.sum()) - 1
-        raise DatasetError(
-            f"{which} row {row}, column {column!r}",
-            frame[column].iloc[row],
-            allowed,
-            f"{others} more rows have the same problem" if others else "",
-        )
+        remedy = f"{others} more rows have the same problem" if others else ""
+        raise DatasetError(f"{which} row {row}, column {column!r}", frame[column].iloc[row], allowed, remedy)
 
 
 def _check_candidates(frame: pd.DataFrame) -> None:

@@ -33,6 +33,7 @@ from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 _ROLES = ("reference", "other")
 _UNPAIRED = "standard errors added, t over contexts"
 _MINUS = " − "
+Cells = dict[CellKey, Mapping[Any, Any]]
 
 
 def compare(
@@ -179,16 +180,14 @@ class _Pair:
 
     def _free(self, frames: Sequence[pd.DataFrame]) -> tuple[str, ...]:
         """Return the columns in which the two may differ: the compared one and, if each has a single value, ``how``."""
-        single = all("answer" in frame and frame["answer"].nunique(dropna=False) == 1 for frame in frames)
+        single = all("answer" in frame and len(frame["answer"].unique()) == 1 for frame in frames)
         return (self.by, "answer") if single else (self.by,)
 
     def _columns(self, conditions: Sequence[str]) -> list[str]:
         """Return the columns that identify cells."""
         return ["metric", "dataset", *(["judge"] if self.by != "judge" else []), *conditions]
 
-    def _cells(
-        self, rows_of_each: Sequence[Sequence[Mapping[Any, Any]]], conditions: Sequence[str]
-    ) -> list[dict[CellKey, Mapping[Any, Any]]]:
+    def _cells(self, rows_of_each: Sequence[Sequence[Mapping[Any, Any]]], conditions: Sequence[str]) -> list[Cells]:
         """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
         cells = [rows_by_cell(rows, columns) for rows in rows_of_each]

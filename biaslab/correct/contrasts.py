@@ -18,6 +18,7 @@ from biaslab.stats.correlation import context_correlations
 
 Estimand = Literal["mean_score", "win_rate", "difference", "ranking", "systems", "agreement"]
 ESTIMANDS = get_args(Estimand)
+FittedContrast = tuple["LabelledContrast", Fitted]
 #: A tie counts as half a win.
 _TIE = 0.5
 
@@ -143,9 +144,7 @@ def _against_all(cell: LabelledCell, system: str) -> LabelledContrast:
     return LabelledContrast("win_rate", system, "all others", items, 0.5, (0.0, 1.0))
 
 
-def differences(
-    listed: Sequence[LabelledContrast], fits: Sequence[Fitted]
-) -> Iterator[tuple[LabelledContrast, Fitted]]:
+def differences(listed: Sequence[LabelledContrast], fits: Sequence[Fitted]) -> Iterator[FittedContrast]:
     """Yield the difference between every two systems, paired over the contexts that both have in common."""
     for (one, first), (two, second) in combinations(zip(listed, fits, strict=True), 2):
         items, width = pd.concat([one.items, two.items]), one.bounds[1] - one.bounds[0]

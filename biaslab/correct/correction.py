@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_some_of
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
+from biaslab.core.schema import Dataset
 from biaslab.correct.contrasts import ESTIMANDS, Estimand, LabelledContrast, contrasts, differences, judge_rates
 from biaslab.correct.estimators import Fitted, Sums, Target, of_humans, of_judge, powered, rogan_gladen, summed
 from biaslab.correct.labels import HumanLabels, LabelledCell, read_cells
@@ -23,19 +24,12 @@ from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame
 from biaslab.stats.resample import Resampling
 
-if TYPE_CHECKING:
-    from biaslab.datasets import Dataset
-
 Correction = Literal["judge", "human", "ppi", "rogan_gladen"]
 CORRECTIONS = get_args(Correction)
 #: Value of the column ``probe`` in its estimates.
 NAME = "correct"
-_DIFFERENCE: Any = {
-    "null": 0.0,
-    "above": "scores higher than the other",
-    "below": "scores lower than the other",
-    "subject": "system",
-}
+_HIGHER, _LOWER = "scores higher than the other", "scores lower than the other"
+_DIFFERENCE: Any = {"null": 0.0, "above": _HIGHER, "below": _LOWER, "subject": "system", "primary": True}
 METRICS = (
     Metric("mean_score", "mean score", "points"),
     Metric("pass_rate", "pass rate", "share"),
@@ -49,9 +43,9 @@ METRICS = (
         subject="system",
         primary=True,
     ),
-    Metric("score_difference", "difference of mean scores", "points", primary=True, **_DIFFERENCE),
-    Metric("pass_rate_difference", "difference of pass rates", "share", primary=True, **_DIFFERENCE),
-    Metric("win_rate_difference", "difference of win rates", "share", primary=True, **_DIFFERENCE),
+    Metric("score_difference", "difference of mean scores", "points", **_DIFFERENCE),
+    Metric("pass_rate_difference", "difference of pass rates", "share", **_DIFFERENCE),
+    Metric("win_rate_difference", "difference of win rates", "share", **_DIFFERENCE),
     Metric("true_positive_rate", "true-positive rate", "share", quality=True),
     Metric("true_negative_rate", "true-negative rate", "share", quality=True),
     Metric("rank", "rank (1 = best)", whole=True),
@@ -166,7 +160,8 @@ def correct(
     rows: list[dict[str, Any]] = []
     for cell in read_cells(judged, labels, labelled, by):
         own = list(_rows(cell, estimand or _default(cell, systems), systems, corrections, target, settings))
-        rows += [_noted(row, own) for row in own]
+        widths = {_quantity(row): row["ci_high"] - row["ci_low"] for row in own if row["correction"] == "human"}
+        rows += [_noted(row, widths.get(_quantity(row), np.nan)) for row in own]
     return _framed(rows, by)
 
 
@@ -177,17 +172,13 @@ def _default(cell: LabelledCell, systems: Sequence[str] | None) -> Estimand:
     return "win_rate" if cell.pairs else "mean_score"
 
 
-def _noted(row: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Say of a corrected estimate that its interval is no narrower than that of the labels alone."""
-    if row["correction"] != "ppi" or row["metric"] == "rank":
-        return row
-    same = ("metric", "system", "other")
-    widths = [
-        each["ci_high"] - each["ci_low"]
-        for each in others
-        if each["correction"] == "human" and all(each[name] == row[name] for name in same)
-    ]
-    if not widths or not row["ci_high"] - row["ci_low"] >= widths[0]:
+def _quantity(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return row["metric"], row["system"], row["other"]
+
+
+def _noted(row: dict[str, Any], width: float) -> dict[str, Any]:
+    """Say of a corrected estimate that its interval is no narrower than that of the labels alone, of this width."""
+    if row["correction"] != "ppi" or row["metric"] == "rank" or not row["ci_high"] - row["ci_low"] >= width:
         return row
     note = "the judge adds nothing: no narrower than from the labels alone"
     return {**row, "note": "; ".join(filter(None, (row["note"], note)))}
@@ -209,20 +200,18 @@ def _rows(
             continue
         fits = [work.fit(name, contrast) for contrast in listed]
         how = (target, settings.level, settings.seed)
+        quantities = list(zip(listed, fits, strict=True))
+        if estimand == "systems":
+            quantities += work.rates(listed) if name == "rogan_gladen" else differences(listed, fits)
         if estimand == "ranking":
-            values = at_once(fits, *how, bounds=listed[0].bounds)
-            for contrast, estimate in zip(listed, values, strict=True):
-                yield work.row(name, contrast, estimate.row(), settings)
+            estimates = at_once(fits, *how, bounds=listed[0].bounds)
         else:
-            quantities = list(zip(listed, fits, strict=True))
-            if estimand == "systems":
-                quantities += work.rates(listed) if name == "rogan_gladen" else differences(listed, fits)
-            for contrast, fit in quantities:
-                estimate = fit.estimate(target, settings.level, contrast.null, contrast.bounds)
-                yield work.row(name, contrast, estimate.row(), settings)
+            estimates = [fit.estimate(target, settings.level, one.null, one.bounds) for one, fit in quantities]
+        for (contrast, _), estimate in zip(quantities, estimates, strict=True):
+            yield work.row(name, contrast, estimate, settings)
         if estimand == "ranking" or (estimand == "systems" and name != "rogan_gladen" and len(listed) > 1):
             for contrast, estimate in zip(listed, ranks(fits, *how), strict=True):
-                yield work.row(name, replace(contrast, metric="rank"), estimate.row(), settings)
+                yield work.row(name, replace(contrast, metric="rank"), estimate, settings)
 
 
 class _Work:
@@ -264,15 +253,13 @@ class _Work:
         for rate in (rate for contrast in listed for rate in judge_rates(contrast)):
             yield rate, replace(of_humans(self._summed(rate.items)), logit=True)
 
-    def row(
-        self, name: Correction, contrast: LabelledContrast, estimate: dict[str, Any], how: Resampling
-    ) -> dict[str, Any]:
+    def row(self, name: Correction, contrast: LabelledContrast, estimate: Estimate, how: Resampling) -> dict[str, Any]:
         """Return a row of the frame."""
         where = {"system": contrast.system, "other": contrast.other, "correction": name}
         counts = {"n_trials": self.cell.n_trials, "n_dropped": self.cell.n_dropped}
         labelled = self._summed(contrast.items).rated
         rest = {"metric": contrast.metric, "n_labelled": labelled, "ci_level": how.level, "seed": how.seed}
-        return {**self.cell.where, **where, **estimate, **counts, **rest}
+        return {**self.cell.where, **where, **estimate.row(), **counts, **rest}
 
     def _summed(self, items: pd.DataFrame) -> Sums:
         return summed(items, self.contexts, self.cell.probability)
@@ -280,11 +267,10 @@ class _Work:
 
 def _framed(rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> pd.DataFrame:
     conditions = ["attribute", *by, "system", "other", "correction", "n_labelled"]
-    names = list(dict.fromkeys(str(row["correction"]) for row in rows))
-    parts = [
-        estimates_frame([row for row in rows if row["correction"] == name], NAME, _TESTED, conditions) for name in names
-    ]
-    return pd.concat(parts, ignore_index=True)
+    of_each: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        of_each.setdefault(row["correction"], []).append(row)
+    return pd.concat([estimates_frame(own, NAME, _TESTED, conditions) for own in of_each.values()], ignore_index=True)
 
 
 _DRAWS = 20_000
@@ -350,11 +336,13 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
         return [undefined(reason, fit.contexts) for fit in fits]
     places = 1 + np.array([np.sum(values > value) + (np.sum(values == value) - 1) / 2 for value in values])
     best, worst = np.ones(len(fits), int), np.full(len(fits), len(fits))
-    pairs = list(combinations(range(len(fits)), 2))
+    known = [place for place, fit in enumerate(fits) if fit.sample > 1]  # a single context shows nothing
+    pairs = list(combinations(known, 2))
     gaps = [fits[a].errors(target) - fits[b].errors(target) for a, b in pairs]
     errors = np.column_stack(gaps) if gaps else np.zeros((1, 0))
     size = np.linalg.norm(errors, axis=0)
-    reach = _quantile(errors[:, size > 0], min(fit.sample for fit in fits), level, seed) if (size > 0).any() else 0.0
+    fewest = min((fits[place].sample for place in known), default=0)
+    reach = _quantile(errors[:, size > 0], fewest, level, seed) if (size > 0).any() else 0.0
     for (a, b), error in zip(pairs, size, strict=True):
         gap = values[a] - values[b]
         if abs(gap) > reach * error:
@@ -370,9 +358,9 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
 
 def _quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
     """Return the quantile of the largest |t| by simulation; columns are estimates."""
+    df = sample - 1
     rng = np.random.default_rng(seed)
     scaled = errors / np.linalg.norm(errors, axis=0)
     factor = np.linalg.cholesky(scaled.T @ scaled + _RIDGE * np.eye(scaled.shape[1]))  # the same on every processor
     drawn = np.abs(rng.normal(size=(_DRAWS, len(factor))) @ factor.T).max(axis=1)
-    df = sample - 1
     return float(np.quantile(drawn / np.sqrt(rng.chisquare(df, _DRAWS) / df), level))

@@ -225,10 +225,8 @@ def of_humans(sums: Sums) -> Fitted:
     if sums.rated < FEWEST_LABELLED:
         return too_few(sums)
     value, parts = ratio(sums.human, sums.weight)
-    parts = parts / kept(share(sums))
-    return fitted(
-        sums, value, np.zeros(len(sums.judged)), sums.spread(parts), sums.rated, "labels, {scale}t over contexts"
-    )
+    nothing, parts = np.zeros(len(sums.judged)), sums.spread(parts / kept(share(sums)))
+    return fitted(sums, value, nothing, parts, sums.rated, "labels, {scale}t over contexts")
 
 
 def powered(sums: Sums, most: float = 1.0) -> Fitted:

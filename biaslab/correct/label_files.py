@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.files import unguarded
-from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers import propose, read_judgements
 from biaslab.logs.readers.card import is_by_people
 from biaslab.logs.readers.cells import read_value
 from biaslab.logs.readers.columns import alias_words, aliases, is_model, names_people, roles_of, tokens
@@ -70,8 +70,10 @@ def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None =
     entries = dict(mapping or {})
     if not {"person", "judge"} & {*entries} and (people := _names_of_people(labels)):
         entries["person"] = people
-    unnamed = "person" in entries and not any(paths_of(entries["person"]))
-    trials = read_judgements(labels, mapping=counted | entries if unnamed else entries)
+    if not {"winner", "score"} & {*entries}:
+        entries |= _verdict_of_people(labels, entries)
+    named = "judge" in entries or any(paths_of(entries.get("person")))
+    trials = read_judgements(labels, mapping=entries if named else counted | entries)
     roles = [role for reading in trials.attrs["reading"]["readings"] for role in reading["roles"]]
     columns = [name for role in roles if role["role"] == "score" for own in role["sources"] for name in own["columns"]]
     if columns and all(map(is_label, columns)) and "person" not in entries and (trials["judge"] == "unknown").all():
@@ -81,6 +83,20 @@ def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None =
     every = read_judgements(labels, mapping=entries | counted)
     scores = every.groupby([*ITEM, "attribute"])["human"]
     return every if (scores.max() > scores.min()).any() else trials
+
+
+def _verdict_of_people(labels: Path | pd.DataFrame, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry for verdicts on pairs in the only column that is named after people, which a log keeps apart."""
+    rows = first_rows(labels)
+    names = [] if rows is None else list(dict.fromkeys(name for record in rows.records for name in record))
+    of_people = [name for name in names if "people" in roles_of(tokens(name))]
+    if rows is None or len(of_people) != 1 or "winner" in names:
+        return {}
+    proposed = propose(pd.DataFrame(rows.records).rename(columns={of_people[0]: "winner"}), entries)
+    entry = proposed.entries.get("winner")
+    if proposed.questions or not isinstance(entry, Mapping) or entry.get("field") != "winner":
+        return {}
+    return {"winner": {**entry, "field": of_people[0]}}
 
 
 def _names_of_people(labels: Path | pd.DataFrame) -> str | None:
@@ -170,11 +186,9 @@ def _is_label_table(rows: Rows) -> bool:
     return all(map(rows.has, LABEL_COLUMNS))
 
 
-def _divided(
-    mapping: Mapping[str, Any], judged: Rows | None, labels: Rows | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _divided(mapping: Mapping[str, Any], judged: Rows | None, labels: Rows | None) -> list[dict[str, Any]]:
     """Return the entries of the log, and those of the labels."""
-    of_log, of_labels = {}, {}
+    of_log, of_labels = dict[str, Any](), dict[str, Any]()
     for name, entry in mapping.items():
         in_labels = _has(labels, _paths(name, entry))
         of_people = name in _OF_PEOPLE and (in_labels or not _paths(name, entry))
@@ -182,7 +196,7 @@ def _divided(
             of_labels[name] = entry
         if not of_people and (not in_labels or _has(judged, _paths(name, entry))):
             of_log[name] = entry
-    return of_log, of_labels
+    return [of_log, of_labels]
 
 
 def _paths(name: str, entry: Any) -> list[str]:

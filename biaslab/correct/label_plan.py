@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,15 +17,13 @@ from biaslab.core.checks import require_count, require_one_of, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.core.output import PrintedText
+from biaslab.core.schema import Dataset
 from biaslab.correct.contrasts import Estimand, LabelledContrast, contrasts
 from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
 from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells
 from biaslab.stats.blocks import has_value
 from biaslab.stats.power import assured_power
-
-if TYPE_CHECKING:
-    from biaslab.datasets import Dataset
 
 Choosing = Literal["uniform", "uncertain"]
 _MOST = 10_000_000
@@ -181,11 +180,9 @@ def _planned(
 
     def required(rho: float, most: int) -> int | None:
         """Return the smallest sufficient number of labels, up to ``most``; None if even that is too few."""
-        low, high = FEWEST_LABELLED, most
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle, rho) else (middle + 1, high)
-        return low if enough(low, rho) else None
+        counts = range(FEWEST_LABELLED, most + 1)
+        place = bisect_left(counts, True, key=lambda n: enough(n, rho))
+        return counts[place] if place < len(counts) else None
 
     def enough(n: int, rho: float) -> bool:
         saved = max(rho**2 - 1 / n, 0.0) * max(1 / n - 1 / size, 0.0)
@@ -387,14 +384,9 @@ def _measured(part: pd.DataFrame, draws: int) -> list[dict[str, Any]]:
     coverage = part["truth"].between(part["ci_low"], part["ci_high"]).mean()
     low, high = proportion_confint(coverage * draws, draws, alpha=1 - _LEVEL, method="wilson")
     widths = (part["ci_high"] - part["ci_low"]).groupby(part["draw"]).mean().quantile([0.05, 0.5, 0.95])
-    return [
-        {"metric": "coverage", "estimate": coverage, "ci_low": low, "ci_high": high, "ci_level": _LEVEL},
-        {
-            "metric": "interval_width",
-            **dict(zip(("ci_low", "estimate", "ci_high"), widths, strict=True)),
-            "ci_level": 0.9,
-        },
-    ]
+    width = dict(zip(("ci_low", "estimate", "ci_high"), widths, strict=True))
+    covered = {"metric": "coverage", "estimate": coverage, "ci_low": low, "ci_high": high, "ci_level": _LEVEL}
+    return [covered, {"metric": "interval_width", **width, "ci_level": 0.9}]
 
 
 def _labelled(judged: pd.DataFrame, labels: Dataset | pd.DataFrame | None) -> np.ndarray:

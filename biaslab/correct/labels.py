@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,16 +15,14 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import count
 from biaslab.core.scales import SCALES, scale_named
+from biaslab.core.schema import Dataset
 from biaslab.correct.label_files import LABEL_COLUMNS, is_label, read_label_file, read_labels
 from biaslab.datasets._files import text_key
-from biaslab.logs.readers.card import is_by_people
+from biaslab.logs.readers.card import are_texts, is_by_people
 from biaslab.logs.readers.columns import names_people, tokens
 from biaslab.logs.readers.readings import number_of
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
-
-if TYPE_CHECKING:
-    from biaslab.datasets import Dataset
 
 #: Ratio of ranges above which a judge's values and labels are on different scales.
 _RANGES = 8.0
@@ -61,6 +59,8 @@ class HumanLabels:
         System of each context and candidate, if the data set has it.
     fills : bool
         Whether labels in the judgements are those of the items that the table has no label of.
+    of_texts : bool
+        Whether candidates of the judgements are identified by their texts.
     matched_by : tuple of str
         The columns that match labels with judgements, with the columns of the file in parentheses.
     """
@@ -70,12 +70,11 @@ class HumanLabels:
     scale: tuple[float, float] | None = None
     named: pd.Series | None = None
     fills: bool = False
+    of_texts: bool = False
     matched_by: tuple[str, ...] = ()
 
     @classmethod
-    def read(
-        cls, labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None, judged: pd.DataFrame
-    ) -> HumanLabels:
+    def read(cls, labels: AnyLabels | None, judged: pd.DataFrame) -> HumanLabels:
         """Read labels from any of these sources.
 
         A table without the columns ``context_id, candidate_id, score`` is read like a log: the labels are what it has
@@ -92,9 +91,8 @@ class HumanLabels:
             return labels
         if labels is None:
             if not {"human", "human_gap"} & set(judged.columns):
-                raise InputError.plain(
-                    "judgements have no column human or human_gap; pass labels: a table, a file or a data set"
-                )
+                remedy = "pass labels: a table, a file or a data set"
+                raise InputError.plain(f"judgements have no column human or human_gap; {remedy}")
             return cls(None)
         if isinstance(labels, str | Path):
             labels = read_label_file(Path(labels))
@@ -142,6 +140,14 @@ class HumanLabels:
         """The columns that identify what was labelled."""
         return [] if self.table is None else [name for name in _IDS if name in self.table]
 
+    @property
+    def ambiguous(self) -> int:
+        """The number of items with different labels by people who are not named."""
+        if self.table is None or "annotator" in self.table:
+            return 0
+        scores = self.table.groupby(self.ids)["score"]
+        return int((scores.max() - scores.min() > _EQUAL).sum())
+
     def matched(self, judged: pd.DataFrame) -> pd.Series:
         """Return for each label whether its item was judged; pairs match in either order."""
         table = pd.DataFrame() if self.table is None else self.table
@@ -164,7 +170,7 @@ class HumanLabels:
         if "opponent_id" not in items:
             items = items.assign(opponent_id="", opponent="")
         unnamed = set(items["candidate_id"]) == {_UNNAMED["candidate_id"]}
-        known, texts = self.named, self.named is None and (unnamed or _are_texts(items))
+        known, texts = self.named, self.named is None and (unnamed or self.of_texts or _are_texts(items))
         for role, name in (("candidate_id", "system"), ("opponent_id", "opponent")):
             if name in items and role == "candidate_id":
                 continue
@@ -205,10 +211,9 @@ class HumanLabels:
         if (differ := np.abs(labels - own) > _EQUAL).any():
             at = int(np.flatnonzero(differ)[0])
             item = items.iloc[[at]][[name for name in self.ids if name in items]]
+            items_of = f"{differ.sum():,} of the items{_example(item)}"
             both = f"labels {labels[at]:g}, the log {own[at]:g}"
-            raise TrialsError.plain(
-                f"labels and log differ in {differ.sum():,} of the items{_example(item)}: {both}; remove one"
-            )
+            raise TrialsError.plain(f"labels and log differ in {items_of}: {both}; remove one")
         return np.where(np.isnan(labels), own, labels)
 
     def stated_scale(self, attribute: str, judged: pd.DataFrame) -> tuple[float, float] | None:
@@ -249,7 +254,10 @@ class HumanLabels:
             differ = (not few and _wider(value, theirs)) or _wider(theirs, value) or _apart(value, theirs)
         if differ:
             ranges = f"from {theirs[0]:g} to {theirs[1]:g}, scores from {value[0]:g} to {value[1]:g} by {judge}"
-            raise TrialsError.plain(f"labels are {ranges}; convert one to the other's scale")
+            words = ", ".join(f"{label:g} -> {int(2 * label > sum(theirs))}" for label in sorted(set(human)))
+            passes = f"say which labels pass, such as --map 'human=COLUMN | {words}'"
+            remedy = passes if value == (0, 1) and len(words) < _LONGEST * 4 else "convert one to the other's scale"
+            raise TrialsError.plain(f"labels are {ranges}; {remedy}")
         binary = bool(human.isin([0.0, 1.0]).all()) and 0 <= value[0] <= value[1] <= 1
         return own or stated or ((0.0, 1.0) if binary else None)
 
@@ -261,7 +269,12 @@ def _with_short_names(labels: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFram
     return labels.assign(context_id=names.replace({name: key for name, key in short.items() if key in known}))
 
 
-def with_labels(trials: pd.DataFrame, labels: Dataset | pd.DataFrame | str | Path | HumanLabels) -> pd.DataFrame:
+AnyLabels = Dataset | pd.DataFrame | str | Path | HumanLabels
+#: Contexts whose labels are used, or the probability of each to be labelled.
+LabelledContexts = Sequence[str] | Mapping[str, float]
+
+
+def with_labels(trials: pd.DataFrame, labels: AnyLabels) -> pd.DataFrame:
     """Return judgements with people's labels of another table or file in their columns of people.
 
     Parameters
@@ -441,9 +454,8 @@ def _with_scales(labels: pd.DataFrame, trials: pd.DataFrame, judged: pd.DataFram
             known = known.fillna("0-1")
         elif known.isna().all() and len(part) >= _ENOUGH and theirs in SCALES and own and theirs not in own:
             lines = " or ".join(f"--map human_scale=={scale}" for scale in (theirs, *sorted(own)))
-            raise TrialsError.plain(
-                f"labels span {theirs}, the judge's scale is {', '.join(own)}: which is theirs? {lines}"
-            )
+            spans = f"labels span {theirs}, the judge's scale is {', '.join(own)}"
+            raise TrialsError.plain(f"{spans}: which is theirs? {lines}")
         parts.append(part.assign(scale=known))
     return pd.concat(parts) if parts else labels
 
@@ -567,10 +579,7 @@ class LabelledCell:
 
 
 def read_cells(
-    judged: pd.DataFrame,
-    labels: Dataset | pd.DataFrame | str | Path | HumanLabels | None,
-    labelled: Sequence[str] | Mapping[str, float] | None,
-    by: Sequence[str],
+    judged: pd.DataFrame, labels: AnyLabels | None, labelled: LabelledContexts | None, by: Sequence[str]
 ) -> list[LabelledCell]:
     """Match judgements with labels; parameters as in `biaslab.correct.correct`.
 
@@ -586,7 +595,7 @@ def read_cells(
     frame = frame if "status" in frame else frame.assign(status="ok")
     if frame.empty:
         raise TrialsError.plain("judged has no rows, expected: at least one judgement")
-    parsed = HumanLabels.read(labels, frame)
+    parsed = replace(HumanLabels.read(labels, frame), of_texts=are_texts(judged))
     _require_judged(labelled, frame)
     cells = []
     for values, judgements in frame.groupby([*CELL, *by], sort=False):
@@ -597,17 +606,13 @@ def read_cells(
 
 
 def _cell(
-    where: dict[str, Any],
-    judgements: pd.DataFrame,
-    labels: HumanLabels,
-    labelled: Sequence[str] | Mapping[str, float] | None,
+    where: dict[str, Any], judgements: pd.DataFrame, labels: HumanLabels, labelled: LabelledContexts | None
 ) -> LabelledCell:
     """Match the judgements and labels of one judge, attribute and data set."""
     readable = judgements[has_value(judgements)]
     counts = (len(readable), len(judgements) - len(readable))
     paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
-    items = pair_items(readable) if paired else _score_items(readable)
-    items = labels.systems(items)
+    items = labels.systems(pair_items(readable) if paired else _score_items(readable))
     items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
     items, probability = _labelled_part(items, labelled, labels.probability)
     _require_labels(items.assign(attribute=where["attribute"]), labels, str(where["judge"]))
@@ -622,11 +627,9 @@ def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame({"value": readable["value"], "own": own})
     ids = {name: readable[name].astype(str) for name in ("context_id", "candidate_id")}
     system = {"system": readable["system"]} if "system" in readable else {}
-    grouped = table.astype(float).assign(**ids, **system).groupby(list(ids), sort=False)
-    means = grouped[["value", "own"]].mean()
-    if system:
-        means["system"] = grouped["system"].first()
-    return means.reset_index()
+    table = table.astype(float).assign(**ids, **system)
+    how = {"value": "mean", "own": "mean"} | dict.fromkeys(system, "first")
+    return table.groupby(list(ids), sort=False).agg(how).reset_index()
 
 
 def pair_items(readable: pd.DataFrame) -> pd.DataFrame:
@@ -635,9 +638,8 @@ def pair_items(readable: pd.DataFrame) -> pd.DataFrame:
     value = readable["value"].to_numpy(float)
     gap = readable["human_gap"].to_numpy(float) if "human_gap" in readable else np.full(len(readable), math.nan)
     own = (np.sign(np.where(turned, -gap, gap)) + 1) / 2
-    table = pairs.assign(
-        context_id=readable["context_id"].astype(str), value=np.where(turned, 1 - value, value), own=own
-    )
+    value = np.where(turned, 1 - value, value)
+    table = pairs.assign(context_id=readable["context_id"].astype(str), value=value, own=own)
     return table.groupby(["context_id", "candidate_id", "opponent_id"], sort=False).mean().reset_index()
 
 
@@ -655,7 +657,7 @@ def _each_side(items: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _labelled_part(
-    items: pd.DataFrame, labelled: Sequence[str] | Mapping[str, float] | None, own: pd.Series | None
+    items: pd.DataFrame, labelled: LabelledContexts | None, own: pd.Series | None
 ) -> tuple[pd.DataFrame, pd.Series | None]:
     """Keep the labels of the given contexts; return the items and the labelling probabilities."""
     probability = own
@@ -675,7 +677,7 @@ def _labelled_part(
     return items, probability
 
 
-def _require_judged(labelled: Sequence[str] | Mapping[str, float] | None, frame: pd.DataFrame) -> None:
+def _require_judged(labelled: LabelledContexts | None, frame: pd.DataFrame) -> None:
     """Raise `InputError` unless ``labelled`` is a list of contexts that the judge judged."""
     if isinstance(labelled, str):
         raise InputError("labelled", labelled, "a list of contexts, or the labelling probability of each")

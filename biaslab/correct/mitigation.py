@@ -161,16 +161,10 @@ def as_estimates(found: pd.DataFrame) -> pd.DataFrame:
     """
     shared = ["judge", "dataset", "metric", "attribute", "remedy", "ci_level", "n_contexts"]
     require_columns(found, ["bias", *shared], "found")
-    parts = [
-        found[shared].assign(
-            probe=found["bias"],
-            state=state,
-            estimate=found[state],
-            ci_low=found[f"{state}_low"],
-            ci_high=found[f"{state}_high"],
-        )
-        for state in ("before", "after")
-    ]
+    parts = []
+    for state in ("before", "after"):
+        named = {"bias": "probe", state: "estimate", f"{state}_low": "ci_low", f"{state}_high": "ci_high"}
+        parts.append(found[[*shared, *named]].rename(columns=named).assign(state=state))
     return pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
 
 
@@ -442,11 +436,9 @@ def _debiased(cell: pd.DataFrame, debiasing: Debiasing, folds: int) -> pd.DataFr
 
 
 def _looked_up(known: Codes, values: Floats, wanted: Codes) -> Floats:
-    """Return the value of each requested key, NaN if missing."""
-    order = np.argsort(known, kind="stable")
-    place = np.minimum(np.searchsorted(known[order], wanted), max(len(known) - 1, 0))
-    at = order[place] if len(known) else np.zeros(len(wanted), np.intp)
-    return np.where(known[at] == wanted, values[at], np.nan) if len(known) else np.full(len(wanted), np.nan)
+    """Return the first value of each requested key, NaN if missing."""
+    first = pd.Series(values, known, dtype=float)
+    return np.asarray(first[~first.index.duplicated()].reindex(wanted), float)
 
 
 def _with_probabilities(cell: pd.DataFrame, p: Floats, tied: Bools) -> pd.DataFrame:
@@ -464,9 +456,8 @@ def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
     value = columns[:, 0].copy()
     for others, fold_rows in held_out(cell["context_id"], known, folds):
         if others.any():
-            value[fold_rows] -= _slope(columns[others], codes[others]) * (
-                doublings[fold_rows] - doublings[others].mean()
-            )
+            longer = doublings[fold_rows] - doublings[others].mean()
+            value[fold_rows] -= _slope(columns[others], codes[others]) * longer
     return cell.assign(value=value)
 
 
@@ -877,10 +868,8 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     names = [str(each["judge"].iloc[0]) if len(set(each["judge"])) == 1 else "" for each in members]
     if len(set(names)) < len(names) or not all(names):
         raise InputError.plain("members must be frames of one judge each, all different")
-    sampled = [
-        name for name, each in zip(names, members, strict=True) if "samples" in each and each["samples"].notna().any()
-    ]
-    if sampled:
+    by_name = dict(zip(names, members, strict=True))
+    if sampled := [name for name, each in by_name.items() if "samples" in each and each["samples"].notna().any()]:
         remedy = "ask them as biaslab.Panel, which pools samples"
         raise TrialsError.plain(f"values of {', '.join(sampled)} are shares of samples; {remedy}")
     shared = [column for column in members[0] if column not in _SAID and all(column in each for each in members)]
@@ -893,9 +882,8 @@ def aligned(members: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     if not len(common):
         allowed = f"the same design and data set for {' and '.join(names)}"
         raise TrialsError.plain(f"members have no judgements in common, expected: {allowed}")
-    return [
-        each.take(index.get_indexer(common)).reset_index(drop=True) for each, index in zip(members, keyed, strict=True)
-    ]
+    places = [index.get_indexer(common) for index in keyed]
+    return [each.take(at).reset_index(drop=True) for each, at in zip(members, places, strict=True)]
 
 
 def values_of(trials: Sequence[pd.DataFrame]) -> Floats:

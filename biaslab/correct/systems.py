@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import BiaslabError, InputError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import PrintedText, number, with_interval
+from biaslab.core.output import PrintedText, count, number, with_interval
+from biaslab.core.schema import Dataset
 from biaslab.correct.correction import NAME, correct
 from biaslab.correct.label_plan import LabelPlan, plan_labels
 from biaslab.correct.labels import HumanLabels, read_cells
 from biaslab.stats.blocks import CELL, ITEM, has_value
-
-if TYPE_CHECKING:
-    from biaslab.datasets import Dataset
 
 _VALUES = ("pass_rate", "mean_score", "win_rate")
 _COLUMNS = {"judge": "judge", "ppi": "corrected", "human": "labels alone"}
@@ -45,6 +43,8 @@ class CorrectedSystems(PrintedText):
         Number of labels of items that the judge judged, and of other items; 0 if the judgements contain the labels.
     matched_by : tuple of str
         The columns that match labels with judgements, with the columns of the file in parentheses.
+    ambiguous : int
+        Number of items with different labels by people who are not named; their mean counts.
     """
 
     estimates: pd.DataFrame
@@ -53,11 +53,14 @@ class CorrectedSystems(PrintedText):
     matched: int
     unmatched: int
     matched_by: tuple[str, ...] = ()
+    ambiguous: int = 0
 
     def __str__(self) -> str:
         given = self.matched + self.unmatched
         counts = f"{self.matched:,} of items that were judged, {self.unmatched:,} of others"
         lines = [f"labels: {counts}; matched by {', '.join(self.matched_by)}"] if given else []
+        if self.ambiguous:
+            lines += [f"different labels of {count(self.ambiguous, 'item')}, whose mean counts; name who gave each"]
         several = [name for name in CELL if len(self.estimates[name].unique()) > 1]
         for _, cell in self.estimates.merge(self.items, "left").groupby(list(CELL), sort=False):
             lines += [", ".join(map(str, cell.iloc[0][several]))] if several else []
@@ -80,7 +83,7 @@ class CorrectedSystems(PrintedText):
         if self.plan is not None:
             most, wanted = self.plan.judged, self.plan.with_judge
             whose = f" of {self.plan.system}" if self.plan.system else ""
-            enough = f"{wanted:,} of {most:,}" if wanted else f"all {most:,} are too few"
+            enough = f"{wanted:,} of {most:,}" if wanted else f"more than all {most:,}"
             half = f"to detect shifts{whose} of {self.plan.effect:g}, half of what is detected now"
             yield f"{half}, contexts to label: {enough} ({self.plan.pilot:,} are)"
 
@@ -125,7 +128,8 @@ def correct_systems(
     matches = known.matched(judged)
     estimates = correct(judged, known, "systems")
     plan, items, matched = _plan(judged, known, estimates), _count_items(judged, known), int(matches.sum())
-    return CorrectedSystems(estimates, plan, items, matched, len(matches) - matched, known.matched_by)
+    unmatched = len(matches) - matched
+    return CorrectedSystems(estimates, plan, items, matched, unmatched, known.matched_by, known.ambiguous)
 
 
 def corrected_overall(trials: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.agreement import NO_FIRST_SCORE, later_scores
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
-from biaslab.probes.base.probe import Cell, Estimable, Part, planted
+from biaslab.probes.base.probe import Cell, Counts, Metrics, Part, planted
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.prompts.parsing import parse_scores
 from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable
@@ -33,14 +33,13 @@ from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic
 
 AttributePair = tuple[str, str, int]  # the first attribute of an output, a later one, and its position
+Moments = tuple[tuple[Floats, ...], Floats]  # of the scores x and y of each item, and P(x, y)
 WHERE = ("attribute", "arm", "after", "position", "forced", "replicate")
 _MOMENTS = ("x", "y", "xx", "yy", "xy")
 _ALONE = tuple(f"{moment}_alone" for moment in _MOMENTS)
 _OWN = ("alone x", "alone y", "x")
-_PARTLY = because(
-    "first_scores_incomplete",
-    'the next score is not known after every first score; force all labels or use answer="text"',
-)
+_NOT_EVERY = "the next score is not known after every first score"
+_PARTLY = because("first_scores_incomplete", f'{_NOT_EVERY}; force all labels or use answer="text"')
 _FLAT = 1e-12
 _LEVELS: tuple[Level, ...] = ("context", "dataset")
 
@@ -77,7 +76,7 @@ class Joint:
     counts: tuple[int, int]
     note: Remark = ""
 
-    def correlations(self, resampling: Resampling) -> dict[str, Estimable]:
+    def correlations(self, resampling: Resampling) -> Metrics:
         """Return Pearson's correlation of the scores in one output, of those given alone, and the difference."""
         codes, contexts = pd.factorize(resampling.cluster_of(self.items["context_id"]))
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
@@ -87,18 +86,13 @@ class Joint:
         in_one_output, alone = _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
         missing = self.note or because("constant_score", "one of the scores is the same for all items")
 
-        def difference(weights: Floats) -> Floats:
-            return in_one_output(weights) - alone(weights)
-
-        def estimate(statistic: Statistic) -> Estimate:
-            return cluster_statistic(statistic, names, resampling, None, (-1.0, 1.0), missing)
+        def estimate(statistic: Statistic, **how: Any) -> Estimate:
+            return cluster_statistic(statistic, names, resampling, missing=missing, **how)
 
         return {
-            "anchor_excess": lambda: cluster_statistic(
-                difference, names, resampling, null=0.0, missing=missing, inference="t"
-            ),
-            "correlation_joint": partial(estimate, in_one_output),
-            "correlation_alone": partial(estimate, alone),
+            "anchor_excess": partial(estimate, lambda w: in_one_output(w) - alone(w), null=0.0, inference="t"),
+            "correlation_joint": partial(estimate, in_one_output, bounds=(-1.0, 1.0)),
+            "correlation_alone": partial(estimate, alone, bounds=(-1.0, 1.0)),
         }
 
 
@@ -172,9 +166,7 @@ def _levels(judged: pd.DataFrame, pair: AttributePair, exact: bool) -> pd.DataFr
     return named
 
 
-def _exact(
-    trials: pd.DataFrame, pair: AttributePair, scale: Scale, index: pd.MultiIndex
-) -> tuple[tuple[Floats, ...], Floats]:
+def _exact(trials: pd.DataFrame, pair: AttributePair, scale: Scale, index: pd.MultiIndex) -> Moments:
     """Multiply P(x) by P(y | x), and return the moments and the product."""
     inside, n, values = trials[trials["after"] == pair[0]], len(scale.labels), np.array(scale.values)
     own = inside[(inside["arm"] == "joint") & (inside["attribute"] == pair[0])]
@@ -187,7 +179,7 @@ def _exact(
     return (x @ values, y @ values, x @ values**2, y @ values**2, chances @ values @ values), chances
 
 
-def _sampled(part: pd.DataFrame, scale: Scale, index: pd.MultiIndex) -> tuple[tuple[Floats, ...], Floats]:
+def _sampled(part: pd.DataFrame, scale: Scale, index: pd.MultiIndex) -> Moments:
     """Return the moments of outputs with both scores, and how often each pair of labels occurs."""
     read = usable(part[part["level"].isin(["x", "y nan"])])
     both = side_by_side(read, "level", by=[*ITEM, "replicate"])
@@ -225,11 +217,11 @@ def pairs_of(trials: pd.DataFrame) -> list[AttributePair]:
     return [*zip(*(later[name].iloc[first].tolist() for name in pair), strict=True)]
 
 
-def after_low_and_high(joint: Joint, scale: Scale) -> tuple[dict[str, Estimable], dict[float, dict[str, Ratio]]]:
+def after_low_and_high(joint: Joint, scale: Scale) -> tuple[Metrics, dict[float, dict[str, Ratio]]]:
     """Return mean and distribution of the later score, by whether the first was low or high."""
     values, context = np.array(scale.values), joint.items["context_id"]
     low = values <= (scale.low + scale.high) / 2
-    means: dict[str, Estimable] = {}
+    means: Metrics = {}
     shares: dict[float, dict[str, Ratio]] = {score: {} for score in values.tolist()}
     for side, on in (("low", low), ("high", ~low)):
         missing = joint.note or NO_FIRST_SCORE.with_values(side=side)
@@ -239,9 +231,7 @@ def after_low_and_high(joint: Joint, scale: Scale) -> tuple[dict[str, Estimable]
     return means, shares
 
 
-def joint_slope(
-    cell: Cell, judged: pd.DataFrame, pair: AttributePair
-) -> tuple[Ratio | Estimate, pd.DataFrame | tuple[int, int]]:
+def joint_slope(cell: Cell, judged: pd.DataFrame, pair: AttributePair) -> tuple[Ratio | Estimate, Counts]:
     """Regress the next score on the forced first one, with item intercepts; return slope and counts."""
     first, later, _ = pair
     part = judged[(judged["arm"] == "forced") & (judged["after"] == first) & (judged["attribute"] == later)]
@@ -261,26 +251,20 @@ def kendalls(cell: Cell, judged: pd.DataFrame, joints: Mapping[AttributePair, Jo
     """Yield Kendall's τ-b of scores and human scores by position, and its change from the first position."""
     at_first: dict[str, pd.DataFrame] = {}
     for (after, attribute, position), items, counts in _places(cell, judged, joints):
-        metrics: dict[str, Estimable] = {
-            f"kendall_{level}": partial(
-                estimate_correlation, items, "value", "human", cell.resampling, level, "kendall"
-            )
-            for level in _LEVELS
-        }
+        kendall = partial(estimate_correlation, items, "value", "human", cell.resampling)
+        metrics: Metrics = {f"kendall_{level}": partial(kendall, level, "kendall") for level in _LEVELS}
         if position == 1:
             at_first[attribute] = items
         elif position and attribute in at_first:
             both = items.merge(at_first[attribute][[*ITEM, "value"]], on=list(ITEM), suffixes=("", "_first"))
-            columns = ("value", "value_first", "human")
-            metrics["kendall_change"] = partial(
-                correlation_difference, both, *columns, cell.resampling, method="kendall"
-            )
+            change = partial(correlation_difference, both, "value", "value_first", "human", cell.resampling)
+            metrics["kendall_change"] = partial(change, method="kendall")
         yield Part(metrics, counts, {"attribute": attribute, "after": after, "position": position})
 
 
 def _places(
     cell: Cell, judged: pd.DataFrame, joints: Mapping[AttributePair, Joint]
-) -> Iterator[tuple[AttributePair, pd.DataFrame, pd.DataFrame | tuple[int, int]]]:
+) -> Iterator[tuple[AttributePair, pd.DataFrame, Counts]]:
     """Yield each position of a score with its items and counts, first positions first."""
     stated = judged[judged["arm"] != "forced"]
     for (position, attribute, after), part in stated.groupby(["position", "attribute", "after"], sort=True):

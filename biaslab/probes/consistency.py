@@ -24,7 +24,18 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, S
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, comparing, pair_trials
-from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, planted, scored, settle
+from biaslab.probes.base.probe import (
+    LABEL_MASS,
+    Accepted,
+    Cell,
+    Estimable,
+    Metrics,
+    Part,
+    label_mass,
+    planted,
+    scored,
+    settle,
+)
 from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_reply
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
@@ -208,9 +219,7 @@ class Consistency(PairOrScoreProbe):
         ),
         LABEL_MASS,
     )
-    figures = (
-        Figure("pairs", ("pair_alpha", "order_alpha", "order_gap"), by="attribute", where={"configuration": "pairs"}),
-    )
+    figures = (Figure("pairs", _OF_A_PAIR, by="attribute", where={"configuration": "pairs"}),)
 
     scales: Sequence[str] = ("1-5", "1-10", "1-100")
     joint: bool = True
@@ -314,7 +323,7 @@ class Consistency(PairOrScoreProbe):
         """Yield α between samples of a pair, between its two orders, and their difference."""
         exact, trials = comparisons.is_exact(cell.trials), in_two_orders(cell.trials)
         verdicts = Verdicts.of(trials, "order", ORDERS, exact, cell.named(_PAIRS))
-        metrics: dict[str, Estimable] = {"label_mass": label_mass(cell.trials)}
+        metrics: Metrics = {"label_mass": label_mass(cell.trials)}
         hotter = sample_count(cell.trials) and self.temperature != 1
         why = _HOTTER if hotter else _DEGREES if exact and comparisons.has_degrees(self.protocol) else None
         if why or cell.wants(*_OF_A_PAIR):
@@ -339,7 +348,7 @@ class Consistency(PairOrScoreProbe):
         few = _too_few(samples, "unit")
         human = _ratings(cell.trials, items) if is_reference and cell.wants("human_alpha", "alpha_gap") else None
         for level in self.levels:
-            metrics: dict[str, Estimable] = {"sample_alpha": few or _alpha(cell, level, samples)}
+            metrics: Metrics = {"sample_alpha": few or _alpha(cell, level, samples)}
             if human is not None:
                 metrics["human_alpha"] = _alpha(cell, level, human)
                 metrics["alpha_gap"] = few or _alpha_gap(cell, level, samples, human)
@@ -357,7 +366,7 @@ class Consistency(PairOrScoreProbe):
         few = _too_few(samples, "configuration")
         one_scale = len({*cell.trials.loc[cell.trials["configuration"].isin(names), "scale"]}) == 1
         for level in self.levels:
-            metrics: dict[str, Estimable] = {
+            metrics: Metrics = {
                 "configuration_alpha": _alpha(cell, level, across),
                 "configuration_gap": few or _alpha_gap(cell, level, across, floor, one_scale),
             }

@@ -31,6 +31,7 @@ from biaslab.probes.base.probe import (
     Cell,
     Contrast,
     Estimable,
+    Metrics,
     Part,
     by_configuration,
     label_mass,
@@ -159,7 +160,7 @@ def pair_parts(cell: Cell, gap_bins: int) -> Iterator[Part]:
             yield Part(_named(metrics, "{}_excess"), part, {"human_gap": gap})
 
 
-def _named(metrics: Mapping[str, Estimable], form: str) -> dict[str, Estimable]:
+def _named(metrics: Mapping[str, Estimable], form: str) -> Metrics:
     """Return the gains in probability and in logits under the names of metrics."""
     return {form.format(name): metric for name, metric in metrics.items()}
 
@@ -225,10 +226,10 @@ def _mean(blocks: pd.DataFrame, columns: Sequence[str]) -> Floats:
 
 def _gains(
     trials: pd.DataFrame, blocks: pd.DataFrame, levels: tuple[str, str], resampling: Resampling, null: float | None
-) -> dict[str, Estimable]:
+) -> Metrics:
     """Return the gain in win probability, and in logits, of the edited candidate under one variant over another."""
     one, other = (_mean(blocks, _orders(level)) for level in levels)
-    metrics: dict[str, Estimable] = {"win": mean_over(blocks, one - other, (-1.0, 1.0), null)}
+    metrics: Metrics = {"win": mean_over(blocks, one - other, (-1.0, 1.0), null)}
     if blocks.empty or not is_counted(usable(trials)):
         logits = [log_odds(blocks[_orders(level)].to_numpy(float)).mean(axis=1) for level in levels]
         return metrics | {"logit": mean_over(blocks, logits[0] - logits[1], None, null)}
@@ -274,10 +275,8 @@ def _flips(cell: Cell, trials: pd.DataFrame) -> Iterator[Part]:
     if not cell.wants("flip_rate", "flip_excess", "worse_wins"):
         return
     levels = _orders(*VARIANTS)
-    won, lost = (
-        whole(cell, trials.assign(value=trials[name] / trials["weight"]), "shown", levels, _GAP)
-        for name in ("wins", "losses")
-    )
+    as_won, as_lost = (trials.assign(value=trials[name] / trials["weight"]) for name in ("wins", "losses"))
+    won, lost = (whole(cell, each, "shown", levels, _GAP) for each in (as_won, as_lost))
     flips = {variant: _differing(won, lost, variant) for variant in _CONTRAST}
     excess = mean_over(won, flips[EDITED] - flips[NULL], (-1.0, 1.0), 0.0)
     yield Part({"flip_excess": excess}, won)
@@ -302,11 +301,8 @@ def _differing(won: pd.DataFrame, lost: pd.DataFrame, variant: str) -> Floats:
 
 def _sides(blocks: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Split pairs by whether the better candidate, the worse one, or one of two equally good ones is edited."""
-    sides: dict[str, pd.Series] = {
-        "better": blocks["human_gap"] > 0,
-        "worse": blocks["human_gap"] < 0,
-        "equal": blocks["human_gap"] == 0,
-    }
+    sign = np.sign(blocks["human_gap"])
+    sides = {"better": sign > 0, "worse": sign < 0, "equal": sign == 0}
     for edited, chosen in sides.items():
         part = blocks[chosen]
         if not _of_one_context(part):
@@ -460,9 +456,8 @@ class Edit(PairProbe, ScoreProbe):
         names = [edit.name for edit in self.chosen]
         if not names or len(set(names)) < len(names) or any(name.startswith(PREFIX) for name in names):
             allowed = f"at least one, with different names that do not begin with {PREFIX!r}"
-            raise InputError(
-                "edits", names, allowed, "name the functions, or wrap them in biaslab.prompts.edits.TextEdit"
-            )
+            remedy = "name the functions, or wrap them in biaslab.prompts.edits.TextEdit"
+            raise InputError("edits", names, allowed, remedy)
         if self.answer == "verdict":
             in_prompt = [edit.name for edit in self.chosen if edit.place != "text"]
             in_prompt += [name for name in self.defences if name != UNDEFENDED]
@@ -610,11 +605,8 @@ def score_parts(cell: Cell) -> Iterator[Part]:
     excess = contrast.shift((scale.low, scale.high), contrast.judged.attrs["why"], "t")
     yield contrast.part({"score_excess": excess})
     all_three = whole(cell, trials, "variant", VARIANTS, keep=("human",))
-    differences: dict[str, Estimable] = {
-        "score_excess_sd": partial(_in_deviations, all_three, cell.resampling),
-        "score_worth": partial(_worth, all_three, cell.resampling),
-    }
-    yield Part(differences, all_three)
+    deviations, worth = (partial(each, all_three, cell.resampling) for each in (_in_deviations, _worth))
+    yield Part({"score_excess_sd": deviations, "score_worth": worth}, all_three)
     for variant in _CONTRAST:
         blocks = whole(cell, trials, "variant", (variant, UNEDITED))
         effect = mean_over(blocks, blocks[variant] - blocks[UNEDITED], (-width, width), 0.0)
@@ -714,12 +706,9 @@ def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
     if is_rounding(square) or clusters < 2:
         return undefined(_CONSTANT_HUMANS if clusters > 1 else _ONE_CONTEXT, clusters)
     excess, slope = gain / n, cross / square
-    parts = np.column_stack(
-        [
-            excess + (sums[:, 0] - excess * sums[:, 1]) * clusters / n,
-            slope + (sums[:, 2] - slope * sums[:, 3]) * clusters / square,
-        ]
-    )
+    excesses = excess + (sums[:, 0] - excess * sums[:, 1]) * clusters / n
+    slopes = slope + (sums[:, 2] - slope * sums[:, 3]) * clusters / square
+    parts = np.column_stack([excesses, slopes])
     low, high = RatioTest(parts).interval(resampling.level) if slope > _SAME else (-np.inf, np.inf)
     if not np.isfinite([low, high]).all():
         return undefined(_NO_SLOPE, clusters)

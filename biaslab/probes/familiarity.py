@@ -30,7 +30,7 @@ from biaslab.probes.base.probe import (
     LABEL_MASS,
     Accepted,
     Cell,
-    Estimable,
+    Metrics,
     Part,
     by_configuration,
     label_mass,
@@ -213,13 +213,7 @@ class Familiarity(PairFeatureProbe):
     )
     figures = (
         Figure(
-            "mean_perplexity",
-            "mean_perplexity",
-            x="score",
-            hue="scorer",
-            col="attribute",
-            log=True,
-            says=widest_range,
+            "mean_perplexity", "mean_perplexity", x="score", hue="scorer", col="attribute", log=True, says=widest_range
         ),
         Figure(
             "scores",
@@ -368,7 +362,7 @@ class Familiarity(PairFeatureProbe):
 
     def _of_text(
         self, text: str, cell: Cell, trials: pd.DataFrame, blocks: pd.DataFrame, planned: pd.DataFrame
-    ) -> Iterator[tuple[dict[str, Estimable], dict[str, Any]]]:
+    ) -> Iterator[tuple[Metrics, dict[str, Any]]]:
         """Yield the metrics of one text with their conditions."""
         own = text == "candidate"
         name = "familiarity" if own else "source"
@@ -384,7 +378,7 @@ class Familiarity(PairFeatureProbe):
         for scorer in ("judge", "human") if cell.wants(perplexity_of, "score_share") else ():
             shares = _shares_of_judge(trials, blocks) if scorer == "judge" else _shares_of_humans(blocks, self.humans)
             for score, perplexity, share in _by_score(shares):
-                metrics: dict[str, Estimable] = {perplexity_of: perplexity}
+                metrics: Metrics = {perplexity_of: perplexity}
                 yield metrics | ({"score_share": share} if own else {}), {"scorer": scorer, "score": score}
 
 
@@ -427,11 +421,9 @@ def log_perplexities(trials: pd.DataFrame, dataset: Dataset) -> dict[str, float]
 def with_given(trials: pd.DataFrame) -> pd.DataFrame:
     """Turn given perplexities into trials, as if a judge had answered them."""
     scores = trials[trials["asked"] == "score"].drop_duplicates([*CELL, *ITEM])
-    likelihoods = [
-        scores.assign(asked=text, value=scores[column], status="ok", label_mass=np.nan)
-        for text, column in GIVEN.items()
-        if column in trials and not (trials["asked"] == text).any()
-    ]
+    given = [(text, name) for text, name in GIVEN.items() if name in trials and not (trials["asked"] == text).any()]
+    how: dict[str, Any] = {"status": "ok", "label_mass": np.nan}
+    likelihoods = [scores.assign(asked=text, value=scores[name], **how) for text, name in given]
     return pd.concat([trials, *likelihoods], ignore_index=True) if likelihoods else trials
 
 
@@ -463,8 +455,5 @@ def _by_score(shares: pd.DataFrame) -> Iterator[tuple[float, Ratio, Ratio]]:
     perplexity = np.exp(shares["log_perplexity"].to_numpy(float))
     for score in sorted(shares["score"].unique()):
         weight = share * (shares["score"].to_numpy(float) == score)
-        yield (
-            float(score),
-            Ratio(context, weight * perplexity, weight),
-            Ratio(context, weight, share, bounds=(0.0, 1.0)),
-        )
+        mean = Ratio(context, weight * perplexity, weight)
+        yield float(score), mean, Ratio(context, weight, share, bounds=(0.0, 1.0))

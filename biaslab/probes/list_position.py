@@ -20,7 +20,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import lists
 from biaslab.measures.ranking.lists import LIST, ListBlocks, balanced_orders, list_blocks
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, planted, settle
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, Probe, planted, settle
 from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of
 from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats.estimate import because, by_construction
@@ -257,13 +257,13 @@ class ListPosition(Probe):
         counts = (blocks.n_trials, blocks.n_dropped)
         yield Part(self._metrics(cell, blocks), counts, {"place": np.nan})
         for place in range(blocks.k) if cell.everything else ():
-            by_place: dict[str, Estimable] = {"place_rate": lists.place_rate(blocks, place)}
+            by_place: Metrics = {"place_rate": lists.place_rate(blocks, place)}
             if blocks.ranked:
                 by_place["mean_rank"] = lists.mean_rank(blocks, place)
             yield Part(by_place, counts, {"place": place + 1})
 
-    def _metrics(self, cell: Cell, blocks: ListBlocks) -> dict[str, Estimable]:
-        metrics: dict[str, Estimable] = {
+    def _metrics(self, cell: Cell, blocks: ListBlocks) -> Metrics:
+        metrics: Metrics = {
             "first_place_excess": lambda: lists.place_excess(blocks, 0, cell.resampling),
             "last_place_excess": lambda: lists.place_excess(blocks, -1, cell.resampling),
             "first_place_logit": lambda: lists.first_place_logit(blocks, cell.resampling),
@@ -285,9 +285,8 @@ class ListPosition(Probe):
 
 def _ranks(shares: tuple[float, ...]) -> tuple[float, ...]:
     """Return the rank of each share, 1 for the largest; ties get their mean rank."""
-    return tuple(
-        sum(other > one for other in shares) + (sum(other == one for other in shares) + 1) / 2 for one in shares
-    )
+    values = np.array(shares)
+    return tuple(np.sum(values > one) + (np.sum(values == one) + 1) / 2 for one in values)
 
 
 def _is_free(blocks: ListBlocks) -> bool:

@@ -22,7 +22,7 @@ from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring import pointwise
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.comparisons import PairOrScoreProbe, pair_trials, reasoned
-from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Part, mean_of, planted, scored
+from biaslab.probes.base.probe import FAIR, Accepted, Cell, Metrics, Part, mean_of, planted, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import because, undefined
@@ -258,9 +258,8 @@ class OutputOrder(PairOrScoreProbe):
         """Plan every item in every configuration."""
         attributes, scale = dataset.require_attributes(self.attributes), find_scale(self.scale)
         if self.wording == "printed" and len(attributes) > 1:
-            raise InputError(
-                "attributes", attributes, "one attribute with the printed wording", "it asks for a single score"
-            )
+            allowed = "one attribute with the printed wording"
+            raise InputError("attributes", attributes, allowed, "it asks for a single score")
         for item in pointwise.drawn_items(dataset, self.n_candidates, self.seed):
             for attribute, rules, form, order in product(attributes, self.rules, self.forms, self.orders):
                 prompt = self._prompt(dataset, item, attribute, form, order, rules)
@@ -351,7 +350,7 @@ def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
         return Part(dict.fromkeys((metric, *_DIFFERENCES), nothing), (0, 0), where)
     contrast = cell.contrast("order", orders, of=where["order"])
     missing = because("no_item_in_both_orders", "no item has a score in both orders")
-    metrics: dict[str, Estimable] = {metric: contrast.shift((scale.low, scale.high), missing, "t")}
+    metrics: Metrics = {metric: contrast.shift((scale.low, scale.high), missing, "t")}
     if cell.wants(*_DIFFERENCES):
         metrics |= zip(_DIFFERENCES, sample_differences(cell.trials, "order", orders), strict=True)
     return contrast.part(metrics, where)
@@ -360,10 +359,8 @@ def _contrast(cell: Cell, metric: str, scale: Scale) -> Part:
 def _configuration(trials: pd.DataFrame, where: dict[str, object], cell: Cell, scale: Scale) -> Iterator[Part]:
     """Yield the metrics of one configuration."""
     items = sample_table(trials).mean(axis=1).rename("score").reset_index()
-    metrics: dict[str, Estimable] = {
-        "mean_score": mean_of(items, items["score"], None, (scale.low, scale.high), _NO_SCORE),
-        "parse_failure_rate": failures(trials),
-    }
+    mean = mean_of(items, items["score"], None, (scale.low, scale.high), _NO_SCORE)
+    metrics: Metrics = {"mean_score": mean, "parse_failure_rate": failures(trials)}
     if cell.wants("score_sd", "resampling_sd"):
         both = score_spread(trials, scale.high - scale.low, cell.resampling)
         metrics |= zip(("score_sd", "resampling_sd"), both, strict=True)

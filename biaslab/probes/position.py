@@ -21,7 +21,7 @@ from biaslab.probes.base.probe import (
     LABEL_MASS,
     Accepted,
     Cell,
-    Estimable,
+    Metrics,
     Part,
     label_mass,
     mean_of,
@@ -250,7 +250,7 @@ class Position(PairProbe):
         return Accepted(shown[kept], f"left out {names}: no pair was judged in both orders" if names else "")
 
 
-def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> dict[str, Estimable]:
+def _metrics(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> Metrics:
     """Compute the metrics of pairs in both orders; without a null, no tests."""
     both = blocks[["first_ij", "first_ji"]].to_numpy(float)
     context, won, other = blocks["context_id"].repeat(2), both.ravel(), both[:, ::-1].ravel()

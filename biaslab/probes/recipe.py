@@ -15,7 +15,7 @@ from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import ScoreAnswer
 from biaslab.measures.scoring.scorers import GEval, Rating
 from biaslab.probes.base.answers import Losses, parse_rate, token_count
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, Probe, label_mass, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, Probe, label_mass, planted
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.correlation import estimate_correlation
 
@@ -185,11 +185,8 @@ class Recipe(Probe):
             yield from self._agreements(cell)
         for scorer in self._scorers if cell.wants("parse_rate", "label_mass", "tokens") else ():
             asked = cell.trials[cell.trials["scorer"] == scorer]
-            price: dict[str, Estimable] = {
-                "parse_rate": parse_rate(asked),
-                "label_mass": label_mass(asked.drop_duplicates(list(ITEM))),
-                "tokens": token_count(asked, asked["replicate"].nunique()),
-            }
+            mass, cost = label_mass(asked.drop_duplicates(list(ITEM))), token_count(asked, asked["replicate"].nunique())
+            price: Metrics = {"parse_rate": parse_rate(asked), "label_mass": mass, "tokens": cost}
             yield Part(price, (len(asked), 0), {"scorer": scorer})
 
     def _agreements(self, cell: Cell) -> Iterator[Part]:

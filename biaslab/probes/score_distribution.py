@@ -22,7 +22,7 @@ from biaslab.probes.base.probe import (
     LABEL_MASS,
     Accepted,
     Cell,
-    Estimable,
+    Metrics,
     Part,
     Probe,
     by_configuration,
@@ -39,10 +39,8 @@ from biaslab.stats.estimate import because, undefined
 from biaslab.stats.resample import Resampling
 from biaslab.stats.samples import Agreement
 
-_COUNTED = because(
-    "counted_samples",
-    "cannot be computed from {samples} samples at temperature 1; use a judge that gives distributions",
-)
+_NO_SAMPLES = "cannot be computed from {samples} samples at temperature 1"
+_COUNTED = because("counted_samples", f"{_NO_SAMPLES}; use a judge that gives distributions")
 _ALIKE = Comparison("scores on one scale", ("scale", "answer"))
 _SMOOTH = 0.03  # maximum distance from 1 of Whipple's index for smooth distributions; see `biaslab.stats.distribution`
 _FAIR: dict[str, Scalar] = {"quality": 0.6, "noise": 0.5, "context_noise": 0.3}
@@ -226,10 +224,10 @@ class ScoreDistribution(Probe):
         decimal = scores["ratings"].str.contains(".", regex=False)
         return Accepted(by_configuration(scores.assign(ratings=scores["ratings"].where(~decimal, ""))))
 
-    def _of_answers(self, cell: Cell, answers: Answers, seed: tuple[int, int]) -> dict[str, dict[str, Estimable]]:
+    def _of_answers(self, cell: Cell, answers: Answers, seed: tuple[int, int]) -> dict[str, Metrics]:
         """Return the metrics of each kind of answer on one scale."""
         exact, wanted = answers.chances is not None, cell.wants(*DISTRIBUTION)
-        by_decoding: dict[str, dict[str, Estimable]] = {"single": _shape(answers, wanted, self.resampling, tested=True)}
+        by_decoding: dict[str, Metrics] = {"single": _shape(answers, wanted, self.resampling, tested=True)}
         drawn: dict[str, Floats] = {}
         if exact:
             likeliest = answers.at_temperature(0)
@@ -242,14 +240,12 @@ class ScoreDistribution(Probe):
             if n > 1:
                 drawn[f"mean of {n}"] = answers.means(n, seed)
             for kind, scores in drawn.items():
-                by_decoding[kind] = _gains(answers.agreement(scores), alone, self.resampling) | by_decoding.get(
-                    kind, {}
-                )
+                gains = _gains(answers.agreement(scores), alone, self.resampling)
+                by_decoding[kind] = gains | by_decoding.get(kind, {})
         if answers.counted and answers.samples is not None:
             why = undefined(_COUNTED.with_values(samples=len(answers.samples)))
-            by_decoding |= {
-                kind: dict.fromkeys(("agreement", "agreement_gain"), why) for kind in ("greedy", "expected")
-            }
+            lacking: Metrics = {"agreement": why, "agreement_gain": why}
+            by_decoding |= {"greedy": lacking, "expected": lacking}
         return by_decoding
 
     def _of_humans(self, cell: Cell) -> Iterator[Part]:
@@ -264,18 +260,18 @@ class ScoreDistribution(Probe):
         weights = np.array([score_weights(scores, scale.values).mean(axis=0) for scores in ratings])
         shape = cell.wants(*DISTRIBUTION)
         estimates = describe_distribution(items["context_id"], weights, scale.values, shape, self.resampling, None)
-        metrics: dict[str, Estimable] = {name: estimate for name, estimate in estimates.items() if estimate.n_contexts}
+        metrics: Metrics = {name: estimate for name, estimate in estimates.items() if estimate.n_contexts}
         yield Part(metrics, (sum(map(len, ratings)), 0), {"scale": scale.name, "answer": "humans"})
 
 
-def _shape(answers: Answers, wanted: Sequence[str], resampling: Resampling, tested: bool) -> dict[str, Estimable]:
+def _shape(answers: Answers, wanted: Sequence[str], resampling: Resampling, tested: bool) -> Metrics:
     """Return the metrics of the frequencies of levels."""
     levels, null = answers.scale.values, 1.0 if tested else None  # noqa: PD011
     margin = _SMOOTH if tested and answers.chances is not None else 0.0
     return {**describe_distribution(answers.context, answers.weights, levels, wanted, resampling, null, margin)}
 
 
-def _gains(agreement: Agreement, alone: Agreement, resampling: Resampling) -> dict[str, Estimable]:
+def _gains(agreement: Agreement, alone: Agreement, resampling: Resampling) -> Metrics:
     """Return agreement, its gain over single answers, and ties."""
     return {
         "tie_rate": agreement.tie_ratio(),

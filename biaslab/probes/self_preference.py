@@ -256,9 +256,8 @@ class SelfPreference(PairFeatureProbe):
             for system in systems:
                 at = {**where, "own": system, "adjusted": "", "system": ""}
                 for part_ in (self._of_pairs if are_pairs else self._of_scores)(own_cell, at):
-                    untested = {
-                        name: partial(_without_test, metric, _UNNAMED) for name, metric in part_.metrics.items()
-                    }
+                    metrics = part_.metrics.items()
+                    untested = {name: partial(_without_test, metric, _UNNAMED) for name, metric in metrics}
                     yield part_ if own else replace(part_, metrics=untested)  # nobody is named as the judge's own
             if not systems:
                 metric = "self_preference_logit" if are_pairs else "self_preference_shift"

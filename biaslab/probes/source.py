@@ -21,7 +21,7 @@ from biaslab.core.trials import Trial
 from biaslab.measures.scoring.pointwise import items
 from biaslab.probes.base.answers import Losses
 from biaslab.probes.base.comparisons import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
-from biaslab.probes.base.probe import Cell, Estimable, Part, mean_of, planted
+from biaslab.probes.base.probe import Cell, Metrics, Part, mean_of, planted
 from biaslab.probes.base.questions import ScoreProbe, protocol_column, require_source_slot
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.correlation import estimate_correlation
@@ -218,9 +218,8 @@ class Source(PairOrScoreProbe, ScoreProbe):
             require_source_slot(self.protocol)
         blank = dataset.candidates.loc[dataset.candidates["context"].str.strip() == "", "context_id"]
         if len(blank):
-            raise InputError(
-                "dataset", dataset.name, "one with a source text for each context", f"missing for {blank.iloc[0]}"
-            )
+            allowed, missing = "one with a source text for each context", f"missing for {blank.iloc[0]}"
+            raise InputError("dataset", dataset.name, allowed, missing)
         yield from super().design(dataset)
 
     def plan_scores(self, dataset: Dataset) -> Iterator[Trial]:
@@ -234,14 +233,9 @@ class Source(PairOrScoreProbe, ScoreProbe):
     def plan_pairs(self, dataset: Dataset) -> Iterator[Trial]:
         """Plan both orders of each pair with and without its source, one after the other."""
         without, position = replace(dataset, candidates=dataset.candidates.assign(context="")), comparing(self)
-        both = zip(
-            *(
-                pair_trials(position, data, {"source": source})
-                for source, data in zip(_SOURCES, (dataset, without), strict=True)
-            ),
-            strict=True,
-        )
-        yield from chain.from_iterable(both)
+        data = dict(zip(_SOURCES, (dataset, without), strict=True))
+        asked = (pair_trials(position, shown, {"source": source}) for source, shown in data.items())
+        yield from chain.from_iterable(zip(*asked, strict=True))
 
     def nearest(self, refused: Request) -> Nearest | None:
         """Return the nearest design: two texts instead of label probabilities, because one does not show its noise."""
@@ -255,20 +249,16 @@ class Source(PairOrScoreProbe, ScoreProbe):
         losses = Losses.of(cell, blocks, "source", sampled, "replicates=2 or more (5 is better)")
         for level, coefficient in product(self.levels, self.coefficients):
             where = {"level": level, "coefficient": coefficient}
-            lost = {
-                "agreement_loss": losses.loss(cell, _SOURCES, level, coefficient),
-                "relative_loss": losses.loss(cell, _SOURCES, level, coefficient, relative=True),
-            }
-            yield Part(lost, blocks, where)
+            loss = partial(losses.loss, cell, _SOURCES, level, coefficient)
+            yield Part({"agreement_loss": loss(), "relative_loss": loss(relative=True)}, blocks, where)
             for source in _SOURCES:
                 options = (source, "human", self.resampling, level, coefficient)
                 agreement = {"agreement": partial(estimate_correlation, blocks, *options)}
                 yield Part(agreement, blocks, where | {"source": source})
         yield contrast.part({"source_shift": contrast.shift(bounds, _MISSING), **_sample_differences(cell)})
         for source in _SOURCES:
-            yield Part(
-                {"mean_score": mean_of(blocks, blocks[source], None, bounds, _MISSING)}, blocks, {"source": source}
-            )
+            mean = mean_of(blocks, blocks[source], None, bounds, _MISSING)
+            yield Part({"mean_score": mean}, blocks, {"source": source})
 
     def measure_pairs(self, cell: Cell) -> Iterator[Part]:
         """Yield the loss on pairs without the source, the change of verdicts, and both accuracies."""
@@ -279,7 +269,7 @@ class Source(PairOrScoreProbe, ScoreProbe):
             yield Part({"comparative_accuracy": accuracy}, contrast.counts, {"source": source})
 
 
-def _sample_differences(cell: Cell) -> dict[str, Estimable]:
+def _sample_differences(cell: Cell) -> Metrics:
     """Return mean absolute differences between samples with and without the source, and within a request."""
     nothing = Ratio([], [], [], missing=because("distributions", "answers are distributions, not samples"))
     both = (nothing, nothing)

@@ -25,7 +25,7 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, S
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
 from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, pair_trials, reasoned
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined
@@ -426,10 +426,8 @@ class Sweep(PairOrScoreProbe):
             yield Part(self._of_setting(answers, asked, temperature), answers.counts, setting)
             for n in self._sizes(answers):
                 paid = n if answers.samples is not None and temperature > 0 else 1
-                metrics = {
-                    "tokens": partial(token_count, answered(asked), paid),
-                    "agreement": partial(self._agreement, cell, answers, n),
-                }
+                agreement = partial(self._agreement, cell, answers, n)
+                metrics = {"tokens": partial(token_count, answered(asked), paid), "agreement": agreement}
                 yield Part(metrics, answers.counts, {**setting, "samples": float(n)})
         yield from self._shifts(cell, by_setting)
 
@@ -454,12 +452,10 @@ class Sweep(PairOrScoreProbe):
                 for at in sorted(map(float, self.temperatures)):
                     yield (str(cot), at), answers.at_temperature(at), asked
 
-    def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> dict[str, Estimable]:
+    def _of_setting(self, answers: Answers, asked: pd.DataFrame, temperature: float) -> Metrics:
         """Return the metrics that do not depend on the number of samples averaged."""
-        metrics: dict[str, Estimable] = {
-            "alpha": partial(answer_alpha, answers, self.resampling, greedy=temperature == 0),
-            "parse_rate": partial(parse_rate, _first_step(asked)),
-        }
+        alpha = partial(answer_alpha, answers, self.resampling, greedy=temperature == 0)
+        metrics: Metrics = {"alpha": alpha, "parse_rate": partial(parse_rate, _first_step(asked))}
         if (answers.chances is not None or answers.counted) and temperature == 1:
             metrics["label_mass"] = lambda: label_mass(asked.drop_duplicates(list(ITEM)))
         return metrics
@@ -512,11 +508,8 @@ def _without_score(trials: pd.DataFrame) -> pd.DataFrame:
 def _ask_again(question: Question, reply: str) -> Question:
     """Return the follow-up question for the score alone, after a reply with reasons."""
     item, attribute, scale = question.item, question.attribute, question.scale
-    turns = [
-        *as_messages(question.messages),
-        Message("assistant", reply),
-        Message("user", prompts.render("rate_again", attribute=attribute, scale=scale)),
-    ]
+    again = prompts.render("rate_again", attribute=attribute, scale=scale)
+    turns = [*as_messages(question.messages), Message("assistant", reply), Message("user", again)]
     about = pointwise.about_scores(item, [attribute], scale, reasons="before")
     return Question(item, attribute, turns, scale, about)
 
@@ -563,7 +556,7 @@ def _of_pair_setting(cell: Cell, trials: pd.DataFrame, cot: str, temperature: fl
     both = Verdicts.of(trials, "at", [temperature], exact, label).in_both_orders()
     rates = (both.accuracies(single=True), both.first_rates(), both.order_consistencies())
     read = mean_of(trials, has_value(trials).astype(float), None, (0.0, 1.0))
-    metrics: dict[str, Estimable] = {name: rate for name, (rate,) in zip(_RATES, rates, strict=True)}
+    metrics: Metrics = {name: rate for name, (rate,) in zip(_RATES, rates, strict=True)}
     metrics["alpha"] = partial(_alpha, cell, trials, exact, label)
     metrics["parse_rate"] = read
     metrics["tokens"] = partial(token_count, combined(trials), 1)

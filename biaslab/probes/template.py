@@ -31,6 +31,7 @@ from biaslab.probes.base.probe import (
     Cell,
     Contrast,
     Estimable,
+    Metrics,
     Part,
     label_mass,
     mean_of,
@@ -282,7 +283,7 @@ class Template(ScoreProbe):
         blocks = cell.blocks("template", names, keep=(), of="all templates")
         shares = Shares.of(blocks, cell.trials, names, of_pairs, self.fit)
         prompt = [name for name in shares.components if name in OF_PROMPTS]
-        metrics: dict[str, Estimable] = {
+        metrics: Metrics = {
             "template_sd": partial(shares.spread, cell.resampling),
             "template_share": partial(shares.share, prompt, cell.resampling),
             "template_alpha": partial(alpha_between, blocks, names, cell),
@@ -500,9 +501,7 @@ def _is_exact(trials: pd.DataFrame) -> bool:
     return bool(mass.notna().all() and _column(trials, "samples").isna().all())
 
 
-def _spread(
-    blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str]
-) -> tuple[Floats | None, Floats | None, Floats | None]:
+def _spread(blocks: pd.DataFrame, trials: pd.DataFrame, templates: Sequence[str]) -> tuple[Floats, Floats, Floats]:
     """Return squared deviations of samples, degrees of freedom and counts, each of shape (items, templates)."""
     read = [name for name in (*ITEM, "template", "value", "samples", "form") if name in trials]
     rows = pd.concat([blocks[list(ITEM)].assign(template=None), usable(trials)[read]], ignore_index=True)

@@ -23,7 +23,7 @@ from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
-from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Part, Probe, mean_of, planted, settle
+from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Metrics, Part, Probe, mean_of, planted, settle
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, Remark, because, undefined, without_interval
 from biaslab.stats.joint_jackknife import CellKey, JointValues, carried, suppressed_data_warnings, with_fast_intervals
@@ -154,14 +154,9 @@ class Thinking(Probe):
             raise InputError("budgets", self.budgets, 'a list of at least two different budgets, such as [0, "low"]')
         probe = self._probe
         of_probe = [name for name in probe.conditions if name != "human_gap"]
-        settle(
-            self,
-            {
-                "cell": probe.cell,
-                "conditions": (*type(self).conditions, *of_probe),
-                "columns": tuple(dict.fromkeys(("thinking", "replicate", *probe.columns))),
-            },
-        )
+        columns = tuple(dict.fromkeys(("thinking", "replicate", *probe.columns)))
+        conditions = (*type(self).conditions, *of_probe)
+        settle(self, {"cell": probe.cell, "conditions": conditions, "columns": columns})
 
     @cached_property
     def _probe(self) -> Probe:
@@ -251,9 +246,8 @@ _EXACT_SCORES = because("exact_scores", 'expected scores are exact and have no s
 _ONCE = because("one_sample", 'each request was sampled once; use answer="text" and replicates=2 or more')
 _NO_REPLICATE = because("replicate_without_estimate", "no estimate for one of the replicates")
 _NOT_LESS = because("bias_not_reduced", "the bias is not reduced")
-_NO_POINT = because(
-    "reduction_not_above_0", "the reduction may be zero, so the cost per point is unbounded (Fieller's g {g})"
-)
+_UNBOUNDED = "the reduction may be zero, so the cost per point is unbounded (Fieller's g {g})"
+_NO_POINT = because("reduction_not_above_0", _UNBOUNDED)
 
 
 @dataclass(frozen=True)
@@ -320,9 +314,9 @@ class Budgets:
         own = {column: value for column, value in part.condition.items() if column != "human_gap"}
         return {"measured": self.metric.name, "thinking": name, "against": against, **own}
 
-    def _shifts(self, key: CellKey, name: str) -> dict[str, Estimable]:
+    def _shifts(self, key: CellKey, name: str) -> Metrics:
         """Return the shift of the metric at a budget, and the metrics derived from it."""
-        metrics: dict[str, Estimable] = {
+        metrics: Metrics = {
             "thinking_shift": partial(self._shift, key, name),
             "bias_reduction": partial(self._reduction, key, name),
             "resampling_noise": partial(self._noise, key, name),
@@ -341,7 +335,7 @@ class Budgets:
         if self.cell.resampling.values_only:
             return without_interval(float(values[0, 1] - values[0, 0]), self._units.size, VALUES_ONLY)
         left_out = np.asarray(self._units, object), values[:, 1] - values[:, 0]
-        shift = replace(self._jackknifed(values).combined([-1.0, 1.0]), left_out=left_out)
+        shift = replace(self._jackknifed(values).combined([-1.0, 1.0]), leave_one_out=left_out)
         return shift.noted(self._note_thoughts(name))
 
     def _reduction(self, key: CellKey, name: str) -> Estimate:
@@ -415,7 +409,7 @@ class Budgets:
         """Return a metric over all trials, then without each unit, if its estimate carries these values."""
         settings = replace(self.cell.resampling, values_only=False)
         estimate = _estimate(metric, replace(self.cell, resampling=settings))
-        return carried(estimate.estimate, estimate.left_out, self._units)
+        return carried(estimate.estimate, estimate.leave_one_out, self._units)
 
     def _value(self, key: CellKey, trials: pd.DataFrame) -> float:
         """Return the metric of some trials; NaN if undefined."""
@@ -480,10 +474,10 @@ def is_exact(asked: pd.DataFrame) -> bool:
     return bool(asked["label_mass"].notna().any()) and bool(asked["samples"].isna().all())
 
 
-def qualities(cell: Cell, prices: Mapping[str, float]) -> dict[str, Estimable]:
+def qualities(cell: Cell, prices: Mapping[str, float]) -> Metrics:
     """Return the other metrics of the judgements at one budget."""
     asked = of_judgements(cell.trials)
-    metrics: dict[str, Estimable] = {"reliability": partial(_reliability, asked, cell)}
+    metrics: Metrics = {"reliability": partial(_reliability, asked, cell)}
     if (agree := agreement(asked)) is not None:
         metrics["agreement"] = agree
     if "tokens" in asked:

@@ -20,7 +20,7 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Estimable, Part, label_mass, mean_of, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, label_mass, mean_of, planted
 from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, because
@@ -159,9 +159,7 @@ class Vacuum(PairProbe):
                 for (kind, both), attribute in product(shown.items(), attributes):
                     yield from self._compare(dataset, item, attribute, kind, both)
             if "scores" in self.asks:
-                single: dict[str, str] = {
-                    kind: both[0] for kind, both in shown.items() if kind in ("empty", "shuffled")
-                }
+                single = {str(kind): both[0] for kind, both in shown.items() if kind in ("empty", "shuffled")}
                 for (name, text), attribute in product({_WHOLE: item.text, **single}.items(), attributes):
                     yield from self._score(dataset, item, attribute, name, text)
 
@@ -217,12 +215,11 @@ class Vacuum(PairProbe):
         for score in sorted(scale_named(scale).values):
             answers = labels[labels["label"] == score] if len(labels) else read
             share = answers["value"] if len(labels) else (read["value"] == score).astype(float)
-            yield Part(
-                {"score_share": mean_of(answers, share, None, (0.0, 1.0))}, scores, {**at, "score": float(score)}
-            )
+            metrics = {"score_share": mean_of(answers, share, None, (0.0, 1.0))}
+            yield Part(metrics, scores, {**at, "score": float(score)})
 
 
-def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dict[str, Estimable]:
+def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> Metrics:
     """Return the metrics of pairs of equal candidates."""
     read = usable(trials)
     won = pairs.decisions(read)
@@ -238,10 +235,8 @@ def _of_pairs(trials: pd.DataFrame, nothing: str, resampling: Resampling) -> dic
 
 def _extremes(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
     """Return the rate with all missing verdicts for the second, and for the first."""
-    least, most = (
-        pairs.first_position_rate(filled["context_id"], pairs.decisions(filled))
-        for filled in (completed(trials, value) for value in (0.0, 1.0))
-    )
+    both = (completed(trials, value) for value in (0.0, 1.0))
+    least, most = (pairs.first_position_rate(each["context_id"], pairs.decisions(each)) for each in both)
     return {"dark_first_rate": (least, most)}
 
 

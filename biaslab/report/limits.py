@@ -191,10 +191,8 @@ def check_runs(runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
         known = estimates[:, at][np.isfinite(estimates[:, at])]
         span = f", estimates {number(known.min())} to {number(known.max())}" if len(known) else ""
         votes = f"{votes_for.get(place[at], votes_for['inside'])[at]} of {count} runs"
-        majority = (
-            f"inside in {votes}, outside in {votes_for['outside'][at]}: unclear" if place[at] == "unclear" else ""
-        )
-        majority = majority or f"{place[at]} in {votes}"
+        unclear = f"inside in {votes}, outside in {votes_for['outside'][at]}: unclear"
+        majority = unclear if place[at] == "unclear" else f"{place[at]} in {votes}"
         error = f"; error rate at most {100 * rate[at]:.2g} %" if place[at] == "inside" else ""
         sentences.append(f"{name}: {majority}{span}{error}")
     columns = {"place": place, "runs": count, **votes_for, "error_rate": rate, "sentence": sentences}

@@ -58,11 +58,8 @@ class Overview(RenderedFrame):
             found = classify(estimates, as_tested=True)
         except TrialsError:  # a column needed for verdicts is missing
             return self.plain.to_html(max_rows=_MOST)
-        return (
-            wording.templates()
-            .get_template("overview.html.j2")
-            .render(**_facts(found, named, digits), level=wording.levels(estimates))
-        )
+        facts = _facts(found, named, digits) | {"level": wording.levels(estimates)}
+        return wording.templates().get_template("overview.html.j2").render(**facts)
 
 
 def overview(
@@ -173,17 +170,14 @@ def _facts(found: Sequence[Finding], named: list[str], digits: int) -> dict[str,
     """Return the template's variables for classified estimates."""
     named = [name for name in named if name != "metric"]
     scales = {key: _Scale(part) for key, part in by_metric(found, "probe", "metric").items()}
-    lines = [
-        _line(each, [wording.condition_text(each.row[name]) for name in named], scales, digits)
-        for each in found[:_MOST]
-    ]
+    lines = [_line(each, named, scales, digits) for each in found[:_MOST]]
     has = {name: any(line[name] for line in lines) for name in ("verdict", "q", "note")}
     heads = [name.replace("_", " ") for name in named]
     facts = {"status": STATUS, "left_out": len(found) - len(lines), "width": _BAR}
     return {"heads": heads, "lines": lines, "has": has, **facts}
 
 
-def _line(finding: Finding, names: list[str], scales: Mapping[tuple[Any, ...], _Scale], digits: int) -> dict[str, Any]:
+def _line(finding: Finding, named: list[str], scales: Mapping[tuple[Any, ...], _Scale], digits: int) -> dict[str, Any]:
     row, scale = finding.row, scales[finding.row["probe"], finding.row["metric"]]
     status = "slight" if finding.slight else _STATUS.get(finding.kind, "untested")
     verdict = f"{'inconclusive: ' * bool(finding.doubt)}{finding.words}"
@@ -191,7 +185,7 @@ def _line(finding: Finding, names: list[str], scales: Mapping[tuple[Any, ...], _
     return {
         "label": finding.metric.axis,
         "metric": row["metric"],
-        "names": names,
+        "names": [wording.condition_text(row[name]) for name in named],
         "estimate": number(finding.estimate, digits),
         "interval": interval(finding.low, finding.high, digits),
         "status": status,
@@ -247,24 +241,19 @@ class VerdictTable(RenderedFrame):
     def of(cls, biases: pd.DataFrame, level: str, tests: str) -> VerdictTable:
         """Arrange the biases of a card; those that no judge was tested for have no column."""
         tested = biases[biases["status"] != "untested"]
-        keys = list(
-            tested.groupby(["probe", "metric"], sort=False).size().sort_values(ascending=False, kind="stable").index
-        )
+        sizes = tested.groupby(["probe", "metric"], sort=False).size()
+        keys = list(sizes.sort_values(ascending=False, kind="stable").index)
         found = biases["status"].eq("bias").groupby(biases["judge"], sort=False).sum()
         judges = list(found.sort_values(ascending=False, kind="stable").index)
         rows = {(row["judge"], row["probe"], row["metric"]): row for row in biases.to_dict("records")}
         cells = [[rows.get((judge, *key)) for key in keys] for judge in judges]
         labels = pd.MultiIndex.from_tuples(keys, names=["probe", "metric"])
         table = cls([[_text(cell) for cell in line] for line in cells], pd.Index(judges, name="judge"), labels)
-        untested = [
-            key for key in dict.fromkeys(zip(biases["probe"], biases["metric"], strict=True)) if key not in keys
-        ]
-        facts = {
-            "heads": [_head(*key) for key in keys],
-            "lines": list(zip(judges, cells, strict=True)),
-            "untested": [find_metric(metric, probe).label for probe, metric in untested],
-        }
-        object.__setattr__(table, "_facts", facts | {"status": STATUS, "level": level, "tests": tests})
+        every = dict.fromkeys(zip(biases["probe"], biases["metric"], strict=True))
+        untested = [find_metric(metric, probe).label for probe, metric in every if (probe, metric) not in keys]
+        heads, lines = [_head(*key) for key in keys], list(zip(judges, cells, strict=True))
+        facts = {"heads": heads, "lines": lines, "untested": untested, "status": STATUS, "level": level, "tests": tests}
+        object.__setattr__(table, "_facts", facts)
         return table
 
     def _repr_html_(self) -> str:

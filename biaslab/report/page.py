@@ -7,7 +7,7 @@ what could not be tested, grouped by what would allow it.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from os import PathLike
 
@@ -126,23 +126,21 @@ def page(
     tested = tested[tested["estimate"].notna() | (tested["probe"] != PROBE)]
     found = classify(tested, reference=reference) if len(tested) else []
     rows = [sum_up(part) for part in by_metric(found).values()]
-    lines = [
-        part for line in agreement_table(all_rows) for part in (item(line, width) if line[0] in _MARKS else [line])
-    ]
+    lines = list(_itemised(agreement_table(all_rows), width))
     lines += [""] if lines else []
     for judge, own in whole.groupby("judge", sort=False):
         biases = [row for row in rows if row["judge"] == judge]
         figures = _figures(own, _FIGURES, width)
-        with_people = list(agreement_lines(all_rows[all_rows["judge"] == judge], biases))
+        with_people = list(_itemised(agreement_lines(all_rows[all_rows["judge"] == judge], biases), width, "  "))
         nothing = [] if with_people else ["  no bias could be tested"]
         lines += [
             _head(str(judge), own, estimates.attrs.get("contexts", {}).get(str(judge))),
-            *(part for line in with_people for part in (item(line, width) if line[0] in _MARKS else [f"  {line}"])),
+            *with_people,
             *(verdict_lines([row for row in biases if row["probe"] != PROBE], width) or nothing),
             *figures,
             *advice_lines(biases, width),
+            "",
         ]
-        lines += [""]
     humans = _figures(whole[whole["judge"] == whole["judge"].iloc[0]], _OF_HUMANS, width) if len(whole) else []
     lines += ["humans", *humans, ""] if humans else []
     if missing := estimates.attrs.get("missing"):
@@ -161,6 +159,12 @@ def page(
         lines += textwrap.wrap(legend, width, break_on_hyphens=False)
     card = ReadingCard(estimates.attrs["reading"]) if "reading" in estimates.attrs else None
     return AuditPage.of("\n".join(lines).strip("\n") + "\n", card, width)
+
+
+def _itemised(lines: Iterable[str], width: int, indent: str = "") -> Iterator[str]:
+    """Yield lines, those with a mark wrapped as items."""
+    for line in lines:
+        yield from item(line, width) if line[0] in _MARKS else [f"{indent}{line}"]
 
 
 def _are_biases(estimates: pd.DataFrame) -> Bools:

@@ -173,17 +173,15 @@ def screen(
     require_study(Position(), asked, dataset)
     data = draw_texts(dataset, contexts, candidates, own, seed)
     probes, missing = choose_probes(asked, data, protocol, attributes, own, seed)
-    measured = Measured(
-        missing=missing, everything=True, say=say or (print if progress else _ignore), progress=progress
-    )
+    say = say or (print if progress else _ignore)
+    measured = Measured(missing=missing, everything=True, say=say, progress=progress)
     with _store_path(store) as path, warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.NearestDesignWarning)  # shown on the card
         _see_how_it_answers(asked, probes, data, path)
         planned = measure_all(asked, probes, data, path, measured, budget_of(asked) if budget is None else budget)
     if not measured.frames:
-        raise next(
-            iter(measured.ended.values()), errors.BiaslabError(f"nothing could be measured: {measured.missing[-1][2]}")
-        )
+        nothing = errors.BiaslabError(f"nothing could be measured: {measured.missing[-1][2]}")
+        raise next(iter(measured.ended.values()), nothing)
     return _screened(measured, planned, reference)
 
 
@@ -329,14 +327,11 @@ def _see_how_it_answers(judge: Judge, probes: Sequence[Probe], data: Dataset, st
 def _screened(measured: Measured, planned: Announcement | None, reference: str | pd.DataFrame | None) -> Screen:
     """Combine the results into a `Screen`."""
     frames = [frame.dropna(axis=1, how="all") for frame in measured.frames]
-    estimates = pd.concat(frames, ignore_index=True).reindex(
-        columns=list(dict.fromkeys(name for frame in measured.frames for name in frame))
-    )
+    columns = dict.fromkeys(name for frame in measured.frames for name in frame)
+    estimates = pd.concat(frames, ignore_index=True).reindex(columns=list(columns))
     trials = pd.concat(measured.trials, ignore_index=True)
-    sums = {
-        name: sum(each.attrs[name] for each in measured.trials) for name in ("asked", "stored", "tokens", "dollars")
-    }
-    trials.attrs.update(sums)
+    for name in ("asked", "stored", "tokens", "dollars"):
+        trials.attrs[name] = sum(each.attrs[name] for each in measured.trials)
     return Screen(corrected(estimates), measured.card(reference), trials, planned)
 
 
@@ -512,11 +507,9 @@ class _Left:
         """The budget for the next run; raises `BudgetExceededError` if nothing is left."""
         spent = {**self._spent, "minutes": (time.monotonic() - self._began) / 60}
         left = {name: limit - spent[name] for name in spent if (limit := getattr(self._budget, name)) is not None}
-        over = [name for name, amount in left.items() if amount <= 0]
-        if over:
-            raise errors.BudgetExceededError(
-                f"the budget is spent: no {over[0]} are left; run again with a larger budget"
-            )
+        if over := [name for name, amount in left.items() if amount <= 0]:
+            remedy = "run again with a larger budget"
+            raise errors.BudgetExceededError(f"the budget is spent: no {over[0]} are left; {remedy}")
         return replace(self._budget, **left)
 
 
@@ -524,9 +517,9 @@ def _ends_all(error: errors.BiaslabError, answered: bool) -> bool:
     """Return whether all further requests to the judge would fail too."""
     if isinstance(error, errors.UnreachableError | errors.ModelLoadError):
         return True
-    return isinstance(error, errors.ServerError) and (
-        error.status in _OF_ALL or (error.status is None and not answered)
-    )
+    if not isinstance(error, errors.ServerError):
+        return False
+    return error.status in _OF_ALL or (error.status is None and not answered)
 
 
 def _measure(
@@ -624,9 +617,8 @@ def _by_form(protocol: ProtocolSource | Sequence[ProtocolSource] | None) -> dict
         require_one_of("protocol.form", loaded.form, ("pair", "score"))
         if loaded.form in protocols:
             names = f"{protocols[loaded.form].name} and {loaded.name}"
-            raise errors.InputError(
-                "protocol", names, f"one protocol for {loaded.form}s", "screen them one after the other"
-            )
+            allowed = f"one protocol for {loaded.form}s"
+            raise errors.InputError("protocol", names, allowed, "screen them one after the other")
         protocols[loaded.form] = loaded
     return protocols
 

@@ -168,10 +168,8 @@ def agreements(rows: pd.DataFrame, most: int = _FEW) -> pd.DataFrame:
         below = [_is_below_chance(each) for each in group]
         if len(group) > most:
             values = [each.estimate for each in group]
-            reach = f"{number(min(values))} to {number(max(values))}"
-            reach += (
-                f", shown above chance in {sum(above)} of {len(group)} cells" if known else f" in {len(group)} cells"
-            )
+            shown = f", shown above chance in {sum(above)} of" if known else " in"
+            reach = f"{number(min(values))} to {number(max(values))}{shown} {len(group)} cells"
             text = {"cell": "", "estimate": reach, "interval": ""}
             counts = {"with_chance": known * len(group), "above_chance": sum(above), "below_chance": sum(below)}
             lines.append(named | text | counts)
@@ -271,9 +269,8 @@ def fitness(biases: Iterable[Mapping[Any, Any]], quality: Iterable[Mapping[Any, 
     for row in biases:
         for use, says in _claims(row):
             claims.setdefault(use, set()).add(says)
-    worst = {
-        use: next(kind for kind in ("unfit", "unknown", "fit") if kind in claimed) for use, claimed in claims.items()
-    }
+    order = ("unfit", "unknown", "fit")
+    worst = {use: next(kind for kind in order if kind in claimed) for use, claimed in claims.items()}
     uses = {kind: tuple(use for use, of in worst.items() if of == kind) for kind in ("unfit", "fit", "unknown")}
     agreeing = list(quality)
     if not agreeing:
@@ -442,9 +439,8 @@ class _Tried:
         gain = float((direction * -rows["difference"].to_numpy(float)).mean())
         on_this_side = float((direction * (rows["before"] + rows["after"] - 2 * null)).mean())
         of_sum = np.sqrt(np.maximum(2 * errors["before_se"] ** 2 + 2 * errors["after_se"] ** 2 - errors["se"] ** 2, 0))
-        biased = [
-            is_above(row["before_low"], null) or is_above(null, row["before_high"]) for row in rows.to_dict("records")
-        ]
+        ends = zip(rows["before_low"], rows["before_high"], strict=True)
+        biased = [is_above(low, null) or is_above(null, high) for low, high in ends]
         moved = float(rows["p_value"].iloc[0]) if cells == 1 else _two_sided(gain, errors["se"].mean(), contexts)
         nearer = moved / (2 if all(biased) else 1) if gain > 0 else 1.0
         within = _two_sided(on_this_side, float(of_sum.mean()), contexts) / 2 if on_this_side > 0 else 1.0

@@ -225,10 +225,8 @@ def lay_out(
             line = lines.setdefault(tuple(texts), {})
             cells = {wording.condition_text(record[across]): " ".join(estimate)}
         if line.keys() & cells.keys():
-            where = f"{wording.cell(record, [across or ''])}; {', '.join(texts)}"
-            raise TrialsError(
-                "across", across, "a column that distinguishes all rows", f"two rows share the cell {where}"
-            )
+            shared = f"two rows share the cell {wording.cell(record, [across or ''])}; {', '.join(texts)}"
+            raise TrialsError("across", across, "a column that distinguishes all rows", shared)
         line |= cells
     columns = list(dict.fromkeys(name for line in lines.values() for name in line))
     body = [[*map(str, key[: len(leading)]), *(line.get(name, "") for name in columns)] for key, line in lines.items()]

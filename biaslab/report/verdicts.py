@@ -47,14 +47,7 @@ _ANY_SIZE = 5.0
 _NARROWER = "use more contexts, label probabilities instead of verdicts, or human scores by two annotators"
 _ALWAYS = ("attribute", "covariate", "contrast")  # conditions that are named even if they do not vary
 #: Values of columns that a table of a figure may lack.
-_UNTESTED: dict[str, Any] = {
-    "judge": "",
-    "probe": "",
-    "ci_level": 0.95,
-    "p_value": np.nan,
-    "mde": np.nan,
-    "dataset": "",
-}
+_UNTESTED: Any = {"judge": "", "probe": "", "ci_level": 0.95, "p_value": np.nan, "mde": np.nan, "dataset": ""}
 _NEEDED = (*LEADING, "estimate", "ci_low", "ci_high", "ci_level", "p_value", "mde", "n_contexts")
 
 

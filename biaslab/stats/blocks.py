@@ -276,9 +276,8 @@ def joined(resampling: Resampling, clusters: Mapping[Any, Any]) -> Resampling:
     both = [resampling.clusters, clusters]
     names = list(dict.fromkeys(name for one in both for name in (*one, *one.values())))
     links = [(name, (number, one.get(name, name))) for number, one in enumerate(both) for name in names]
-    return replace(
-        resampling, clusters=linked_contexts(pd.DataFrame(links, columns=["context_id", "cluster"]), "cluster")
-    )
+    frame = pd.DataFrame(links, columns=["context_id", "cluster"])
+    return replace(resampling, clusters=linked_contexts(frame, "cluster"))
 
 
 def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
@@ -315,10 +314,8 @@ def warn_shared(what: str, clusters: Mapping[Any, Any]) -> None:
     """
     if clusters:
         count, example = len(set(clusters.values())), ", ".join(map(repr, [*clusters][:2]))
-        message = (
-            f"{what}: {len(clusters)} contexts share requests with others ({example}, …) and count as "
-            f"{count} cluster{'s' * (count > 1)} in resampling and tests"
-        )
+        sharing = f"{what}: {len(clusters)} contexts share requests with others ({example}, …)"
+        message = f"{sharing} and count as {count} cluster{'s' * (count > 1)} in resampling and tests"
         warn(message, SharedRequestsWarning)
 
 

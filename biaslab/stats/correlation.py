@@ -147,9 +147,8 @@ def paired(frame: pd.DataFrame, scores: list[str], keys: list[str]) -> pd.DataFr
 
 def context_correlations(scored: pd.DataFrame, x: str, y: str, method: CorrelationMethod, context: str) -> Floats:
     """Return the correlation within each context, shape (contexts,); NaN if a score does not vary."""
-    return correlate_within(
-        scored[x].to_numpy(float), scored[y].to_numpy(float), pd.factorize(scored[context])[0], method
-    )
+    codes = pd.factorize(scored[context])[0]
+    return correlate_within(scored[x].to_numpy(float), scored[y].to_numpy(float), codes, method)
 
 
 def correlate_within(x: Floats, y: Floats, codes: Codes, method: CorrelationMethod) -> Floats:
@@ -703,11 +702,8 @@ def disattenuated_difference(
     complete, groups = grouped(complete, level == "context", resampling)
     of_judge, of_humans, entering = _correlations(complete, [first, "human"], y, level, groups)
     if not entering.any() or math.isnan(of_judge[0] - of_humans[0]):
-        reason, contexts = (
-            because("scores_do_not_vary", "in no context do all three scores vary"),
-            complete["context_id"].nunique(),
-        )
-        return lambda _: undefined(reason, contexts)
+        reason = because("scores_do_not_vary", "in no context do all three scores vary")
+        return lambda _: undefined(reason, complete["context_id"].nunique())
     error, contexts = rating_error(complete, level == "context").of_clusters(groups), int(entering.sum())
     names = pd.unique(resampling.cluster_of(complete["context_id"].unique()))
 
@@ -719,7 +715,7 @@ def disattenuated_difference(
             values = of_judge - of_humans / np.sqrt(np.where(reliability > _LEAST_LEFT, reliability, np.nan))
         method = "jackknife t over contexts, humans' correlation corrected for attenuation; t test"
         estimate = jackknife_t(values, contexts, resampling.level, method)
-        return replace(estimate, left_out=(np.asarray(names, object), values))
+        return replace(estimate, leave_one_out=(np.asarray(names, object), values))
 
     return at
 
@@ -738,10 +734,8 @@ def _correlations(
     codes = pd.factorize(frame["context_id"])[0]
     contexts = codes.max() + 1
     weights = np.vstack([np.ones((1, contexts)), 1 - np.eye(contexts)])
-    one, two = (
-        pooled(rounded(frame[x].to_numpy(float)), rounded(frame[y].to_numpy(float)), codes, "spearman")(weights)
-        for x in scores
-    )
+    values = {name: rounded(frame[name].to_numpy(float)) for name in (*scores, y)}
+    one, two = (pooled(values[x], values[y], codes, "spearman")(weights) for x in scores)
     return one, two, np.ones(contexts, bool)
 
 

@@ -85,9 +85,8 @@ def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
     weights = (np.abs(values[:, None] - scale) < 1e-9).astype(float)
     strange = ~np.isnan(values) & (weights.sum(axis=1) == 0)
     if strange.any():
-        raise InputError(
-            "scores", values[strange][0], f"levels of the scale, from {scale[0]:g} to {scale[-1]:g}, or NaN"
-        )
+        allowed = f"levels of the scale, from {scale[0]:g} to {scale[-1]:g}, or NaN"
+        raise InputError("scores", values[strange][0], allowed)
     return np.asarray(weights)
 
 
@@ -328,9 +327,8 @@ _ORDER, _ROUGHNESS = 3, np.logspace(1, 7, 7)  # of the differences; weights of t
 _STEPS, _CLOSE, _FARTHEST = 30, 1e-6, 3.0  # at most; change of shares at convergence, of log counts in a step
 _FEWEST_OTHERS = 20  # scores at one or two levels that are no multiples of 5
 _RIDGE = 1e-11  # keeps a distribution finite where few levels are used
-_FEW_MULTIPLES = because(
-    "few_multiples", "fewer than three multiples of {multiple} fit into the scale with their windows"
-)
+_OUTSIDE = "fewer than three multiples of {multiple} fit into the scale with their windows"
+_FEW_MULTIPLES = because("few_multiples", _OUTSIDE)
 _NONE = because("no_scores", "no scores left")
 
 
@@ -442,9 +440,8 @@ class _Scores:
     def myers(self) -> Estimate:
         """Myers' blended index."""
         if not self.whole or len(self.values) < 2 * 10 - 1:
-            return undefined(
-                because("incomplete_decades", "the scale does not contain complete decades at every offset")
-            )
+            why = "the scale does not contain complete decades at every offset"
+            return undefined(because("incomplete_decades", why))
         return myers_estimate(self.context, self.table, self.values.tolist(), self.resampling)
 
     def scale_use(self) -> Estimate:

@@ -26,24 +26,9 @@ LEADING = ("probe", "judge", "dataset", "metric")
 #: Columns that define a family of tests: the rows of one metric and judge, which a card summarises in one statement.
 FAMILY = ("judge", "probe", "metric")
 TRAILING = (
-    "estimate",
-    "se",
-    "ci_low",
-    "ci_high",
-    "ci_level",
-    "bound_low",
-    "bound_high",
-    "p_value",
-    "q_value",
-    "mde",
-    "n_contexts",
-    "n_trials",
-    "n_dropped",
-    "method",
-    "seed",
-    "note",
-    "notes",
-)
+    "estimate", "se", "ci_low", "ci_high", "ci_level", "bound_low", "bound_high", "p_value", "q_value", "mde",
+    "n_contexts", "n_trials", "n_dropped", "method", "seed", "note", "notes",
+)  # fmt: skip
 
 
 def estimate_rows(
@@ -68,10 +53,7 @@ def estimate_rows(
 
 
 def estimates_frame(
-    rows: Sequence[Mapping[str, Any]],
-    probe: str,
-    primary: Sequence[str],
-    conditions: Sequence[str],
+    rows: Sequence[Mapping[str, Any]], probe: str, primary: Sequence[str], conditions: Sequence[str]
 ) -> pd.DataFrame:
     """Build the estimates frame from rows and add q-values.
 
@@ -160,10 +142,8 @@ def corrected_effects(estimates: pd.DataFrame) -> pd.Series:
     require_columns(estimates, (*FAMILY, "p_value", "q_value"), "estimates")
     tested = estimates["q_value"].notna().to_numpy()
     levels = critical_p(np.where(tested, estimates["p_value"].to_numpy(float), np.nan), _families(estimates))
-    sizes = [
-        row["mde"] * _inflation(row, float(level)) if level > 0 and row["mde"] > 0 else np.nan
-        for row, level in zip(estimates.to_dict("records"), levels, strict=True)
-    ]
+    rows = zip(estimates.to_dict("records"), levels.tolist(), strict=True)
+    sizes = [row["mde"] * _inflation(row, p) if p > 0 and row["mde"] > 0 else np.nan for row, p in rows]
     return pd.Series(sizes, estimates.index, float)
 
 
@@ -362,9 +342,8 @@ def choose_metrics(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[
 def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
     """Raise `TrialsError` if a frame, or a file of trials, lacks a required column."""
     if not hasattr(frame, "columns"):
-        raise TrialsError(
-            what, frame, f"a frame with the columns {', '.join(wanted)}", "create one: pandas.DataFrame(…)"
-        )
+        allowed = f"a frame with the columns {', '.join(wanted)}"
+        raise TrialsError(what, frame, allowed, "create one: pandas.DataFrame(…)")
     missing = [str(column) for column in wanted if column not in frame.columns]
     if missing:
         lacks = f"{what} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}"
@@ -451,10 +430,8 @@ def average_over(estimates: pd.DataFrame, column: str, name: str = AVERAGE) -> p
 
 
 def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
-    means = {
-        each: float(group[each].mean(skipna=False))
-        for each in ("estimate", "se", "ci_low", "ci_high", "bound_low", "bound_high")
-    }
+    columns = ("estimate", "se", "ci_low", "ci_high", "bound_low", "bound_high")
+    means = {each: float(group[each].mean(skipna=False)) for each in columns}
     undefined = group.loc[group["estimate"].isna(), column]
     note = f"undefined for {', '.join(map(str, undefined))}" if len(undefined) else ""
     counts = {"n_contexts": group["n_contexts"].min()} | {e: group[e].sum() for e in ("n_trials", "n_dropped")}
@@ -510,9 +487,8 @@ def random_effects(estimates: pd.DataFrame, by: str = "dataset") -> pd.DataFrame
     for (_, judge, metric), part in known.groupby(list(FAMILY), sort=False):
         if part[by].duplicated().any():
             what = f"{judge} has several estimates of {metric} for {by} {part[by][part[by].duplicated()].iloc[0]}"
-            raise TrialsError.plain(
-                f"{what}: keep one of each, or give by= a column that tells independent parts apart"
-            )
+            remedy = "keep one of each, or give by= a column that tells independent parts apart"
+            raise TrialsError.plain(f"{what}: {remedy}")
         if (k := len(part)) < _FEWEST_POOLED:
             continue
         values, errors = part[["estimate", "se"]].to_numpy(float).T

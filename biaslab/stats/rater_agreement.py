@@ -283,11 +283,10 @@ class ScoreAgreement:
     def functions(self) -> dict[str, tuple[_OfSums, tuple[float, float] | None]]:
         """Limits of agreement and coefficients as functions of the sums of `columns`, with their bounds."""
         known = {"quadratic_kappa": _quadratic_kappa, "icc_agreement": _icc, "krippendorff_alpha": _alpha}
-        return {
-            "limit_of_agreement_low": (partial(_limit, -1), None),
-            "limit_of_agreement_high": (partial(_limit, 1), None),
-            **{name: (function, _SIGNED) for name, function in known.items()},
+        limits = {
+            f"limit_of_agreement_{side}": (partial(_limit, sign), None) for side, sign in (("low", -1), ("high", 1))
         }
+        return {**limits, **{name: (function, _SIGNED) for name, function in known.items()}}
 
     @property
     def contrasts(self) -> dict[str, _OfSums]:
@@ -348,25 +347,20 @@ def differences(
     """
     (first, names), (second, others) = (each.rows.sums(each.columns, resampling) for each in (one, other))
     _, at, other_at = np.intersect1d(names.astype(str), others.astype(str), return_indices=True)
-    pairs = {
-        name: (function, other.contrasts[name]) for name, function in one.contrasts.items() if name in other.contrasts
-    }
+    shared = [name for name in one.contrasts if name in other.contrasts]
 
     def difference(of: _OfSums, against: _OfSums, weights: Floats) -> Floats:
         return _of_contexts(of, first[at])(weights) - _of_contexts(against, second[other_at])(weights)
 
     items = one.rows.sums([np.ones(len(one.rows.judged))], resampling)[0][at, 0]
     sizes = np.asarray(np.bincount(pd.factorize(resampling.cluster_of(names[at]))[0], items), float)
-    return {
-        f"{name}_difference": cluster_statistic(
-            *over_clusters(partial(difference, *functions), names[at], resampling),
-            resampling,
-            0.0,
-            inference="t",
-            sizes=sizes,
-        ).noted(*note_uneven(sizes))
-        for name, functions in pairs.items()
-    }
+    found = {}
+    for name in shared:
+        by_context = partial(difference, one.contrasts[name], other.contrasts[name])
+        statistic, clusters = over_clusters(by_context, names[at], resampling)
+        of_name = cluster_statistic(statistic, clusters, resampling, 0.0, inference="t", sizes=sizes)
+        found[f"{name}_difference"] = of_name
+    return {name: estimate.noted(*note_uneven(sizes)) for name, estimate in found.items()}
 
 
 def _accuracy(shares: Floats) -> Floats:
@@ -450,9 +444,8 @@ def contrast(one: Ratio, other: Ratio, resampling: Resampling) -> Estimate:
     variance = independent - 2 * float(together)
     degrees = independent**2 / sum(side.variance**2 / (1 / float((side.share**2).sum()) - 1) for side in sides)
     error, effective = math.sqrt(max(variance, 0.0)), max(min(degrees + 1, 4 / float((shares**2).sum())), 2.0)
-    return coefficient_by_t(
-        value, error, len(shares), resampling.level, "jackknife over contexts, Welch's t", effective
-    )
+    method = "jackknife over contexts, Welch's t"
+    return coefficient_by_t(value, error, len(shares), resampling.level, method, effective)
 
 
 @dataclass(frozen=True)

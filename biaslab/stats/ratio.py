@@ -39,7 +39,6 @@ from biaslab.stats.resample import (
     in_order,
     sign_flip,
     swap_test,
-    without_each,
 )
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student, t_test
 
@@ -112,7 +111,7 @@ class Ratio:
         if resampling.values_only:
             return estimate
         estimate = self._bounded(estimate, resampling).noted(*note_uneven(sums[:, 1]))
-        estimate = replace(estimate, left_out=(names, _without_each(sums, _ratio)))
+        estimate = replace(estimate, leave_one_out=(names, _without_each(sums, _ratio)))
         if not self.margin or self.null is None or estimate.n_contexts < 2:
             return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
@@ -194,7 +193,7 @@ class Ratio:
 
         method = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
         estimate = _estimate(sums, _difference, replace(method, null=0.0), resampling, None)
-        return replace(estimate, left_out=(names, _without_each(sums, _difference)))
+        return replace(estimate, leave_one_out=(names, _without_each(sums, _difference)))
 
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
         """Return the test, and the interval unless it is a bootstrap."""
@@ -312,7 +311,8 @@ def _clustered(sums: Floats, names: NDArray[Any], resampling: Resampling) -> tup
 
 def _without_each(sums: Floats, function: Smooth) -> Floats:
     """Return the function of all contexts, then without each; NaN if no denominator is left."""
-    rest = without_each(sums)
+    total = sums.sum(axis=0)
+    rest = np.vstack([total, total - sums])
     rest[:, 1::2][rest[:, 1::2] <= _NOTHING * rest[0, 1::2]] = np.nan
     return function(rest)[0]
 

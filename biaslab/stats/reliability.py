@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import krippendorff
@@ -253,14 +253,8 @@ class _Rated:
         """Return a subset of the ratings, with all units."""
         context, names = pd.factorize(self.context[kept])
         unit = pd.factorize(self.unit[kept])[0]
-        return replace(
-            self,
-            score=self.score[kept],
-            context=context,
-            unit=unit,
-            annotator=self.annotator[kept],
-            names=self.names[names],
-        )
+        score, annotator = self.score[kept], self.annotator[kept]
+        return replace(self, score=score, context=context, unit=unit, annotator=annotator, names=self.names[names])
 
     def within(self, names: set[Any]) -> _Rated:
         """Return the ratings of some contexts."""
@@ -302,9 +296,8 @@ class _Rated:
         starts = np.r_[0, np.flatnonzero(np.diff(unit)) + 1]
         counts = np.bincount(codes * len(values) + at, minlength=len(order) * len(values)).reshape(len(order), -1)
         centred = values - values.mean()
-        weighted = WeightedAlpha(
-            counts.astype(float), centred / (np.abs(centred).max() or 1.0), at, starts, codes[starts]
-        )
+        scaled = centred / (np.abs(centred).max() or 1.0)
+        weighted = WeightedAlpha(counts.astype(float), scaled, at, starts, codes[starts])
         return {"interval": weighted.interval, "ordinal": weighted.ordinal, "nominal": weighted.nominal}[level]
 
 
@@ -431,13 +424,9 @@ class Crossed:
         """Why components are undefined; None if they are defined."""
         if self.scores.shape[1] < _TWO:
             return because("one_condition", "only one condition")
-        if self.contexts < _TWO:
-            return (
-                because("no_items", "no items left")
-                if self.contexts == 0
-                else because("one_context", "only one context")
-            )
-        return None
+        if not self.contexts:
+            return because("no_items", "no items left")
+        return because("one_context", "only one context") if self.contexts < _TWO else None
 
     def sampling(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return the variance between samples of a request, and its part in the mean scores; shape (replicates,).
@@ -446,10 +435,9 @@ class Crossed:
         """
         if self.squares is None or self.degrees is None or self.sizes is None:
             return np.zeros(len(weights)), np.zeros(len(weights))
-        squares, degrees, share, cells = (
-            weights @ np.bincount(self.context, column.sum(axis=1), self.contexts)
-            for column in (self.squares, self.degrees, 1 / self.sizes, np.ones_like(self.scores))
-        )
+        columns = self.squares, self.degrees, 1 / self.sizes, np.ones_like(self.scores)
+        sums = (np.bincount(self.context, column.sum(axis=1), self.contexts) for column in columns)
+        squares, degrees, share, cells = (weights @ each for each in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
             single = squares / np.where(degrees > 0, degrees, np.nan)
         return single, np.nan_to_num(single) * share / cells
@@ -581,14 +569,9 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
     kept = weight[crossed.context] > 0
     y = crossed.scores[kept]
     j = y.shape[1]
-    frame = pd.DataFrame(
-        {
-            "y": y.ravel(),
-            "context": np.repeat(crossed.context[kept], j),
-            "item": np.repeat(np.arange(len(y)), j),
-            "condition": np.tile(np.arange(j), len(y)),
-        }
-    )
+    context, item = np.repeat(crossed.context[kept], j), np.repeat(np.arange(len(y)), j)
+    names = {"context": context, "item": item, "condition": np.tile(np.arange(j), len(y))}
+    frame = pd.DataFrame({"y": y.ravel(), **names})
     several = bool(np.bincount(crossed.context[kept]).max(initial=0) > 1)
     crossing = {"item": "0 + C(item)", "condition": "0 + C(condition)"} if several else None
     nothing = (np.full(1, math.nan),) * 5
@@ -597,9 +580,8 @@ def _likely(crossed: Crossed, weight: Floats) -> tuple[Floats, Floats, Floats, F
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # at components of 0 statsmodels warns about convergence
-            model = MixedLM.from_formula(
-                "y ~ C(condition)", frame, groups="context", re_formula="1", vc_formula=crossing
-            )
+            make = partial(MixedLM.from_formula, groups="context", re_formula="1", vc_formula=crossing)
+            model = make("y ~ C(condition)", frame)
             fit = model.fit(reml=True, method=["lbfgs", "powell"])
     except (np.linalg.LinAlgError, ValueError):
         return nothing
@@ -924,10 +906,8 @@ def _products_within(
     sums, counts = np.bincount(item, centred, len(items)), np.bincount(item, minlength=len(items)).astype(float)
     alike, both = ((matrix @ matrix.T)[one, two] for matrix in (scores, ones))
     products = (sums[one] * sums[two] - alike) / (counts[one] * counts[two] - both)
-    square, own = (
-        np.bincount(home[one][chosen], products[chosen], contexts).astype(float)
-        for chosen in (one == two, np.ones(len(one), bool))
-    )
+    chosen = (one == two, np.ones(len(one), bool))
+    square, own = (np.bincount(home[one][each], products[each], contexts).astype(float) for each in chosen)
     return square, own, np.bincount(home, minlength=contexts).astype(float)
 
 

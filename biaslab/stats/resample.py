@@ -88,8 +88,9 @@ class Resampling:
     values_only : bool
         Compute rates, means and jackknifed statistics without interval, test and bounds, for studies that are
         estimated many times, for example leaving out each context.
-    left_out : bool
-        Also refit logistic models without each context, for ``left_out`` of their estimates; others carry it anyway.
+    leave_one_out : bool
+        Also refit logistic models without each context, for ``leave_one_out`` of their estimates; others have it
+        anyway.
 
     Raises
     ------
@@ -114,7 +115,7 @@ class Resampling:
     weights: Weighting = field(default="items", kw_only=True)
     clusters: Mapping[Any, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
     values_only: bool = field(default=False, kw_only=True, repr=False)
-    left_out: bool = field(default=False, kw_only=True, repr=False)
+    leave_one_out: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.n, Integral) or self.n < 100:
@@ -390,7 +391,7 @@ def cluster_statistic(
         Maps weights of shape (replicates, contexts), non-negative integers, to the statistic of each replicate, shape
         (replicates,).
     contexts : int or numpy.ndarray, shape (contexts,)
-        Number of contexts, or their names: the estimate then carries its values without each (``left_out``).
+        Number of contexts, or their names: the estimate then carries its values without each (``leave_one_out``).
     resampling : Resampling
         Resampling settings; the seed is also that of the random groups that are left out if there are many contexts
         and the statistic is not a function of sums (``method`` then says so). *percentile* and *bca* are bootstrap
@@ -453,7 +454,7 @@ def cluster_statistic(
         return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
     if is_rounding(np.ptp(left_out), np.abs(left_out).max()):
         p_value = math.nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
-        return replace(unvarying(value, contexts, resampling.level, bounds, p_value, null=null), left_out=named)
+        return replace(unvarying(value, contexts, resampling.level, bounds, p_value, null=null), leave_one_out=named)
     on = _Scale.over(bounds if scale == "fisher" else None)
     pseudo = units * on.put(value) - (units - 1) * on.put(left_out)
     spread = float(np.std(pseudo, ddof=1)) / math.sqrt(units)
@@ -469,7 +470,7 @@ def cluster_statistic(
     low, high = (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
     error = (units - 1) * float(np.std(left_out, ddof=1)) / math.sqrt(units)
     if null is None:
-        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes, left_out=named)
+        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes, leave_one_out=named)
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
         p_value, method = p_by_t(distance, spread, units, counted), f"{method}; t test"
@@ -477,7 +478,7 @@ def cluster_statistic(
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     low, high, p_value = settled((low, high), null, p_value, resampling.level)
     effect, why_not = effect_and_notes(error, units, effective=counted)
-    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not, left_out=named)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not, leave_one_out=named)
 
 
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, NDArray[Any]]:

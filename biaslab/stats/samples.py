@@ -150,15 +150,9 @@ def score_spread(trials: pd.DataFrame, width: float, resampling: Resampling) -> 
         return _root(squares - sums**2 / np.where(count > 0, count, np.nan), count - 1)
 
     within, _ = sum_by_context(context, np.where(n > 1, square, np.nan), n - 1)
-    parts = (
-        (all_scores, whole, because("few_scores", "fewer than two scores")),
-        (lambda weights: _root(*(weights @ within).T), within, _TWO),
-    )
-    first, second = (
-        cluster_statistic(statistic, len(sums), resampling, None, (0.0, width), missing, scale="plain")
-        for statistic, sums, missing in parts
-    )
-    return first, second
+    spread = partial(cluster_statistic, resampling=resampling, bounds=(0.0, width), scale="plain")
+    first = spread(all_scores, len(whole), missing=because("few_scores", "fewer than two scores"))
+    return first, spread(lambda weights: _root(*(weights @ within).T), len(within), missing=_TWO)
 
 
 def _root(squares: Floats, degrees: Floats) -> Floats:
@@ -434,16 +428,12 @@ def expected_agreement_loss(
     if not contexts:
         return undefined(_NOTHING)
     agreements = _agreements(complete, (first, second), y, level, method)
-    conditions = [
-        _Condition(agreement, _reliability(complete, name, kept.get(name), level, method))
-        for agreement, name in zip(agreements, (first, second), strict=True)
-    ]
+    reliabilities = (_reliability(complete, name, kept.get(name), level, method) for name in (first, second))
+    conditions = [*map(_Condition, agreements, reliabilities)]
     reliability = [float(one.reliability(np.ones((1, contexts)))[0]) for one in conditions]
     if not min(reliability) >= _LEAST:
-        reason = because(
-            "unreliable_samples", "samples of one request differ as much as those of different ones; use more samples"
-        )
-        return undefined(reason, contexts)
+        alike = "samples of one request differ as much as those of different ones; use more samples"
+        return undefined(because("unreliable_samples", alike), contexts)
     candidates = max(2.0, len(complete) / contexts) if level == "context" else math.inf
     link = partial(_expected, method=method, candidates=candidates)
 
@@ -513,10 +503,8 @@ def _rank_reliability(codes: Codes, samples: Floats) -> Statistic:
         alike = np.where(n > 1, (total**2 - untied) / (n * (n - 1)), np.nan)
     known, contexts = ~np.isnan(alike), codes.max() + 1
     sums, pairs = (np.bincount(where[known], values, contexts) for values in (alike[known], np.ones(known.sum())))
-    averages, k = (
-        np.divide(sums, pairs, out=np.zeros(contexts), where=pairs > 0),
-        np.mean((~np.isnan(samples)).sum(axis=1)),
-    )
+    averages = np.divide(sums, pairs, out=np.zeros(contexts), where=pairs > 0)
+    k = np.mean((~np.isnan(samples)).sum(axis=1))
 
     def share(weights: Floats) -> Floats:
         single = np.sin(np.pi / 2 * np.clip(_average(averages, (pairs > 0).astype(float), weights), 0.0, 1.0))
@@ -551,10 +539,8 @@ def _corrected(conditions: Sequence[_Condition], weights: Floats, link: Callable
     observed = [one.agreement(weights) for one in conditions]
     reliability = [np.maximum(one.reliability(weights), _LEAST / 2) for one in conditions]
     known = link(_GRID)
-    rs = [
-        np.clip(np.interp(r, known, _GRID) / np.sqrt(rho), -_MOST, _MOST)
-        for r, rho in zip(observed, reliability, strict=True)
-    ]
+    known_r = (np.interp(r, known, _GRID) for r in observed)
+    rs = [np.clip(r / np.sqrt(rho), -_MOST, _MOST) for r, rho in zip(known_r, reliability, strict=True)]
     common = np.clip(np.abs(rs[0] * reliability[0] + rs[1] * reliability[1]) / sum(reliability), 1e-3, _MOST)
     return [r * link(common) / link(common * np.sqrt(rho)) for r, rho in zip(observed, reliability, strict=True)]
 
@@ -651,9 +637,8 @@ def thought_variance(
     within = ((p @ worth**2) - means**2).clip(min=0).mean(axis=1)
     between = means.var(axis=1, ddof=1)
     names = [str(number) for number in range(len(levels))] if context is None else list(map(str, context))
-    share = Ratio(
-        names, between, within + between, bounds=(0, 1), missing=because("no_verdict_varies", "no verdict varies")
-    )
+    missing = because("no_verdict_varies", "no verdict varies")
+    share = Ratio(names, between, within + between, bounds=(0, 1), missing=missing)
     factor = _inverse(share.estimate(resampling or Resampling()))
     return ThoughtVariance(float(between.mean()), float(within.mean()), factor)
 
@@ -662,8 +647,6 @@ def _inverse(share: Estimate) -> Estimate:
     """Return the inverse of a share, with the interval inverted and the error by the delta method."""
     if math.isnan(share.estimate):
         return share
-    value, low, high = (
-        math.inf if end <= 0 else 1 / min(end, 1.0) if end == end else math.nan
-        for end in (share.estimate, share.ci_high, share.ci_low)
-    )
+    ends = share.estimate, share.ci_high, share.ci_low
+    value, low, high = (math.inf if end <= 0 else 1 / min(end, 1.0) if end == end else math.nan for end in ends)
     return replace(share, estimate=value, se=share.se * value**2, ci_low=low, ci_high=high, mde=math.nan)

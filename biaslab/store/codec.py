@@ -99,9 +99,8 @@ def reply_from_json(text: str, usage: Usage | None = None) -> Reply:
             return Reply(tuple(levels), usage=usage or Usage())
         logprobs = None if levels is None else tuple(-math.inf if v is None else float(v) for v in levels)
         words: dict[str, Any] = {name: document.get(name) for name in ("text", "finish_reason", "model", "thought")}
-        numbers: dict[str, Any] = {
-            name: float(n) for name in ("score", "unseen", "temperature") if (n := document.get(name)) is not None
-        }
+        known = {name: n for name in ("score", "unseen", "temperature") if (n := document.get(name)) is not None}
+        numbers: dict[str, Any] = {name: float(n) for name, n in known.items()}
         bounded = tuple(int(index) for index in document.get("bounded", ()))
         samples = None if (n := document.get("samples")) is None else int(n)
         usage = replace(usage or Usage(), reasoning_tokens=int(document.get("reasoning_tokens", 0)))

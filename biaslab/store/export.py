@@ -146,10 +146,8 @@ _WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jso
 
 _LISTED = ", ".join(COLUMNS)
 _COPY = f"INSERT OR IGNORE INTO replies ({_LISTED}) SELECT {_LISTED} FROM given.replies ORDER BY position"  # noqa: S608
-_OTHER = (
-    "SELECT count(*), min(theirs.key) FROM given.replies theirs JOIN main.replies ours USING (key)"
-    " WHERE ours.reply <> theirs.reply"
-)
+_BOTH = "given.replies theirs JOIN main.replies ours USING (key)"
+_OTHER = f"SELECT count(*), min(theirs.key) FROM {_BOTH} WHERE ours.reply <> theirs.reply"  # noqa: S608
 
 
 @dataclass(frozen=True)

@@ -247,9 +247,8 @@ def verify(path: Path) -> None:
 
 def connect(path: Path, options: str) -> sqlite3.Connection:
     """Open an existing file in autocommit mode, for any thread; the caller must serialise access."""
-    return sqlite3.connect(
-        f"{path.as_uri()}?{options}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
+    address, wait = f"{path.as_uri()}?{options}", BUSY_SECONDS
+    return sqlite3.connect(address, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
 
 
 def log_of(path: Path) -> Path:

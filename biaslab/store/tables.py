@@ -342,9 +342,8 @@ def require_target(
     head = there.head(1)
     others = [f"{name} {head[name].iloc[0]}" for name in _STUDY if len(head) and head[name].iloc[0] != study[name]]
     if others:
-        raise InputError(
-            "out", str(path), "a new file, or one of this study", f"it is of {', '.join(others)}; {elsewhere}"
-        )
+        remedy = f"it is of {', '.join(others)}; {elsewhere}"
+        raise InputError("out", str(path), "a new file, or one of this study", remedy)
     return path
 
 
@@ -434,9 +433,8 @@ def cached(
         raise InputError("name", name, "a name for a file")
     if not Path(store).name:
         raise InputError("store", str(store), "the path of a file", "such as judgements.sqlite")
-    described = {
-        key: str(value.to_csv()) if isinstance(value, pd.DataFrame) else repr(value) for key, value in depends.items()
-    }
+    frames = {name: str(value.to_csv()) for name, value in depends.items() if isinstance(value, pd.DataFrame)}
+    described = {name: repr(value) for name, value in depends.items()} | frames
     described["biaslab"] = version("biaslab")
     digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
     file = Path(store).with_suffix(".tables") / f"{name}-{digest}.csv"

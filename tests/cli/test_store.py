@@ -14,7 +14,7 @@ import biaslab as bl
 from biaslab.cli import main
 from biaslab.cli.store import store_app
 from biaslab.core import Completion, Reply
-from biaslab.core.errors import InputError, StoreError
+from biaslab.core.errors import InputError, StoreError, UnlabelledRepliesError
 from biaslab.report.evidence import trials_of_store
 from biaslab.store import Store
 
@@ -71,6 +71,25 @@ def test_a_store_becomes_its_trials_again(study):
     assert set(trials_of_store(folder / "s.sqlite", data, ["position"])["probe"]) == {"position"}
     assert set(trials_of_store(folder / "s.sqlite")["probe"]) == {"unknown"}
     assert trials_of_store(folder / "s.sqlite", data, ["source"]).empty
+
+
+class Declines(bl.SimulatedJudge):
+    """A judge that gives no label."""
+
+    kinds = frozenset({Completion})
+
+    def ask(self, requests):
+        """Yield refusals."""
+        yield from ((request, Reply(text="I will not.", finish_reason="stop")) for request in requests)
+
+
+def test_replies_without_a_label_are_shown(tmp_path):
+    data, probe = bl.load_dataset("graded", limit=4), bl.probes.Position(["fluency"], templates=[1], answer="text")
+    with pytest.raises(UnlabelledRepliesError):
+        bl.collect(probe, Declines(data), data, store=tmp_path / "s.sqlite", progress=False)
+    found = trials_of_store(tmp_path / "s.sqlite", data, ["position"])
+    assert len(found) >= 20
+    assert set(found["status"]) <= {"refused", "unparsable"}
 
 
 @pytest.mark.slow

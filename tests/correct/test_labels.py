@@ -36,6 +36,25 @@ def test_labels_of_unjudged_pairs_do_not_match():
     assert HumanLabels.read(labels, trials).matched(trials).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("name", ["human", "human_label", "gold"])
+def test_sides_in_a_column_of_people_are_their_verdicts(name):
+    sides = {"question": [*"abcdef"], "model_a": ["x", "y"] * 3, "model_b": ["y", "x"] * 3}
+    trials = bl.read_judgements(pd.DataFrame({**sides, "winner": ["A"] * 6}))
+    labels = pd.DataFrame({**sides, name: ["A", "B", "tie"] * 2}).iloc[::-1]
+    assert with_labels(trials, labels)["human_gap"].tolist() == [1, -1, 0] * 2
+
+
+def test_different_labels_of_an_item_are_counted():
+    labels = pd.DataFrame(
+        {"question": [*"abcdabc"], "human_label": ["pass", "fail", "pass", "fail", "fail", "fail", "pass"]}
+    )
+    read = HumanLabels.read(labels, bl.read_judgements(LOG))
+    assert (read.ambiguous, HumanLabels.read(labels.head(4), bl.read_judgements(LOG)).ambiguous) == (1, 0)
+    assert read.of_items(
+        pd.DataFrame({"context_id": [*"ab"], "candidate_id": "answer", "own": np.nan}), "overall", False
+    ).tolist() == [0.5, 0]
+
+
 @pytest.mark.parametrize(
     "labels",
     [
@@ -162,3 +181,25 @@ def test_long_questions_match_a_log_that_names_them_by_a_hash():
     trials = bl.read_judgements(pd.DataFrame(results))
     assert trials["context_id"].str.len().max() <= 64
     assert with_labels(trials, labels)["human"].tolist() == [1.0, 0.0] * 6
+
+
+def test_repeated_short_answers_are_no_systems():
+    log = pd.DataFrame({"question": [f"q{n}" for n in range(40)], "answer": ["yes", "no"] * 20})
+    log = log.assign(verdict=["pass", "fail", "pass", "pass"] * 10, human_label=["pass", "fail", "", ""] * 10)
+    found = correct_systems(bl.read_judgements(log)).estimates
+    assert set(found["metric"]) >= {"pass_rate"}
+    assert set(found["system"]) == {""}
+
+
+def test_question_how_scores_pass_lists_their_values():
+    log = LOG.assign(human_score=[1, 5, 2, 4, 3, 5])
+    trials = bl.read_judgements(log, mapping={"human_scale": "=1-5"})
+    with pytest.raises(TrialsError, match="1 -> 0, 2 -> 0, 3 -> 0, 4 -> 1, 5 -> 1"):
+        bl.correct(trials)
+
+
+def test_system_of_one_context_has_any_rank():
+    log = pd.DataFrame({"question": range(40), "model": ["x", *"yz" * 19, "z"], "verdict": ["pass", "fail"] * 20})
+    found = bl.correct(bl.read_judgements(log.assign(human_label=["pass", "fail", "fail", "pass"] * 10)))
+    ranks = found[found["metric"] == "rank"].set_index("system")
+    assert ranks.loc["x", ["ci_low", "ci_high"]].dropna().to_numpy().tolist() == [[1, 3]]

@@ -37,16 +37,17 @@ SMALLER = {
     "audit": {"sources": ["pandalm"]},
     "baselines": {"n_comparisons": None},  # a few drawn pairs of four contexts leave out too many candidates
     "budget": {"draws": 4},
-    "calibration": {"strengths": [1.0], "studies": 40, "population": 200, "curve": [12]},
+    "calibration": {"strengths": [1.0], "studies": 12, "population": 100, "curve": [12]},
     "correct": {"n_contexts": 12, "draws": 4},  # fewer than five labelled contexts give no interval
+    "distillation": {"folds": 2, "repeats": 1, "counts": [6], "texts_per_source": [1], "decoder_layer": 4},
     "inheritance": {"n_recorded": 8},
     "reward": {"steps": 1, "n_samples": 3, "n_taught": 20, "trainable": 1, "max_tokens": 12, "layer": 4},
 }
 #: What `make docs`, and so .ci/run, has papermill execute.
 PUBLISHED = set(re.search(r"^PUBLISHED = (.+)$", (ROOT / "Makefile").read_text("utf-8"), re.M)[1].split())
-#: One of each other kind, for every push: a tour, a probe, a model. test_warm_kernel.py executes the cells of the
-#: rest; `make test-all` has papermill run all.
-OF_EACH_KIND = {"00_tour", "position", "reward"}
+#: For every push, beside one with a real model (below): a tour and a probe. test_warm_kernel.py executes the cells of
+#: the rest; `make test-all` has papermill run all.
+OF_EACH_KIND = {"00_tour", "position"}
 MARKED = [
     pytest.param(path, marks=pytest.mark.slow if path.stem in OF_EACH_KIND else pytest.mark.thorough)
     for path in NOTEBOOKS

@@ -496,7 +496,7 @@ with bl.Store(sys.argv[2]) as store:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGKILL])
 def test_stopped_run_pays_again_only_for_requests_in_flight(tmp_path, how):
     with FaultServer(latency=0.05) as server:
         command = [sys.executable, "-c", RUN, server.url, str(tmp_path / "s")]

@@ -26,6 +26,7 @@ MODULE = runpy.run_path(str(ASKING))
 made, asked = MODULE["made"], MODULE["asked"]
 TIMES = {"plain": 1, "sampled": 10, "thoughts": 4, "panel": 2, "panel of sampled": 8, "function": 1}
 TIMES |= {"replicas sampled": 10, "replicas thoughts": 4}
+OF_EACH_PUSH = {"plain", "panel of sampled", "function"}
 IN_FLIGHT = 32
 
 
@@ -47,7 +48,7 @@ def paid(server):
     ids=lambda number: number.name,
 )
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.thorough if "replicas" in kind else ()) for kind in TIMES]
+    "kind", [pytest.param(kind, marks=() if kind in OF_EACH_PUSH else pytest.mark.thorough) for kind in TIMES]
 )
 def test_kill_loses_at_most_what_is_in_flight(tmp_path, kind, number):
     count = 720 // TIMES[kind]

@@ -215,6 +215,7 @@ class TestReplicas:
         assert set(replies) == set(wanted)
         assert sum(count > 1 for count in server.asked.values()) <= 2 * 4
 
+    @pytest.mark.thorough
     def test_restart_after_killed_driver_asks_no_stored_request(self, tmp_path, graded):
         path, stored = tmp_path / "s.sqlite", set()
         with FaultServer(latency=0.1) as server:

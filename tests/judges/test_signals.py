@@ -17,6 +17,8 @@ from biaslab.testing import FaultServer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 ENDS = {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGHUP: 128 + signal.SIGHUP, signal.SIGINT: -signal.SIGINT}
+#: One that Python itself handles, and one that it does not.
+OF_EACH_PUSH = [signal.SIGTERM, signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough)]
 RUN = """
 import os
 import sys
@@ -74,7 +76,7 @@ def test_requests_in_flight_are_stored_at_a_signal(tmp_path, number, slow):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", OF_EACH_PUSH, ids=lambda number: number.name)
 def test_signal_repeated_within_a_second_loses_no_reply(tmp_path, number):
     with FaultServer(latency=0.5) as server:
         process = started(server, tmp_path / "s")
@@ -104,7 +106,7 @@ def test_dropped_requests_are_counted_after_a_second_signal(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", ENDS, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", OF_EACH_PUSH, ids=lambda number: number.name)
 def test_a_second_signal_ends_at_once(tmp_path, number):
     with FaultServer(hanging_after(300)) as server:
         process = started(server, tmp_path / "s")

@@ -135,7 +135,7 @@ def test_own_system_is_compared_across_contexts():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("binary", [pytest.param(False, marks=pytest.mark.thorough), True])
 @pytest.mark.parametrize("reliability", [0.6, pytest.param(1.0, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("r", [0.15, *(pytest.param(r, marks=pytest.mark.thorough) for r in (0.0, 0.5))])
 def test_type_1_error_across_items_is_at_most_5_percent(binary, reliability, r):

@@ -12,6 +12,7 @@ from biaslab.core.errors import UnsupportedRequestError
 from biaslab.judges.loading import find_model, load_model
 from biaslab.probes import FORMS as TABLE_FORMS, available
 from biaslab.probes.base import WRITTEN, ScoreProbe
+from biaslab.probes.familiarity import log_perplexities
 
 KINDS = [kind for name in dir(bl.probes) if isinstance(kind := getattr(bl.probes, name), type)]
 PROBES = {kind.name: kind for kind in KINDS if hasattr(kind, "name")}
@@ -72,6 +73,12 @@ def longest(candidates):
     return sorted(range(len(candidates)), key=lambda at: -len(candidates[at]))
 
 
+def with_perplexities(probe, data):
+    """Give a probe of familiarity what it would have the embedded model read."""
+    read = bl.collect(bl.probes.Familiarity(asks="likelihoods"), bl.SimulatedJudge(data), data, progress=False)
+    return dataclasses.replace(probe, log_perplexity=log_perplexities(read, data))
+
+
 class WriterOnly(bl.SimulatedJudge):
     """A judge that gives no probabilities."""
 
@@ -111,6 +118,8 @@ def test_the_matrix_names_every_probe():
 @pytest.mark.parametrize("name", MATRIX)
 def test_a_probe_estimates_or_says_why_not(graded, judges, name, judge):
     probe, data = PROBES[name](None if name == "anchoring" else ["coherence"]), graded.head(4)
+    if name == "familiarity" and judge in ("score function", "reward"):  # or the embedded model reads all texts again
+        probe = with_perplexities(probe, data)
     if judge not in MATRIX[name]:
         with pytest.raises(UnsupportedRequestError) as refused:
             bl.collect(probe, judges[judge], data, progress=False)
@@ -147,8 +156,10 @@ OF_SCORES = ("verbosity", "familiarity", "source", "score_distribution", "consis
 )
 def test_every_probe_of_one_prompt_asks_with_a_protocol(graded, judges, name, protocol, judge):
     probe, data = PROBES[name](["coherence"], protocol=protocol), graded.head(4)
-    if name in ("familiarity", "self_preference"):
-        probe = dataclasses.replace(probe, perplexity=False) if name == "self_preference" else probe
+    if name == "self_preference":
+        probe = dataclasses.replace(probe, perplexity=False)
+    if name == "familiarity":
+        probe = with_perplexities(probe, data)
     trials = bl.collect(probe, judges[judge], data, progress=False)
     column = "protocol" if protocol.form == "score" or name in ("source", "consistency") else "template"
     asked = trials[trials["asked"] == "score"] if "asked" in trials and protocol is SCORE else trials

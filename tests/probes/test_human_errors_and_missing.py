@@ -232,7 +232,8 @@ def test_unbounded_effect_is_not_a_finding():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("generator", "metric", "mode"), [("own_better", LOGIT, "text"), ("missing_15", SHIFT, "exact")]
+    ("generator", "metric", "mode"),
+    [("own_better", LOGIT, "text"), pytest.param("missing_15", SHIFT, "exact", marks=pytest.mark.thorough)],
 )
 def test_the_scheduled_cells_of_own_texts_keep_their_bands(generator, metric, mode):
     options = {"studies": 40, "population": 400, "contexts": [24], "generators": [generator], "modes": [mode]}

@@ -27,6 +27,7 @@ COUNT, IN_FLIGHT, RETRIES = 160, 64, 2
 LABELS = ("Summary A", "Summary B")
 LATE = {"hang", "drip"}  # kinds that are known by the clock alone
 LARGE = {"endless", "bomb", "megabyte"}
+PAUSING = {"429 long", "429 for years", "429 for ever"}  # nobody is asked for a while after each
 REFUSED = {name for name in FAULTS if name.startswith("429")} | {"503"}  # what costs no retry
 AGAIN = {name for name, kind in FAULTS.items() if kind.text == "asked again"}
 MODES = ("text", "distribution")
@@ -40,7 +41,7 @@ def request_of(mode, number):
 
 def chosen(name):
     """A seeded part of the prompts, never the first, which shows what a server can do."""
-    size = 4 if name in LATE | LARGE else 40
+    size = 4 if name in LATE | LARGE | PAUSING else 40
     return set(random.Random(name).sample(range(1, COUNT), size))
 
 
@@ -117,7 +118,7 @@ def test_permanent_fault(name, mode, tmp_path):
 @pytest.mark.parametrize("mode", MODES)
 def test_all_faults_that_pass_in_one_run(mode, tmp_path):
     kinds = [name for name, kind in FAULTS.items() if getattr(kind, mode) == "asked again"]
-    kinds = [name for name in kinds if name not in LATE | LARGE | {"429 for years", "429 for ever", "429 long"}]
+    kinds = [name for name in kinds if name not in LATE | LARGE | PAUSING]
     rng = random.Random(0)
     plan = {f"Summary A or Summary B? {number:03}": rng.sample(kinds, RETRIES) for number in range(1, COUNT)}
 

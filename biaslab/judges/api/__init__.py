@@ -24,13 +24,7 @@ from biaslab.core.checks import (
     require_one_of,
     require_whole,
 )
-from biaslab.core.errors import (
-    InexactLabelsWarning,
-    InputError,
-    ModelChangedWarning,
-    NearestDesignWarning,
-    warn,
-)
+from biaslab.core.errors import InexactLabelsWarning, InputError, ModelChangedWarning, NearestDesignWarning, warn
 from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, canonical_json

@@ -557,6 +557,12 @@ def _quoted(text: str | None) -> str:
     return "no text" if text is None else f'"{text}"'
 
 
+def are_texts(trials: pd.DataFrame) -> bool:
+    """Return whether the candidates of a log are identified by their texts."""
+    rows = trials.attrs.get("reading", {}).get("rows", ())
+    return bool(trials.attrs.get("of_texts")) or any(row["identified_by"] == "text" for row in rows)
+
+
 def is_by_people(trials: pd.DataFrame) -> bool:
     """Return whether a log has scores by people and none by a judge."""
     readings = trials.attrs.get("reading", {}).get("readings", ())

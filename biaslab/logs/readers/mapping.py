@@ -407,8 +407,9 @@ def _column(rows: Rows, name: str, expression: Expression, lost: Bools) -> pd.Se
         return rows.take(field, KINDS[name], NO_WINNER if name == "winner" else None)
     texts = list(map(expression.reader(numbers=KINDS[name] == "number"), rows.values(field)))
     missing = np.array([text is None for text in texts], bool)
-    if missing.any():
-        rows.log.unmatched[f"{name}: {field} does not match"] += int((missing & rows.good).sum())
+    empty = np.array([value in ("", None) for value in rows.values(field)], bool) & (name == "human")
+    if unmatched := int((missing & rows.good & ~empty).sum()):
+        rows.log.unmatched[f"{name}: {field} does not match"] += unmatched
     if name in _IDENTITY and missing.any():
         lost |= missing
         whole = rows.take(field, "id")

@@ -253,14 +253,10 @@ def _mean(samples: Floats) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-_ONCE = because(
-    "one_sample",
-    "the score {condition!r} was sampled once, so the noise that lowers agreement is unknown; use {remedy}",
-)
-_SHARES = because(
-    "counted_samples",
-    'scores are means of {samples} counted samples with unknown noise; use answer="text" and {remedy}',
-)
+_NO_NOISE = "the score {condition!r} was sampled once, so the noise that lowers agreement is unknown"
+_ONCE = because("one_sample", f"{_NO_NOISE}; use {{remedy}}")
+_COUNTED = "scores are means of {samples} counted samples with unknown noise"
+_SHARES = because("counted_samples", f'{_COUNTED}; use answer="text" and {{remedy}}')
 
 
 @dataclass(frozen=True)

@@ -133,9 +133,8 @@ def reasoned(trial: Trial, dataset: Dataset, reasons: Reasons, max_tokens: int) 
 
 def is_exact(trials: pd.DataFrame) -> bool:
     """Return whether pairs have exact probabilities rather than verdicts or shares of samples."""
-    return bool((trials["answer"] == "distribution").all()) and not (
-        "samples" in trials and trials["samples"].notna().any()
-    )
+    counted = "samples" in trials and trials["samples"].notna().any()
+    return bool((trials["answer"] == "distribution").all()) and not counted
 
 
 def has_degrees(protocol: object) -> bool:
@@ -185,10 +184,8 @@ def ordered_pairs(
     def of_both(first: Item, second: Item, attribute: str) -> dict[str, Scalar] | None:
         if is_planned is not None and not is_planned(first, second):
             return None
-        one, other = (
-            columns(item, attribute, ratings.get((item.context_id, item.candidate_id, attribute), {}))
-            for item in (first, second)
-        )
+        keys = ((item, (item.context_id, item.candidate_id, attribute)) for item in (first, second))
+        one, other = (columns(item, attribute, ratings.get(key, {})) for item, key in keys)
         others = {f"opponent_{name}": value for name, value in other.items() if name not in _OF_TRIALS}
         return {"asked": "pair", **one, **others}
 

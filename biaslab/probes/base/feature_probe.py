@@ -102,16 +102,13 @@ class FeatureProbe(ScoreProbe):
             item = question.item
             yield question, known | ratings.get((item.context_id, item.candidate_id, question.attribute), {})
 
-    def _likelihood_trial(
-        self, question: Question, text: str, condition: Mapping[str, Scalar], own: bool = True
-    ) -> Trial:
+    def _likelihood_trial(self, question: Question, text: str, at: Mapping[str, Scalar], own: bool = True) -> Trial:
         """Plan the likelihood of a question's candidate or, unless ``own``, of another text such as its source."""
         item, attributes = question.item, (question.attribute,)
         candidates, texts = ((item.candidate_id,), (text,)) if own else ((), ())
         about = About(item.context_id, candidates, texts, attributes, source=not own)
-        return Trial(
-            Likelihood(text, about=about), item.context_id, *attributes, item.candidate_id, condition=condition
-        )
+        where = (item.context_id, *attributes, item.candidate_id)
+        return Trial(Likelihood(text, about=about), *where, condition=at)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the log perplexity (−mean log P per token), or the score or verdict, and the status."""
@@ -258,16 +255,16 @@ class FeatureProbe(ScoreProbe):
 
 def _rescaled(slope: Estimate, rated: pd.DataFrame, spread: float, resampling: Resampling) -> Estimate:
     """Return a slope whose values without each context are in standard deviations of the scores that are left."""
-    if slope.left_out is None:
+    if slope.leave_one_out is None:
         return slope
     score = rated["score"].to_numpy(float) / spread
     score = score - score.mean()
     sums, names = sum_by_context(resampling.cluster_of(rated["context_id"]), np.ones(len(score)), score, score**2)
     n, total, squares = (sums.sum(axis=0) - sums).T
     left = np.sqrt(np.maximum(squares - total**2 / np.maximum(n, 1), 0.0) / np.maximum(n - 1, 1))
-    values = pd.Series(slope.left_out[1][1:], slope.left_out[0]).reindex(names, fill_value=slope.estimate)
+    values = pd.Series(slope.leave_one_out[1][1:], slope.leave_one_out[0]).reindex(names, fill_value=slope.estimate)
     values = values / np.where(left > 0, left, 1 / spread)
-    return replace(slope, left_out=(names, np.r_[slope.estimate, values]))
+    return replace(slope, leave_one_out=(names, np.r_[slope.estimate, values]))
 
 
 def slope_given_quality(
@@ -499,9 +496,7 @@ def without_ratings(items: pd.DataFrame) -> pd.DataFrame:
     return items.drop(columns=["ratings", "annotators"], errors="ignore")
 
 
-def over_reliabilities(
-    estimate: Estimate, at: Corrected, least: float = LEAST_RELIABILITY, partly: bool = False
-) -> Estimate:
+def over_reliabilities(estimate: Estimate, at: Corrected, least: float, partly: bool = False) -> Estimate:
     """Return an estimate with interval and test valid for every reliability of human scores from the least to 1.
 
     Parameters
@@ -640,11 +635,7 @@ class MissingScores:
     ends: tuple[float, float]
 
     def bound(
-        self,
-        estimate: Estimate,
-        slope: Callable[[pd.DataFrame], Estimate],
-        unit: float = 1.0,
-        has_note: bool = True,
+        self, estimate: Estimate, slope: Callable[[pd.DataFrame], Estimate], unit: float = 1.0, has_note: bool = True
     ) -> Estimate:
         """Add bounds to an estimate and, if these contain 0 but the interval does not, its tipping point.
 
@@ -664,9 +655,8 @@ class MissingScores:
             return estimate
         up = self._weights()[lost] > 0
         if np.isfinite(self.ends).all():
-            estimate = _bounded_by(
-                [estimate, *(slope(self._filled(np.where(up, *ends))) for ends in (self.ends, self.ends[::-1]))]
-            )
+            filled = (self._filled(np.where(up, *ends)) for ends in (self.ends, self.ends[::-1]))
+            estimate = _bounded_by([estimate, *map(slope, filled)])
         low, high = estimate.bound_low, estimate.bound_high
         if not has_note or estimate.ci_low <= 0 <= estimate.ci_high or low > 0 or high < 0:
             return estimate
@@ -914,12 +904,8 @@ def seen_from(judged: pd.DataFrame, first: ArrayLike, known: Sequence[str] = ())
     ahead = np.asarray(first, bool)
     shown = judged["p_both_orders"].fillna(judged["value"]) if "p_both_orders" in judged else judged["value"]
     gap = judged["human_gap"].to_numpy(float) * np.where(ahead, 1, -1)
-    columns: dict[str, Any] = {
-        "seen_first": ahead,
-        "won": shown.where(ahead, 1 - shown),
-        "one": judged["value"].where(ahead, 1 - judged["value"]),
-        "gap": gap,
-    }
+    won, single = (each.where(ahead, 1 - each) for each in (shown, judged["value"]))
+    columns: dict[str, Any] = {"seen_first": ahead, "won": won, "one": single, "gap": gap}
     for name in dict.fromkeys((*_HUMANS, "log_perplexity", *known)):
         one, two = (judged.get(column) for column in (name, f"opponent_{name}"))
         if one is None or two is None:

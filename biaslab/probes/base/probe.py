@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 #: A metric, or a callable that computes it only when needed.
 Estimable = Ratio | Estimate | Callable[[], Ratio | Estimate]
+Metrics = dict[str, Estimable]
+#: Judgements with their values, or the numbers of those used and dropped.
+Counts = pd.DataFrame | tuple[int, int]
 #: The smallest and largest value that missing judgements allow.
 Extremes = tuple[Ratio, Ratio]
 #: Statuses of missing judgements with a fixable cause, and their words in a note.
@@ -176,7 +179,7 @@ class Cell:
     def part(
         self,
         metrics: Mapping[str, Estimable],
-        counts: pd.DataFrame | tuple[int, int],
+        counts: Counts,
         condition: Mapping[str, Any] | None = None,
         extremes: Callable[[], Mapping[str, Extremes]] = dict,
         notes: Callable[[], tuple[Note, ...]] = tuple,
@@ -196,9 +199,7 @@ class Cell:
         if not part.judgements()[1] or self.resampling.values_only:
             return part
         ratios = {name: (metrics[name], ends) for name, ends in extremes().items()}
-        bounded = {
-            name: replace(ratio, extremes=ends) for name, (ratio, ends) in ratios.items() if isinstance(ratio, Ratio)
-        }
+        bounded = {name: replace(one, extremes=ends) for name, (one, ends) in ratios.items() if isinstance(one, Ratio)}
         return replace(part, metrics={**metrics, **bounded}, notes=notes())
 
     def named(self, of: str) -> str:
@@ -255,12 +256,10 @@ class Contrast:
         ends = shift_extremes(self.cell.trials, self.condition, self.levels, bounds, mean)
         return replace(mean(self.judged), extremes=ends)
 
-    def differences(self, rates: Mapping[str, Sequence[Ratio]]) -> dict[str, Estimable]:
+    def differences(self, rates: Mapping[str, Sequence[Ratio]]) -> Metrics:
         """Return the first of two ratios minus the second, for each pair of them by name; Student's t over contexts."""
-        return {
-            name: partial(replace(one, inference="t").difference, two, self.cell.resampling)
-            for name, (one, two) in rates.items()
-        }
+        by_t = {name: (replace(one, inference="t"), two) for name, (one, two) in rates.items()}
+        return {name: partial(one.difference, two, self.cell.resampling) for name, (one, two) in by_t.items()}
 
     def part(
         self,
@@ -295,7 +294,7 @@ class Part:
     """
 
     metrics: Mapping[str, Estimable]
-    counts: pd.DataFrame | tuple[int, int]
+    counts: Counts
     condition: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 
@@ -601,8 +600,9 @@ class Probe(Design, ABC):
         metrics: Sequence[str] | None = None,
         breakdowns: bool | None = None,
     ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-        """Return the rows of `estimate`, with ``left_out`` (`biaslab.stats.Estimate`), and their condition columns."""
+        """Return the rows of `estimate` and their condition columns; `biaslab.stats.Estimate` has ``leave_one_out``."""
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
+        everything = metrics is None if breakdowns is None else breakdowns
         source = trials if isinstance(trials, pd.DataFrame) else _opened(trials)
         columns = (*self.cell, "protocol") if "protocol" in getattr(source, "columns", ()) else self.cell
         require_columns(source, (*columns, *self.columns), "trials")
@@ -616,14 +616,7 @@ class Probe(Design, ABC):
             if "value" in part:
                 require_values(part)
                 part = part.assign(value=without_rounding(in_points(part)))
-            cell = Cell(
-                part,
-                where,
-                chosen,
-                metrics is None if breakdowns is None else breakdowns,
-                self._named(where),
-                probe.resampling,
-            )
+            cell = Cell(part, where, chosen, everything, self._named(where), probe.resampling)
             measured = [row for part_of_cell in probe.measure(cell) for row in part_of_cell.rows(cell)]
             rows += with_lost(measured, part)
         warn_shared(self.name, shared)

@@ -450,9 +450,9 @@ def read_reply(protocol: object, trial: Trial, reply: Reply) -> tuple[float, Sta
     if trial.opponent_id is not None:
         return read_pair(trial, reply, protocol)
     own = score_protocol(protocol)
-    return (
-        own.read(reply, trial.attribute) if own and isinstance(trial.request, Completion) else read_score(trial, reply)
-    )
+    if own and isinstance(trial.request, Completion):
+        return own.read(reply, trial.attribute)
+    return read_score(trial, reply)
 
 
 def protocol_column(protocol: object) -> dict[str, Scalar]:
@@ -496,18 +496,13 @@ def protocol_question(
     named = dataset.require_attributes(attributes) if protocol.joint else (attribute,)
     scale = protocol.scale
     about = about_scores(replace(item, text=text), named, scale, edit=edit)
-    about = replace(
-        about, labels=scale.labels, source=about.source and "context" in protocol.sources, protocol=protocol
-    )
+    source = about.source and "context" in protocol.sources
+    about = replace(about, labels=scale.labels, source=source, protocol=protocol)
     return Question(item, attribute, protocol.messages(shown, note), scale, about)
 
 
 def require_source_slot(protocol: Protocol) -> None:
     """Raise `InputError` unless a protocol shows the source."""
     if "context" not in protocol.sources:
-        raise InputError(
-            "protocol",
-            protocol.id,
-            "a protocol whose template shows the context",
-            "without it, there is nothing to compare",
-        )
+        remedy = "without it, there is nothing to compare"
+        raise InputError("protocol", protocol.id, "a protocol whose template shows the context", remedy)

@@ -109,9 +109,8 @@ def show(
     picked = picked.assign(winner=groups["winner"])[groups["card"].isin(kept)]
     place = picked["card"].map({card: place for place, card in enumerate(kept)})
     picked = picked.assign(card=place).sort_values("card", kind="stable")
-    evidence = find(
-        picked, _store_of(judgements if trials is None else trials) if store is None else store, dataset, probe
-    )
+    store = _store_of(judgements if trials is None else trials) if store is None else store
+    evidence = find(picked, store, dataset, probe)
     people = People(evidence.dataset)
     parts = picked.groupby("card", sort=False)
     exhibits = tuple(exhibit(part.drop(columns="card"), evidence, people) for _, part in parts)

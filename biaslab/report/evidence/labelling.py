@@ -20,6 +20,7 @@ from biaslab.core.output import Page, count, require_file
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
+from biaslab.logs.readers.card import are_texts
 from biaslab.logs.readers.cells import at
 from biaslab.logs.readers.columns import roles_of, tokens
 from biaslab.logs.readers.documents import first_rows, iter_documents, read_rows
@@ -32,6 +33,7 @@ _FEWEST, _MOST = 2, 5  # buttons
 _VERDICTS = {"fail": 0.0, "pass": 1.0}
 _OF_PAIRS = {"A is better": 1.0, "equal": 0.5, "B is better": 0.0}
 _IDS = ("context_id", "candidate_id", "opponent_id", "attribute")
+_KEPT = (*_IDS, "probability")  # columns of the file beside the score
 _TEXTS = ("source", "text", "opponent_text")
 #: Roles in a log whose columns hold these texts, the first that there is; those of candidates that are named by texts.
 _ROLES = {"source": ("question",), "text": ("text", "text of first"), "opponent_text": ("text of second",)}
@@ -46,6 +48,7 @@ def label(
     path: str | PathLike[str] | None = None,
     attribute: str | None = None,
     n: int | None = None,
+    contexts: pd.DataFrame | Sequence[str] | str | PathLike[str] | None = None,
     seed: int = 0,
     show: Sequence[str] = (),
     mapping: Mapping[str, Any] | str | Path | None = None,
@@ -66,6 +69,9 @@ def label(
         Label only this attribute; default: each of the log, or the first of a data set.
     n : int, optional
         Number of contexts to draw; default: all.
+    contexts : pandas.DataFrame, path or sequence of str, optional
+        The contexts to label, from `biaslab.correct.choose_contexts`, or from ``biaslab plan-labels --out``, whose
+        probabilities the labels keep for `biaslab.correct`; or their identifiers. Default: all.
     seed : int
         Seed of the order. Contexts appear in random order, so that those labelled first are a random part of all; so
         do the items of a context and the two sides of a pair.
@@ -84,8 +90,8 @@ def label(
     Raises
     ------
     InputError
-        If the texts are in no column of the log, an option is unknown, or choices are fewer than two, more than five or
-        not on the scale.
+        If the texts are in no column of the log, an option or a context is unknown, or choices are fewer than two, more
+        than five or not on the scale.
 
     Examples
     --------
@@ -98,6 +104,8 @@ def label(
     require_whole("seed", seed, 0)
     if n is not None:
         require_whole("n", n, 1)
+        if contexts is not None:
+            raise InputError("n", n, "None, because contexts are given")
     target = None if path is None else require_file("path", path, ".csv")
     table, scale = _of_dataset(items) if isinstance(items, Dataset) else _of_log(items, mapping, show)
     names = list(dict.fromkeys(table["attribute"]))
@@ -106,7 +114,7 @@ def label(
     elif isinstance(items, Dataset):
         attribute = names[0]
     chosen = table if attribute is None else table[table["attribute"] == attribute]
-    drawn = _in_random_order(chosen, n, seed)
+    drawn = _in_random_order(chosen if contexts is None else _in_contexts(chosen, contexts), n, seed)
     page = LabelPage(drawn, _choices(choices, "opponent_id" in table, scale), scale, target)
     return page if target is None or not target.exists() else page.with_labels(read_csv(target))
 
@@ -154,9 +162,8 @@ class LabelPage(Page):
         missing = [name for name in (*ids, "score") if name not in labels]
         if missing:
             raise InputError("path", str(self.path), f"a CSV file of labels with the column {missing[0]}")
-        places = {
-            key: place for place, key in enumerate(self.items[ids].astype(str).itertuples(index=False, name=None))
-        }
+        keys = self.items[ids].astype(str).itertuples(index=False, name=None)
+        places = {key: place for place, key in enumerate(keys)}
         chosen, scores = list(self.chosen), list(self.choices.values())
         for row in labels[labels["score"].notna()].to_dict("records"):
             place = places.get(tuple(str(row[name]) for name in ids))
@@ -171,7 +178,7 @@ class LabelPage(Page):
     def to_html(self) -> str:
         """Return a page that needs no server."""
         rows = self.items.astype(object).where(self.items.notna(), "").to_dict("records")
-        ids = [name for name in _IDS if name in self.items]
+        ids = [name for name in _KEPT if name in self.items]
         records = [
             {name: visible(row.get(name, "")) for name in _TEXTS}
             | {"ids": [str(row[name]) for name in ids], "turned": bool(row["turned"]), "attribute": row["attribute"]}
@@ -216,7 +223,7 @@ class LabelPage(Page):
         return [scores[-1 - scores.index(score)] for score in self.choices.values()]
 
     def _rows_at(self, places: list[int]) -> pd.DataFrame:
-        ids = [name for name in _IDS if name in self.items]
+        ids = [name for name in _KEPT if name in self.items]
         labels = self.items[ids].assign(score=self._scores(places))
         return (labels.assign(scale=self.scale) if self.scale else labels).dropna(subset="score")
 
@@ -293,12 +300,9 @@ def _columns(trials: pd.DataFrame) -> dict[str, list[str]]:
         for reading in readings
         for role in reading["roles"]
     }
-    named_by_texts = any(row["identified_by"] == "text" for row in trials.attrs["reading"]["rows"])
-    roles_of = [_ROLES, *[_TEXTS_AS_NAMES] * named_by_texts]
-    known = {
-        name: [of_role[role] for roles in roles_of for role in roles[name] if of_role.get(role)] for name in _TEXTS
-    }
-    return {name: columns[0] for name, columns in known.items() if columns}
+    roles_of = [_ROLES, *[_TEXTS_AS_NAMES] * are_texts(trials)]
+    wanted = {name: [role for roles in roles_of for role in roles[name] if of_role.get(role)] for name in _TEXTS}
+    return {name: of_role[known[0]] for name, known in wanted.items() if known}
 
 
 def _set_aside_questions(trials: pd.DataFrame) -> list[str]:
@@ -310,6 +314,20 @@ def _set_aside_questions(trials: pd.DataFrame) -> list[str]:
 def _texts(record: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     values = [at(record, name) for name in columns]
     return [value if isinstance(value, str) else str(value) for value in values if value is not None]
+
+
+def _in_contexts(table: pd.DataFrame, contexts: Any) -> pd.DataFrame:
+    """Return the items of some contexts, with the probability of each if it is given."""
+    if isinstance(contexts, str | PathLike):
+        contexts = read_csv(require_file("contexts", contexts, ".csv"))
+    if not isinstance(contexts, pd.DataFrame):
+        contexts = pd.DataFrame({"context_id": list(contexts)})
+    if "context_id" not in contexts:
+        raise InputError("contexts", list(contexts.columns), "a table with the column context_id")
+    known = contexts[[name for name in ("context_id", "probability") if name in contexts]].astype({"context_id": str})
+    if unknown := sorted({*known["context_id"]} - {*table["context_id"]}):
+        raise InputError("contexts", unknown[0], "contexts of the items, such as " + table["context_id"].iloc[0])
+    return table.merge(known.drop_duplicates("context_id"), on="context_id")
 
 
 def _in_random_order(table: pd.DataFrame, n: int | None, seed: int) -> pd.DataFrame:

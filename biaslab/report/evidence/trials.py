@@ -501,6 +501,7 @@ class _Answers:
     """A judge that answers only from a store."""
 
     kinds = frozenset(KINDS)
+    is_recorded = True
 
     def __init__(self, store: Store, judge_id: str) -> None:
         self.store, self.id = store, judge_id
@@ -537,23 +538,11 @@ class _Planned(Design):
 def _unknown(store: Store, left: _Left) -> pd.DataFrame:
     """Return a row for each reply that no probe claimed, without a value."""
     rows = [
-        {
-            "probe": "unknown",
-            "judge": record.judge,
-            "dataset": "unknown",
-            "context_id": record.key[:12],
-            "candidate_id": "",
-            "opponent_id": None,
-            "attribute": "unknown",
-            "replicate": getattr(record.request, "replicate", 0),
-            "value": math.nan,
-            "status": NOT_READ,
-            "label_mass": math.nan,
-            "samples": math.nan,
-            "tokens": record.reply.usage.tokens,
-            "key": record.key,
-        }
+        (record.judge, record.key[:12], getattr(record.request, "replicate", 0), record.reply.usage.tokens, record.key)
         for record in store.records()
         if record.key in left.get(record.judge, {})
     ]
-    return pd.DataFrame(rows, columns=list(_COLUMNS))
+    known = pd.DataFrame(rows, columns=["judge", "context_id", "replicate", "tokens", "key"])
+    unknown = dict.fromkeys(("probe", "dataset", "attribute"), "unknown")
+    blank = dict.fromkeys(("value", "label_mass", "samples"), math.nan)
+    return known.assign(**unknown, **blank, candidate_id="", opponent_id=None, status=NOT_READ)[[*_COLUMNS]]

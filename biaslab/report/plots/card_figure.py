@@ -171,10 +171,9 @@ def _words(row: Mapping[Any, Any]) -> list[str]:
 
 def _not_tested(left: pd.DataFrame) -> list[str]:
     """Return lines that name the metrics without a row."""
-    names = [
-        f"{str(probe).replace('_', ' ')} ({label})" for probe, label in zip(left["probe"], left["label"], strict=True)
-    ]
-    return textwrap.wrap(f"not tested: {', '.join(dict.fromkeys(names))}", _NAME) if names else []
+    pairs = dict.fromkeys(zip(left["probe"], left["label"], strict=True))
+    names = [f"{str(probe).replace('_', ' ')} ({label})" for probe, label in pairs]
+    return textwrap.wrap(f"not tested: {', '.join(names)}", _NAME) if names else []
 
 
 def _finish(ax: Axes, rows: int, above: list[str]) -> None:
@@ -186,9 +185,8 @@ def _finish(ax: Axes, rows: int, above: list[str]) -> None:
     reach = 1.3 * max(2.0, *map(abs, ax.get_xlim()))
     ax.set_xlim(-reach, reach)
     _mark(ax, reach)
-    ax.set_xlabel(
-        "distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)", fontsize=7
-    )
+    label = "distance from no bias, in units of what matters\n(grey: less than that; bars: intervals)"
+    ax.set_xlabel(label, fontsize=7)
     note(ax, "\n".join(above))
 
 
@@ -281,10 +279,9 @@ def bias_matrix(
         return DrawnFigures(missing=("Not drawn: no judge was tested for so many biases",))
     rows = rows.assign(bias=[_bias(*named) for named in zip(rows["metric"], rows["probe"], strict=True)])
     found = rows["status"].isin(["bias", "slight"])
+    by = ["people", "found"]
     order = rows.assign(people=rows["judge"].map(family_of) == "people", found=-found.astype(int))
-    order = (
-        order.groupby("judge", sort=False)[["people", "found"]].sum().sort_values(["people", "found"], kind="stable")
-    )
+    order = order.groupby("judge", sort=False)[by].sum().sort_values(by, kind="stable")
     table = rows.pivot_table("distance", "judge", "bias", dropna=False)
     table = table.loc[order.index, rows["bias"].value_counts().index]
     partly = (rows["n_found"] > 0) & (rows["n_found"] < rows["n_tests"])
@@ -395,9 +392,8 @@ def forest(
             value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another"
             sides = known.loc[known["judge"] == row["judge"], "finding"].value_counts()
             if {"above", "below"} <= set(sides.index):
-                value += (
-                    f"; found above in {sides['above']} and below in {sides['below']}, so the side does not carry over"
-                )
+                value += f"; found above in {sides['above']} and below in {sides['below']}"
+                value += ", so the side does not carry over"
             clauses.append(f"{judge_words(row['judge'])}: {value}")
     apart = f"\n{count(left, 'estimate')} not drawn: without a standard error, or of a judge with fewer than three"
     note(ax, f"{caption(known, title)}{apart if left else ''}")

@@ -197,9 +197,8 @@ def caption(rows: pd.DataFrame, title: str | None) -> str:
     without += f" ({bare} of {len(rows)} have none)" if 0 < bare < len(rows) else ""
     if "planted" in rows and rows["planted"].notna().any():
         known = rows[rows["planted"].notna() & rows["ci_low"].notna()]
-        without += (
-            f", planted value in {known['planted'].between(known['ci_low'], known['ci_high']).sum()} of {len(known)}"
-        )
+        covered = known["planted"].between(known["ci_low"], known["ci_high"]).sum()
+        without += f", planted value in {covered} of {len(known)}"
     marks = sorted({marked(str(judge)) for judge in rows.get("judge", ())} - {"", *(title or "").split(", ")})
     about = [*marks, *(map(written, names) if len(names) == 1 else [])]
     facts = " · ".join([*about, f"n = {n} contexts", without])
@@ -241,10 +240,8 @@ def height_of(rows: int, marks: int) -> float:
 def _row_names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return a name for each row: its non-empty values of the columns, joined."""
     values = rows[list(columns)].astype(object).where(rows[list(columns)].notna(), "")
-    texts = (
-        [row_name(str(name), value) for name, value in row.items() if value != ""] for row in values.to_dict("records")
-    )
-    return [" · ".join(parts) for parts in texts]
+    each = (row.items() for row in values.to_dict("records"))
+    return [" · ".join(row_name(str(name), value) for name, value in row if value != "") for row in each]
 
 
 def _finish(

@@ -260,9 +260,8 @@ def standard(
         own = {"says": says(estimates)} if callable(says) else {}
         look = {**declared, **own, "name": f"{probe.name}__{name}", **options}
         drawn.append(draw(estimates, look.pop("metric"), out=out, **look))
-    return DrawnFigures(
-        *(tuple(each for one in drawn for each in getattr(one, part)) for part in ("axes", "paths", "missing"))
-    )
+    parts = ("axes", "paths", "missing")
+    return DrawnFigures(*(tuple(each for one in drawn for each in getattr(one, part)) for part in parts))
 
 
 def _select(estimates: pd.DataFrame, metrics: list[str], x: str | None, where: Mapping[str, Any]) -> pd.DataFrame:
@@ -336,6 +335,7 @@ def _cross(ax: Axes, values: pd.Series, label: str, offset: float, marker: str, 
 
 _LONG = 40  # maximum number of characters of a judge's name
 _WIDE = 30  # characters per line of a row label
+_BOXED: Any = {"ha": "center", "fontsize": 7, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
 #: Verdicts on an inherited share, as verbs of a sentence, if they are not so already.
 _VERBS = {"keeps a part": "keeps a part of", "cannot be told": "is not shown to keep or lose"}
 
@@ -512,12 +512,7 @@ def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
     ax.margins(x=0.12)
     for place, verdict, low, high in zip(places, rows["verdict"], rows["ci_low"], rows["ci_high"], strict=True):
         middle = 0.5 if np.isnan(low) else (low + high) / 2
-        look: dict[str, Any] = {
-            "ha": "center",
-            "fontsize": 7,
-            "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1},
-        }
-        ax.annotate(str(verdict), (middle, place), (0, 7), textcoords="offset points", **look)
+        ax.annotate(str(verdict), (middle, place), (0, 7), textcoords="offset points", **_BOXED)
 
 
 @style.styled

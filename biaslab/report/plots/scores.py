@@ -175,10 +175,7 @@ _LARGEST = 400  # square points of the largest dot
 
 @styled
 def confusion(
-    estimates: pd.DataFrame,
-    name: str | None = None,
-    out: str | PathLike[str] = "figures",
-    title: str | None = None,
+    estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures", title: str | None = None
 ) -> DrawnFigures:
     """Plot how often each verdict of a judge meets each label of people, with a panel for each judge.
 
@@ -204,9 +201,8 @@ def confusion(
     if joint.empty:
         return DrawnFigures(missing=("Not drawn: no verdicts on items that people labelled",))
     differing = varying(joint, _CELL) or ["judge"]
-    cells = [
-        (" · ".join(judge_words(str(part)) for part in key), rows) for key, rows in joint.groupby(differing, sort=False)
-    ]
+    groups = joint.groupby(differing, sort=False)
+    cells = [(" · ".join(judge_words(str(part)) for part in key), rows) for key, rows in groups]
     axes = panels(min(len(cells), _MATRICES), 5.0, rows=-(-len(cells) // _MATRICES), sharex=False, sharey=False)
     agreed = {}
     for ax, (who, rows) in zip(axes, cells, strict=False):

@@ -820,7 +820,7 @@ def test_judge_whose_replicates_disagree_has_no_halo():
     assert set(notes_of(found)) == {"unreliable_scores"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_type_one_error_of_halo():
     """400 studies; a standard error is .011."""
     rejected = [

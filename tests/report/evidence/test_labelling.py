@@ -235,3 +235,28 @@ def test_page_in_a_browser_takes_keys_and_downloads_labels(tmp_path):
 def test_question_is_shown_where_an_identifier_is_read_as_it():
     page = bl.label(LOG.assign(case_id=[f"q{n:03d}" for n in range(len(LOG))]))
     assert set(page.items["source"]) == set(LOG["question"])
+
+
+def test_labels_of_chosen_contexts_keep_their_probabilities(tmp_path):
+    plan = pd.DataFrame({"context_id": ["q2", "q0"], "probability": [0.25, 0.5]})
+    plan.to_csv(tmp_path / "plan.csv", index=False)
+    log = LOG.assign(question=[f"q{n % 3}" for n in range(len(LOG))])
+    page = bl.label(log, contexts=tmp_path / "plan.csv", path=tmp_path / "labels.csv")
+    assert set(page.items["context_id"]) == {"q0", "q2"}
+    page._keep([0] * len(page.items))
+    kept = pd.read_csv(page.path).drop_duplicates("context_id").set_index("context_id")["probability"]
+    assert kept.to_dict() == {"q0": 0.5, "q2": 0.25}
+    assert '"context_id", "candidate_id", "attribute", "probability"' in page.to_html()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"contexts": ["q9"]}, "contexts is 'q9'"),
+        ({"contexts": pd.DataFrame({"id": ["a"]})}, "context_id"),
+        ({"contexts": ["a"], "n": 3}, "n is 3"),
+    ],
+)
+def test_contexts_of_other_items_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        bl.label(LOG, **options)
