@@ -1,7 +1,6 @@
 """Values without each context that estimates carry, held against estimates computed anew without each."""
 
 import math
-from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import biaslab as bl
-from biaslab.logs.audit.run import measures
 from biaslab.stats.blocks import joined, shared_requests
 from biaslab.stats.correlation import estimate_correlation
-from biaslab.stats.estimate import Estimate
 from biaslab.stats.joint_jackknife import (
     carried,
     estimated_rows,
@@ -157,13 +154,6 @@ def test_estimate_carries_its_values_without_each_context(estimate, drawn):
     values = carried(whole.estimate, whole.leave_one_out, pd.Index(unit.unique()))
     anew = [estimate(frame[(unit != name).to_numpy()], resampling).estimate for name in unit.unique()]
     assert values == pytest.approx([whole.estimate, *anew], abs=1e-7, nan_ok=True)
-
-
-def test_conditions_and_fields_of_estimates_differ_in_name():
-    """A row of an estimates frame has both."""
-    columns = {name for kind in measures().values() for name in (*kind.cell, *kind.conditions)}
-    assert "left_out" in columns
-    assert not columns & {each.name for each in fields(Estimate)}
 
 
 def test_values_of_a_changed_estimate_are_not_taken():
