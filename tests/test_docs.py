@@ -19,6 +19,7 @@ import tomllib
 from datetime import date
 from pathlib import Path
 from runpy import run_path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -298,6 +299,25 @@ def test_the_gallery_has_every_notebook_once():
     text = (DOCS / "notebooks" / "index.md").read_text(encoding="utf-8")
     shown = [name for mark in re.findall(r"<!-- notebooks: (.+) -->", text) for name in mark.split(", ")]
     assert sorted(shown) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_downloaded_notebook_installs_what_is_missing(installed, tmp_path, monkeypatch):
+    import nbformat
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    hook = run_path(str(DOCS / "_hooks" / "notebooks.py"))
+    notebook = nbformat.reads(hook["downloadable"]("position"), as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.cells[2:] == nbformat.read(ROOT / "notebooks" / "position.ipynb", as_version=4).cells[1:]
+    (tmp_path / "biaslab-0.1.0-py3-none-any.whl").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if installed else None)
+    asked = []
+    shell = SimpleNamespace(run_line_magic=lambda name, line: asked.append((name, line)))
+    exec(TransformerManager().transform_cell(notebook.cells[1].source), {"get_ipython": lambda: shell})
+    wheel = ("pip", 'install --quiet "{source}[all]"')
+    assert asked[:1] == ([] if installed else [wheel])
 
 
 def test_pages_show_existing_notebooks():

