@@ -168,8 +168,8 @@ class _Pair:
         """Return rows, condition names and the number of contexts left out from trials, paired by context."""
         wanted = list(probe.primary if self.metrics is None else self.metrics)
         trials, left_out = on_common_contexts(self.parts)
-        own, conditions = estimated_rows(probe, trials, wanted)
-        conditions = [name for name in conditions if name not in self._free(trials)]
+        (own, conditions), free = estimated_rows(probe, trials, wanted), self._free(trials)
+        conditions = [name for name in conditions if name not in free]
         cells = self._cells(own, conditions)
         bar = f"{self.name} without" if progress else ""
         drawn = without_each(probe, trials, cells, self._columns(conditions), bar)
@@ -180,7 +180,7 @@ class _Pair:
 
     def _free(self, frames: Sequence[pd.DataFrame]) -> tuple[str, ...]:
         """Return the columns in which the two may differ: the compared one and, if each has a single value, ``how``."""
-        single = all("answer" in frame and len(set(frame["answer"])) == 1 for frame in frames)
+        single = all("answer" in frame and len(frame["answer"].unique()) == 1 for frame in frames)
         return (self.by, "answer") if single else (self.by,)
 
     def _columns(self, conditions: Sequence[str]) -> list[str]:

@@ -82,21 +82,15 @@ class Joint:
         values = [np.ones(len(codes)), *self.items[[*_MOMENTS, *_ALONE]].to_numpy(float).T]
         sums: Floats = np.column_stack([np.bincount(codes, weights, len(contexts)).astype(float) for weights in values])
         order = np.lexsort(sums.T)  # so that resamples for a seed do not depend on the names of contexts
-        sums = sums[order]
+        sums, names = sums[order], np.asarray(contexts, object)[order]
         in_one_output, alone = _correlation(sums[:, :6]), _correlation(sums[:, [0, *range(6, 11)]])
         missing = self.note or because("constant_score", "one of the scores is the same for all items")
 
         def estimate(statistic: Statistic, **how: Any) -> Estimate:
-            return cluster_statistic(statistic, len(contexts), resampling, missing=missing, **how)
+            return cluster_statistic(statistic, names, resampling, missing=missing, **how)
 
         return {
-            "anchor_excess": partial(
-                estimate,
-                lambda w: in_one_output(w) - alone(w),
-                null=0.0,
-                inference="t",
-                names=np.asarray(contexts, object)[order],
-            ),
+            "anchor_excess": partial(estimate, lambda w: in_one_output(w) - alone(w), null=0.0, inference="t"),
             "correlation_joint": partial(estimate, in_one_output, bounds=(-1.0, 1.0)),
             "correlation_alone": partial(estimate, alone, bounds=(-1.0, 1.0)),
         }

@@ -251,7 +251,7 @@ def _fitted(estimate: Callable[[], Estimate], note: Remark) -> Callable[[], Esti
     """Explain an undefined estimate; without a context, the debiasing is another, so that no estimate is carried."""
 
     def explained() -> Estimate:
-        computed = replace(estimate(), left_out=None)
+        computed = replace(estimate(), leave_one_out=None)
         return computed.noted(note) if math.isnan(computed.estimate) else computed
 
     return explained

@@ -681,7 +681,7 @@ def _in_deviations(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:
             return np.where(variance > _SAME, gained / n / np.sqrt(np.maximum(variance, 0.0)), np.nan)
 
     missing = because("constant_score", "the judge gives all texts the same score")
-    return cluster_statistic(in_deviations, len(sums), resampling, 0.0, missing=missing, inference="t", names=names)
+    return cluster_statistic(in_deviations, names, resampling, 0.0, missing=missing, inference="t")
 
 
 def _worth(blocks: pd.DataFrame, resampling: Resampling) -> Estimate:

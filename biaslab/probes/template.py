@@ -416,7 +416,7 @@ class Shares:
 
         grouped, clusters = over_clusters(statistic, self.names, self._groups(resampling))
         why = because("no_variance", "no variance, or the mixed model does not converge")
-        share = cluster_statistic(grouped, len(clusters), resampling, missing=why, scale="plain")
+        share = cluster_statistic(grouped, clusters, resampling, missing=why, scale="plain")
         merged = _MERGED.format(crossing="pair" if self.pairs else "item")
         return _within_bounds(share, len(self.names), merged if unknown else "")
 

@@ -335,7 +335,7 @@ class Budgets:
         if self.cell.resampling.values_only:
             return without_interval(float(values[0, 1] - values[0, 0]), self._units.size, VALUES_ONLY)
         left_out = np.asarray(self._units, object), values[:, 1] - values[:, 0]
-        shift = replace(self._jackknifed(values).combined([-1.0, 1.0]), left_out=left_out)
+        shift = replace(self._jackknifed(values).combined([-1.0, 1.0]), leave_one_out=left_out)
         return shift.noted(self._note_thoughts(name))
 
     def _reduction(self, key: CellKey, name: str) -> Estimate:
@@ -409,7 +409,7 @@ class Budgets:
         """Return a metric over all trials, then without each unit, if its estimate carries these values."""
         settings = replace(self.cell.resampling, values_only=False)
         estimate = _estimate(metric, replace(self.cell, resampling=settings))
-        return carried(estimate.estimate, estimate.left_out, self._units)
+        return carried(estimate.estimate, estimate.leave_one_out, self._units)
 
     def _value(self, key: CellKey, trials: pd.DataFrame) -> float:
         """Return the metric of some trials; NaN if undefined."""

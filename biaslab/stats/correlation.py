@@ -311,7 +311,7 @@ def estimate_correlation(
     if level == "system" and method != "pearson":
         return _of_ranked_systems(make(0, 1), names, resampling, _BOUNDS)
     scale: IntervalScale = "plain" if level == "system" else "fisher"
-    return cluster_statistic(make(0, 1), len(names), resampling, null, _BOUNDS, scale=scale, names=names)
+    return cluster_statistic(make(0, 1), names, resampling, null, _BOUNDS, scale=scale)
 
 
 def correlation_difference(
@@ -374,7 +374,7 @@ def correlation_difference(
     one, two = make(0, 2), make(1, 2)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(lambda weights: one(weights) - two(weights), names, resampling, (-2.0, 2.0))
-    return cluster_difference(one, two, len(names), resampling, inference=inference, names=names)
+    return cluster_difference(one, two, names, resampling, inference=inference)
 
 
 def agreement_loss(
@@ -459,7 +459,7 @@ def relative_loss(
     complete = _clustered(complete, "context_id", resampling)
     make, names = arranged(complete, [first, second, y], level, method, ["context_id"])
     one, two = make(0, 2), make(1, 2)
-    return cluster_statistic(lambda w: _share(one(w), two(w)), len(names), resampling, names=names)
+    return cluster_statistic(lambda w: _share(one(w), two(w)), names, resampling)
 
 
 def _mean(
@@ -481,7 +481,7 @@ def _of_ranked_systems(
 ) -> Estimate:
     """Estimate with a percentile interval and no test, because system ranks are discontinuous in the data."""
     method = "percentile" if resampling.method == "studentised" else resampling.method
-    estimate = cluster_statistic(statistic, len(names), replace(resampling, method=method), None, bounds, names=names)
+    estimate = cluster_statistic(statistic, names, replace(resampling, method=method), None, bounds)
     return estimate.noted("not a smooth statistic: no test, and the coverage of the interval is not established")
 
 
@@ -715,7 +715,7 @@ def disattenuated_difference(
             values = of_judge - of_humans / np.sqrt(np.where(reliability > _LEAST_LEFT, reliability, np.nan))
         method = "jackknife t over contexts, humans' correlation corrected for attenuation; t test"
         estimate = jackknife_t(values, contexts, resampling.level, method)
-        return replace(estimate, left_out=(np.asarray(names, object), values))
+        return replace(estimate, leave_one_out=(np.asarray(names, object), values))
 
     return at
 

@@ -188,7 +188,7 @@ class Estimate:
         Missing-data bounds: from the lower end of the interval with every missing judgement at its minimum to the
         upper end with every one at its maximum (Horowitz & Manski 2000). Valid whatever the missing values, and
         conservative if they are missing at random. NaN if nothing is missing, and for metrics without bounds.
-    left_out : tuple of numpy.ndarray, optional
+    leave_one_out : tuple of numpy.ndarray, optional
         Names of the contexts or clusters, shape (contexts,), and values, shape (1 + contexts,): the estimate, then that
         without each; None if unknown.
     """
@@ -204,7 +204,7 @@ class Estimate:
     notes: tuple[Remark, ...] = ()
     bound_low: float = _NAN
     bound_high: float = _NAN
-    left_out: tuple[NDArray[Any], Floats] | None = field(default=None, compare=False, repr=False)
+    leave_one_out: tuple[NDArray[Any], Floats] | None = field(default=None, compare=False, repr=False)
 
     @property
     def note(self) -> str:

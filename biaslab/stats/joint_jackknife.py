@@ -195,11 +195,11 @@ def texts_as_objects(trials: pd.DataFrame) -> pd.DataFrame:
 def estimated_rows(
     probe: Any, trials: Sequence[pd.DataFrame], metrics: Sequence[str]
 ) -> tuple[list[list[dict[str, Any]]], list[str]]:
-    """Return the rows of each judge's estimates, with ``left_out`` if the probe gives it, and the condition columns."""
+    """Return the rows of each judge's estimates, with ``leave_one_out`` if known, and the condition columns."""
     if not hasattr(probe, "estimate_rows"):
         frames = [probe.estimate(frame, metrics) for frame in trials]
         return [frame.to_dict("records") for frame in frames], condition_names(frames[0])
-    probe = replace(probe, resampling=replace(probe.resampling, left_out=True))
+    probe = replace(probe, resampling=replace(probe.resampling, leave_one_out=True))
     both = [probe.estimate_rows(frame, metrics) for frame in trials]
     return [rows for rows, _ in both], list(both[0][1])
 
@@ -213,7 +213,7 @@ def without_each(
 ) -> Floats:
     """Return estimates without each context, or without each cluster of contexts that share requests.
 
-    They are those that estimates carry (``left_out``); estimates that carry none are computed anew without each.
+    They are those that estimates carry (``leave_one_out``); estimates that carry none are computed anew without each.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def without_each(
     anew: list[tuple[int, CellKey, int]] = []
     for role, rows in enumerate(cells):
         for at, (key, row) in enumerate(rows.items()):
-            left_out = carried(row["estimate"], row.get("left_out"), names) if is_text else None
+            left_out = carried(row["estimate"], row.get("leave_one_out"), names) if is_text else None
             if left_out is None and not math.isnan(row["estimate"]):
                 anew.append((at, key, role))
             elif left_out is not None:

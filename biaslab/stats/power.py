@@ -6,12 +6,12 @@ import math
 from functools import cache
 
 import numpy as np
-import scipy  # its subpackages load when they are first used
 from scipy import special
 
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.stats.estimate import ALPHA, FEWEST
+from biaslab.stats.t_inference import root_between
 
 #: Assumed kurtosis of context contributions, for the sampling variance of a pilot's variance: heavier tails than the
 #: normal's 3.
@@ -113,7 +113,7 @@ def inflation(contexts: int, level: float, power: float = 0.8) -> float:
 def _shift(contexts: int, level: float, power: float) -> float:
     """Return the effect, in standard errors, at which a test has this power."""
     most = float(special.stdtrit(contexts - 1, 1 - level / 2)) + _CERTAIN
-    return float(scipy.optimize.brentq(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most))
+    return root_between(lambda effect: expected_power(effect, 1.0, contexts, level) - power, 0.0, most)
 
 
 def assured_power(effect: float, error: float, contexts: int, alpha: float = 0.05, known_from: int = 0) -> float:
@@ -166,11 +166,7 @@ def assured_shift(contexts: int, power: float = 0.8, alpha: float = 0.05, known_
     float
         Larger than that of `biaslab.stats.detectable_effect`, the more so the smaller the pilot.
     """
-
-    def above(effect: float) -> float:
-        return assured_power(effect, 1.0, contexts, alpha, known_from) - power
-
     most = float(special.stdtrit(contexts - 1, 1 - alpha / 2)) + _CERTAIN
-    while above(most) < 0:
+    while assured_power(most, 1.0, contexts, alpha, known_from) < power:
         most *= 2
-    return float(scipy.optimize.brentq(above, 0.0, most, xtol=1e-4))
+    return root_between(lambda e: assured_power(e, 1.0, contexts, alpha, known_from) - power, 0.0, most, 1e-4)

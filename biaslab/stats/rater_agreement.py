@@ -309,7 +309,7 @@ def _estimated(
     for name, (function, bounds) in compared.functions.items():
         if names is None or name in names:
             statistic, clusters = over_clusters(_of_contexts(function, sums), contexts, resampling)
-            found[name] = cluster_statistic(statistic, len(clusters), resampling, bounds=bounds, missing=_UNDEFINED)
+            found[name] = cluster_statistic(statistic, clusters, resampling, bounds=bounds, missing=_UNDEFINED)
     return found
 
 
@@ -357,8 +357,8 @@ def differences(
     found = {}
     for name in shared:
         by_context = partial(difference, one.contrasts[name], other.contrasts[name])
-        statistic, _ = over_clusters(by_context, names[at], resampling)
-        of_name = cluster_statistic(statistic, len(sizes), resampling, 0.0, inference="t", sizes=sizes)
+        statistic, clusters = over_clusters(by_context, names[at], resampling)
+        of_name = cluster_statistic(statistic, clusters, resampling, 0.0, inference="t", sizes=sizes)
         found[f"{name}_difference"] = of_name
     return {name: estimate.noted(*note_uneven(sizes)) for name, estimate in found.items()}
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy  # its subpackages load when they are first used
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
@@ -40,7 +40,7 @@ from biaslab.stats.resample import (
     sign_flip,
     swap_test,
 )
-from biaslab.stats.t_inference import effect_and_notes, p_by_t, student, t_test
+from biaslab.stats.t_inference import effect_and_notes, p_by_t, root_between, student, t_test
 
 #: With fewer contexts some resamples have almost no variation, and the studentised bootstrap is unreliable.
 _FEW = 8
@@ -111,7 +111,7 @@ class Ratio:
         if resampling.values_only:
             return estimate
         estimate = self._bounded(estimate, resampling).noted(*note_uneven(sums[:, 1]))
-        estimate = replace(estimate, left_out=(names, _without_each(sums, _ratio)))
+        estimate = replace(estimate, leave_one_out=(names, _without_each(sums, _ratio)))
         if not self.margin or self.null is None or estimate.n_contexts < 2:
             return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
@@ -193,7 +193,7 @@ class Ratio:
 
         method = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
         estimate = _estimate(sums, _difference, replace(method, null=0.0), resampling, None)
-        return replace(estimate, left_out=(names, _without_each(sums, _difference)))
+        return replace(estimate, leave_one_out=(names, _without_each(sums, _difference)))
 
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
         """Return the test, and the interval unless it is a bootstrap."""
@@ -437,7 +437,7 @@ class RatioTest:
         kept = float(totals[0] / totals[1])
         if null is not None and (null - kept) * (limit - kept) > 0:
             kept, limit = (null, limit) if self.p_value(null) >= 1 - level else (kept, null)
-        quantile = float(scipy.special.stdtrit(len(self.sums) - 1, (1 + level) / 2))
+        quantile = float(special.stdtrit(len(self.sums) - 1, (1 + level) / 2))
 
         def room(at: float) -> float:
             deviations = self._deviations(at)
@@ -448,7 +448,7 @@ class RatioTest:
             limit = self._beyond(room, kept, math.copysign(1.0, limit))
         if room(kept) <= 0 or math.isinf(limit):
             return kept if room(kept) <= 0 else limit
-        return limit if room(limit) >= 0 else float(scipy.optimize.brentq(room, kept, limit))
+        return limit if room(limit) >= 0 else root_between(room, kept, limit)
 
     def _beyond(self, room: Callable[[float], float], start: float, side: float) -> float:
         """Return a value that is rejected, or infinity."""

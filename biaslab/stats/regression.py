@@ -127,8 +127,9 @@ def _errors_of(shifts: Floats) -> Floats:
 
 def _carrying(estimate: Estimate, units: pd.Index, left_out: Floats) -> Estimate:
     """Return an estimate with the values without each unit, unless these were left out in random groups."""
-    values = np.r_[estimate.estimate, left_out]
-    return replace(estimate, left_out=(np.asarray(units, object), values)) if len(units) == len(left_out) else estimate
+    if len(units) != len(left_out):
+        return estimate
+    return replace(estimate, leave_one_out=(np.asarray(units, object), np.r_[estimate.estimate, left_out]))
 
 
 def jackknife_shifts(x: Floats, residuals: Floats, codes: Codes, weights: Floats | float = 1.0) -> Floats:
@@ -338,7 +339,7 @@ def logistic_model(
         for k, (name, value, error) in enumerate(zip(identifiable, b, errors, strict=True)):
             counted = effective_contexts(x, codes, weights, k) if effective and name == terms[-1] else None
             estimate = coefficient_by_t(value, error, contexts, resampling.level, _LOGISTIC_METHOD, counted)
-            estimates[name] = _carrying(estimate, units, left_out[:, k]) if resampling.left_out else estimate
+            estimates[name] = _carrying(estimate, units, left_out[:, k]) if resampling.leave_one_out else estimate
     return {name: estimates[name] for name in terms}
 
 
@@ -350,7 +351,7 @@ def _refitted(y: Floats, x: Floats, codes: Codes, b: Floats, resampling: Resampl
 
     NaN if there are none without a context, which may separate the verdicts.
     """
-    if not resampling.left_out or len(b) * len(y) > _MOST_REFITTED or np.isnan(b).any():
+    if not resampling.leave_one_out or len(b) * len(y) > _MOST_REFITTED or np.isnan(b).any():
         return b
     kept, products = codes != np.arange(len(b))[:, None], (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
     for _ in range(_FEW_STEPS):
@@ -462,7 +463,7 @@ def slope_at_equal(
             return undefined(why_not, contexts)
         ratio = equations.corrected(shared)
         estimate = ratio.estimate(resampling.level, method, feature, reach, size)
-        return _carrying(estimate, units, ratio.left_out(error, shared))
+        return _carrying(estimate, units, ratio.leave_one_out(error, shared))
 
     return at
 
@@ -667,9 +668,9 @@ def log_odds_at_equal(
 
         estimate = corrected(fits[0]).estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked, effective=counted)
         estimate = replace(estimate, n_contexts=contexts)
-        if not resampling.left_out:
+        if not resampling.leave_one_out:
             return estimate
-        return _carrying(estimate, units, corrected(fits[1]).left_out(error, shared, least))
+        return _carrying(estimate, units, corrected(fits[1]).leave_one_out(error, shared, least))
 
     return at
 
@@ -891,7 +892,7 @@ class Attenuated:
         low, high = float((b - half) / a), float((b + half) / a)
         return Estimate(value, float(error), low, high, p_value, effect, contexts, method, notes)
 
-    def left_out(self, error: RatingError, shared: float, least: float = LEAST_RELIABILITY) -> Floats:
+    def leave_one_out(self, error: RatingError, shared: float, least: float = LEAST_RELIABILITY) -> Floats:
         """Return the ratio without each context; NaN if human scores are then too unreliable."""
         fine = (self.reliability > LEAST_BESIDE) & ~(error.with_shared(shared).reliability < least - ROUNDING)
         return np.asarray(np.divide(self.product, self.reliability, np.full(len(fine), np.nan), where=fine)[1:], float)

@@ -153,7 +153,7 @@ def estimate_alpha(
         return undefined(rated.why_undefined)
     order = rated.contents().sort_values().index
     statistic, names = over_clusters(rated.alpha(order, level), order, resampling)
-    return cluster_statistic(statistic, len(names), resampling, bounds=_BOUNDS, names=names)
+    return cluster_statistic(statistic, names, resampling, bounds=_BOUNDS)
 
 
 def alpha_difference(
@@ -203,10 +203,8 @@ def alpha_difference(
         return undefined(reason, len(common))
     one, other = (rated.contents() for rated in both)
     names = one.index[np.lexsort((other.loc[one.index], one))]
-    (first_alpha, clusters), (second_alpha, _) = (
-        over_clusters(rated.alpha(names, level), names, resampling) for rated in both
-    )
-    return cluster_difference(first_alpha, second_alpha, len(clusters), resampling, null, inference, clusters)
+    alphas = [over_clusters(rated.alpha(names, level), names, resampling) for rated in both]
+    return cluster_difference(alphas[0][0], alphas[1][0], alphas[0][1], resampling, null, inference)
 
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:

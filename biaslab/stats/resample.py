@@ -88,8 +88,9 @@ class Resampling:
     values_only : bool
         Compute rates, means and jackknifed statistics without interval, test and bounds, for studies that are
         estimated many times, for example leaving out each context.
-    left_out : bool
-        Also refit logistic models without each context, for ``left_out`` of their estimates; others carry it anyway.
+    leave_one_out : bool
+        Also refit logistic models without each context, for ``leave_one_out`` of their estimates; others have it
+        anyway.
 
     Raises
     ------
@@ -114,7 +115,7 @@ class Resampling:
     weights: Weighting = field(default="items", kw_only=True)
     clusters: Mapping[Any, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
     values_only: bool = field(default=False, kw_only=True, repr=False)
-    left_out: bool = field(default=False, kw_only=True, repr=False)
+    leave_one_out: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.n, Integral) or self.n < 100:
@@ -373,7 +374,7 @@ _NOTHING_LEFT = 1e-12  # smaller remainders of a sum are rounding errors
 
 def cluster_statistic(
     statistic: Statistic,
-    contexts: int,
+    contexts: int | NDArray[Any],
     resampling: Resampling,
     null: float | None = None,
     bounds: tuple[float, float] | None = None,
@@ -381,7 +382,6 @@ def cluster_statistic(
     scale: IntervalScale = "fisher",
     inference: Inference = "resampling",
     sizes: Floats | None = None,
-    names: ArrayLike | None = None,
 ) -> Estimate:
     """Estimate a statistic with an interval and a test over contexts.
 
@@ -390,8 +390,8 @@ def cluster_statistic(
     statistic : callable
         Maps weights of shape (replicates, contexts), non-negative integers, to the statistic of each replicate, shape
         (replicates,).
-    contexts : int
-        Number of contexts.
+    contexts : int or numpy.ndarray, shape (contexts,)
+        Number of contexts, or their names: the estimate then carries its values without each (``leave_one_out``).
     resampling : Resampling
         Resampling settings; the seed is also that of the random groups that are left out if there are many contexts
         and the statistic is not a function of sums (``method`` then says so). *percentile* and *bca* are bootstrap
@@ -414,8 +414,6 @@ def cluster_statistic(
     sizes : numpy.ndarray, shape (contexts,), optional
         Number of items of each context. Of contexts that differ in size, as if they were (Σ s)² / Σ s² of equal size
         (Kish 1965, *Survey Sampling*, §8.2), Student's t then takes its degrees of freedom.
-    names : array_like, shape (contexts,), optional
-        Names of the contexts, for ``left_out`` of the estimate.
 
     Returns
     -------
@@ -437,6 +435,8 @@ def cluster_statistic(
     >>> round(estimate.estimate, 3), round(estimate.ci_low, 3), round(estimate.ci_high, 3), estimate.p_value
     (0.375, 0.235, 0.515, 0.0078125)
     """
+    names = contexts if isinstance(contexts, np.ndarray) else None
+    contexts = len(contexts) if isinstance(contexts, np.ndarray) else contexts
     require_count("contexts", contexts, 0)
     if contexts == 0:
         return undefined(missing)
@@ -448,13 +448,13 @@ def cluster_statistic(
     if resampling.values_only:
         return without_interval(value, contexts, VALUES_ONLY)
     left_out, groups = _left_out(statistic, contexts, resampling.seed)
-    named = None if names is None or groups else (np.asarray(names, object), np.r_[value, left_out])
+    named = None if names is None or groups else (names, np.r_[value, left_out])
     units, unit = len(left_out), f"{groups} random groups of contexts" if groups else "contexts"
     if not np.isfinite(left_out).all():
         return without_interval(value, contexts, "no interval: whether there is a value depends on a single context")
     if is_rounding(np.ptp(left_out), np.abs(left_out).max()):
         p_value = math.nan if null is None else sign_flip(np.full(contexts, value - null), resampling.seed)
-        return replace(unvarying(value, contexts, resampling.level, bounds, p_value, null=null), left_out=named)
+        return replace(unvarying(value, contexts, resampling.level, bounds, p_value, null=null), leave_one_out=named)
     on = _Scale.over(bounds if scale == "fisher" else None)
     pseudo = units * on.put(value) - (units - 1) * on.put(left_out)
     spread = float(np.std(pseudo, ddof=1)) / math.sqrt(units)
@@ -470,7 +470,7 @@ def cluster_statistic(
     low, high = (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
     error = (units - 1) * float(np.std(left_out, ddof=1)) / math.sqrt(units)
     if null is None:
-        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes, left_out=named)
+        return Estimate(value, error, low, high, math.nan, math.nan, contexts, method, notes, leave_one_out=named)
     if by_t and inference == "t":
         distance = float(on.put(value) - on.put(null))
         p_value, method = p_by_t(distance, spread, units, counted), f"{method}; t test"
@@ -478,7 +478,7 @@ def cluster_statistic(
         p_value = sign_flip(pseudo - on.put(null), resampling.seed)
     low, high, p_value = settled((low, high), null, p_value, resampling.level)
     effect, why_not = effect_and_notes(error, units, effective=counted)
-    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not, left_out=named)
+    return Estimate(value, error, low, high, p_value, effect, contexts, method, notes or why_not, leave_one_out=named)
 
 
 def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling) -> tuple[Statistic, NDArray[Any]]:
@@ -508,11 +508,10 @@ def over_clusters(statistic: Statistic, names: ArrayLike, resampling: Resampling
 def cluster_difference(
     first: Statistic,
     second: Statistic,
-    contexts: int,
+    contexts: int | NDArray[Any],
     resampling: Resampling,
     null: float | None = 0.0,
     inference: Inference = "resampling",
-    names: ArrayLike | None = None,
 ) -> Estimate:
     """Estimate one statistic minus another on the same contexts, both with the same weights.
 
@@ -520,9 +519,7 @@ def cluster_difference(
     ----------
     first, second : callable
         Statistics as in `cluster_statistic`, of the same contexts in the same order.
-    contexts : int
-        Number of contexts.
-    resampling, null, inference, names
+    contexts, resampling, null, inference
         As in `cluster_statistic`.
 
     Examples
@@ -532,10 +529,7 @@ def cluster_difference(
     >>> round(estimate.estimate, 3), estimate.p_value
     (0.133, 0.0625)
     """
-    require_count("contexts", contexts, 0)
-    return cluster_statistic(
-        lambda w: first(w) - second(w), contexts, resampling, null, inference=inference, names=names
-    )
+    return cluster_statistic(lambda w: first(w) - second(w), contexts, resampling, null, inference=inference)
 
 
 def _bootstrapped(

@@ -444,9 +444,7 @@ def expected_agreement_loss(
 
     null = None if relative else 0.0
     clustered, clusters = over_clusters(statistic, complete["context_id"].unique(), resampling)
-    estimate = cluster_statistic(
-        clustered, len(clusters), resampling, null, missing=_NOTHING, inference="t", names=clusters
-    )
+    estimate = cluster_statistic(clustered, clusters, resampling, null, missing=_NOTHING, inference="t")
     how = f"corrected for sampling noise: reliability {reliability[0]:.2f} and {reliability[1]:.2f}"
     return estimate.noted(how)
 

@@ -62,10 +62,10 @@ def both_ways(probe, trials, metrics):
         [rows], conditions = estimated_rows(probe, [trials], metrics)
     columns = ["metric", "dataset", "judge", *conditions]
     cells = rows_by_cell(rows, columns)
-    anew = {key: {**row, "left_out": None} for key, row in cells.items()}
+    anew = {key: {**row, "leave_one_out": None} for key, row in cells.items()}
     quick, slow = (without_each(probe, [trials], [each], columns)[:, :, 0] for each in (cells, anew))
     units = pd.unique(joined(probe.resampling, shared_requests(trials)).cluster_of(trials["context_id"]))
-    carry = [carried(row["estimate"], row["left_out"], pd.Index(units)) is not None for row in cells.values()]
+    carry = [carried(row["estimate"], row["leave_one_out"], pd.Index(units)) is not None for row in cells.values()]
     return list(cells.values()), carry, quick, slow
 
 
@@ -149,9 +149,9 @@ def mean_correlation(frame, resampling):
 @given(drawn=frames())
 def test_estimate_carries_its_values_without_each_context(estimate, drawn):
     frame, clusters = drawn
-    resampling = Resampling(100, clusters=clusters, left_out=True)
+    resampling = Resampling(100, clusters=clusters, leave_one_out=True)
     whole, unit = estimate(frame, resampling), pd.Series(resampling.cluster_of(frame["context_id"]))
-    values = carried(whole.estimate, whole.left_out, pd.Index(unit.unique()))
+    values = carried(whole.estimate, whole.leave_one_out, pd.Index(unit.unique()))
     anew = [estimate(frame[(unit != name).to_numpy()], resampling).estimate for name in unit.unique()]
     assert values == pytest.approx([whole.estimate, *anew], abs=1e-7, nan_ok=True)
 
@@ -166,6 +166,6 @@ def test_values_of_a_changed_estimate_are_not_taken():
 def test_log_odds_without_a_context_may_be_infinite():
     """The only context in which the first loses decides that there are finite log odds."""
     frame = pd.DataFrame({"context_id": [*"aabbcc"], "x": 1.0, "won": [1.0, 0, 1, 1, 1, 1]})
-    names, values = logistic_model(frame, "won", ["x"], Resampling(left_out=True))["x"].left_out
+    names, values = logistic_model(frame, "won", ["x"], Resampling(leave_one_out=True))["x"].leave_one_out
     assert names.tolist() == ["a", "b", "c"]
     assert np.isnan(values).tolist() == [False, True, False, False]

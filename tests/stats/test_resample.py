@@ -511,7 +511,7 @@ def test_jackknife_deletes_whole_clusters():
     values = np.array([0.2, 0.5, 0.4, 0.1, 0.6, 0.3, 0.7])
     clusters = Resampling(clusters={"b": "a", "g": "f"})
     statistic, names = over_clusters(lambda w: w @ values / w.sum(axis=1), [*"abcdefg"], clusters)
-    found = cluster_statistic(statistic, len(names), Resampling())
+    found = cluster_statistic(statistic, names, Resampling())
     groups = [[0, 1], [2], [3], [4], [5, 6]]
     left = np.array([np.delete(values, group).mean() for group in groups])
     pseudo = 5 * values.mean() - 4 * left

@@ -13,7 +13,6 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 import pandas as pd
-import scipy  # its subpackages load when they are first used
 from scipy.special import expit, logit
 
 from biaslab.core.arrays import Floats
@@ -27,6 +26,7 @@ from biaslab.stats.estimate import Estimate, because
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
 from biaslab.stats.resample import Resampling
+from biaslab.stats.t_inference import root_between
 
 Debiasing = Literal["none", "threshold", "uniform-prior", "position-term", "swap-average"]
 DEBIASINGS: tuple[Debiasing, ...] = get_args(Debiasing)
@@ -126,7 +126,7 @@ def fit_uniform_prior(comparisons: Comparisons) -> Reweighting:
 
     if not len(p) or not excess(-_MOST) < 0 < excess(_MOST):  # certain answers outweigh anything done to the others
         return fit_threshold(comparisons)
-    return Reweighting(float(scipy.optimize.brentq(excess, -_MOST, _MOST)))
+    return Reweighting(root_between(excess, -_MOST, _MOST))
 
 
 def fit_position_term(comparisons: Comparisons) -> Reweighting:

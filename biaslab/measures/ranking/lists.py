@@ -177,8 +177,8 @@ def place_excess(blocks: ListBlocks, place: int, resampling: Resampling) -> Esti
     rate = place_rate(blocks, place, tested=True).estimate(resampling)
     fair = 1 / blocks.k
     excess = {name: getattr(rate, name) - fair for name in ("estimate", "ci_low", "ci_high")}
-    left_out = rate.left_out and (rate.left_out[0], rate.left_out[1] - fair)
-    return replace(rate, **excess, left_out=left_out)
+    left_out = rate.leave_one_out and (rate.leave_one_out[0], rate.leave_one_out[1] - fair)
+    return replace(rate, **excess, leave_one_out=left_out)
 
 
 def first_place_logit(blocks: ListBlocks, resampling: Resampling) -> Ratio | Estimate:

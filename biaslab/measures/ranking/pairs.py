@@ -626,7 +626,7 @@ def common_log_odds(
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(up / down) * share, float)
 
-    return cluster_statistic(shared_log_odds, len(sums), resampling, null, missing=missing, inference="t", names=names)
+    return cluster_statistic(shared_log_odds, names, resampling, null, missing=missing, inference="t")
 
 
 def is_counted(trials: pd.DataFrame) -> bool:

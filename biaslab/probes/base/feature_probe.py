@@ -255,16 +255,16 @@ class FeatureProbe(ScoreProbe):
 
 def _rescaled(slope: Estimate, rated: pd.DataFrame, spread: float, resampling: Resampling) -> Estimate:
     """Return a slope whose values without each context are in standard deviations of the scores that are left."""
-    if slope.left_out is None:
+    if slope.leave_one_out is None:
         return slope
     score = rated["score"].to_numpy(float) / spread
     score = score - score.mean()
     sums, names = sum_by_context(resampling.cluster_of(rated["context_id"]), np.ones(len(score)), score, score**2)
     n, total, squares = (sums.sum(axis=0) - sums).T
     left = np.sqrt(np.maximum(squares - total**2 / np.maximum(n, 1), 0.0) / np.maximum(n - 1, 1))
-    values = pd.Series(slope.left_out[1][1:], slope.left_out[0]).reindex(names, fill_value=slope.estimate)
+    values = pd.Series(slope.leave_one_out[1][1:], slope.leave_one_out[0]).reindex(names, fill_value=slope.estimate)
     values = values / np.where(left > 0, left, 1 / spread)
-    return replace(slope, left_out=(names, np.r_[slope.estimate, values]))
+    return replace(slope, leave_one_out=(names, np.r_[slope.estimate, values]))
 
 
 def slope_given_quality(

@@ -600,7 +600,7 @@ class Probe(Design, ABC):
         metrics: Sequence[str] | None = None,
         breakdowns: bool | None = None,
     ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-        """Return the rows of `estimate`, with ``left_out`` (`biaslab.stats.Estimate`), and their condition columns."""
+        """Return the rows of `estimate` and their condition columns; `biaslab.stats.Estimate` has ``leave_one_out``."""
         chosen = choose_metrics([metric.name for metric in self.metrics], metrics)
         everything = metrics is None if breakdowns is None else breakdowns
         source = trials if isinstance(trials, pd.DataFrame) else _opened(trials)
