@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from biaslab.atlas.release_trend import released as known_dates
 from biaslab.atlas.sources import SOURCES, AtlasSource
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, MissingDataWarning
+from biaslab.core.output import AnyPath
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.run import audit_humans, measures
 from biaslab.probes.base.probe import paired, scored
@@ -59,7 +59,7 @@ def add(
     log: pd.DataFrame | str | Path,
     source: str,
     licence: str,
-    folder: str | PathLike[str],
+    folder: AnyPath,
     judge: str | Mapping[str, str] | None = None,
     *,
     title: str = "",
@@ -284,9 +284,7 @@ _COMPARED = ("estimate", "ci_low", "ci_high", "q_value", "n_contexts", "n_trials
 _CLOSE = 2e-5  # relative; the table has six significant digits
 
 
-def check(
-    folder: str | PathLike[str] = FOLDER, *, update: bool = False, resampling: Resampling | None = None
-) -> pd.DataFrame:
+def check(folder: AnyPath = FOLDER, *, update: bool = False, resampling: Resampling | None = None) -> pd.DataFrame:
     """Recompute the estimates of contributions from their judgements, and compare.
 
     Parameters

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from biaslab.atlas.estimates_table import (
@@ -24,7 +23,7 @@ from biaslab.atlas.release_trend import dated_by, forms, has_fallen, one_each, r
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import Page, count
+from biaslab.core.output import AnyPath, Page, count
 from biaslab.report.verdicts import classify
 from biaslab.stats.estimate import notes_of
 from biaslab.stats.frame import require_columns
@@ -80,7 +79,7 @@ class Explorer(Page):
         )
 
 
-def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] | None = None) -> Explorer:
+def explorer(estimates: pd.DataFrame | None = None, folder: AnyPath | None = None) -> Explorer:
     """Explore the atlas: filter and sort judge × metric × data, with intervals, findings and sources.
 
     Parameters

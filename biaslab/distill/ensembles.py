@@ -16,12 +16,12 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError
 from biaslab.core.interfaces import BaseJudge, require_kinds
-from biaslab.core.output import replacing
+from biaslab.core.output import AnyPath, replacing
 from biaslab.core.requests import Request, Score
 from biaslab.core.trials import Reply
 from biaslab.distill.annotation import MULTIPLE
 from biaslab.distill.evaluator import CARD, Evaluator, load_evaluator, read_json
-from biaslab.distill.settings import AnyPath, ScorePoint, Texts
+from biaslab.distill.settings import ScorePoint, Texts
 
 FOLDS = "folds.json"
 

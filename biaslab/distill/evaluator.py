@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save_file
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import fits
 from biaslab.core.errors import InputError, ModelLoadError
-from biaslab.core.output import replacing
-from biaslab.distill.settings import BLOCKS, AnyPath, Pooling, ScorePoint, Settings, Texts
+from biaslab.core.output import AnyPath, replacing
+from biaslab.distill.settings import BLOCKS, Pooling, ScorePoint, Settings, Texts
 from biaslab.judges.loading import ModelSource, choose_device, find_model, load_headless
 from biaslab.measures.scoring.encoder import TokenEmbedder, batches, choose_layer, is_causal
 

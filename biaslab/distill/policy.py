@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import Message
-from biaslab.distill.settings import AnyPath
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
 from biaslab.judges.encoding import ChatEncoder
 from biaslab.judges.loading import choose_device, choose_dtype, find_model, load_model

@@ -20,13 +20,13 @@ import torch
 from biaslab.core.arrays import Ints
 from biaslab.core.checks import is_whole, require_whole
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.output import progress_bar
+from biaslab.core.output import AnyPath, progress_bar
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import EXAMPLES
 from biaslab.distill.checkpoints import Tensors, TrainingRun, remove_checkpoints
 from biaslab.distill.ensembles import Evaluators, fingerprint, save_folds
 from biaslab.distill.evaluator import CARD, Evaluator, features, load_evaluator
-from biaslab.distill.settings import AnyPath, Settings
+from biaslab.distill.settings import Settings
 from biaslab.measures.scoring.scorers import SCORES
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import require_columns

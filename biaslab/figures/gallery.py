@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 
 from biaslab.core.files import read_csv, write_csv
 from biaslab.core.metrics import find_metric, is_primary
-from biaslab.core.output import count, percent
+from biaslab.core.output import AnyPath, count, percent
 from biaslab.figures.notebook import NotebookRun, find_headline
 from biaslab.report.plots.figure_words import marked
 from biaslab.report.wording import span, templates, version
@@ -20,7 +19,7 @@ from biaslab.report.wording import span, templates, version
 _FIRST = ("atlas", "replications")
 
 
-def write_index(folder: str | PathLike[str], runs: Sequence[NotebookRun] = ()) -> Path:
+def write_index(folder: AnyPath, runs: Sequence[NotebookRun] = ()) -> Path:
     """Write ``index.html``, which shows every figure of a folder with its estimates; return its path.
 
     Parameters
@@ -128,7 +127,7 @@ _COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "wi
 _EDGE = 1e-9  # rounding tolerance for intervals exactly as wide as the threshold
 
 
-def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+def measure_precision(folder: AnyPath) -> pd.DataFrame:
     """Compare the width of primary intervals in figures with the smallest effect that matters.
 
     Simulated judges are excluded: their biases are known, and their intervals can be made arbitrarily narrow.
@@ -176,7 +175,7 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+def write_precision(folder: AnyPath) -> pd.DataFrame:
     """Write the table of `measure_precision` to ``precision.csv`` in the folder of figures, and return it."""
     table = measure_precision(folder)
     write_csv(table, Path(folder) / FILE)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, count, replacing, require_file
+from biaslab.core.output import MISSING, AnyPath, count, replacing, require_file
 from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
@@ -135,7 +134,7 @@ class Card:
         facts = [", ".join(about["datasets"]), f"n = {about['n']} contexts", f"{about['level']} intervals"]
         return draw(self.biases, self.findings, " · ".join([*facts, f"q over {about['tests']}"]))
 
-    def save(self, stem: str | PathLike[str], picture: bool = True) -> list[Path]:
+    def save(self, stem: AnyPath, picture: bool = True) -> list[Path]:
         """Save the card as ``.html``, ``.md`` and ``.png`` and its estimates as ``.csv``; return the paths.
 
         Parameters

@@ -21,7 +21,7 @@ from biaslab.core import errors
 from biaslab.core.checks import require_one_of, require_study, require_whole
 from biaslab.core.interfaces import Judge, as_judge
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import PrintedText, count, number
+from biaslab.core.output import AnyPath, PrintedText, count, number
 from biaslab.core.requests import Choice, Compare, Completion, Request, Score
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
@@ -94,7 +94,7 @@ def screen(
     candidates: int = 3,
     attributes: Sequence[str] | None = None,
     own: str | None = None,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -239,7 +239,7 @@ def plan_screen(
     candidates: int = 3,
     attributes: Sequence[str] | None = None,
     own: str | None = None,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     budget: Budget | None = None,
     seed: int = 0,
 ) -> ScreenPlan:
@@ -336,7 +336,7 @@ def _screened(measured: Measured, planned: Announcement | None, reference: str |
 
 
 @contextmanager
-def _store_path(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
+def _store_path(store: Store | AnyPath | None) -> Iterator[Path]:
     """Yield the path of the store, or of a temporary one."""
     if store is not None:
         yield Path(store.path if isinstance(store, Store) else store)
@@ -546,7 +546,7 @@ def _measure(
     return estimates
 
 
-ProtocolSource = Protocol | str | PathLike[str]
+ProtocolSource = Protocol | AnyPath
 
 #: One scale for all scores, so that probes share requests; wide enough to show round numbers.
 SCALE = "1-100"

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property, lru_cache
 from inspect import signature
-from os import PathLike
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Literal, get_args
 
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.output import AnyPath
 from biaslab.core.project import PREFIX, SETTINGS, find_file, named_tables, own_object
 from biaslab.core.requests import About, Choice, Completion, Message, Request, Role
 from biaslab.core.scales import Scale, whole_numbers
@@ -266,7 +266,7 @@ class Protocol:
         return cls.from_template(**arguments_of(Path(path), name, changes, allowed))
 
     @classmethod
-    def loaded(cls, protocol: Protocol | str | PathLike[str]) -> Protocol:
+    def loaded(cls, protocol: Protocol | AnyPath) -> Protocol:
         """Return a protocol itself, or that of a file, of ``python:module:object`` or of a name in ``biaslab.toml``."""
         if isinstance(protocol, cls):
             return protocol
@@ -292,7 +292,7 @@ class Protocol:
         return replace(cls.from_file(folder / file, table.pop("which", None), **table), name=name)
 
     @classmethod
-    def of_form(cls, given: Protocol | str | PathLike[str], *forms: ProtocolForm) -> Protocol:
+    def of_form(cls, given: Protocol | AnyPath, *forms: ProtocolForm) -> Protocol:
         """Return a protocol, from its file if a path is given.
 
         Raises

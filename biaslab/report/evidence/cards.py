@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -16,7 +15,7 @@ from jinja2 import Environment
 
 from biaslab.core.checks import require_one_of, require_probe, require_whole
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.output import Page, count
+from biaslab.core.output import AnyPath, Page, count
 from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Rank, Request
 from biaslab.core.trials import Reply
 from biaslab.prompts.parsing.thoughts import split_thought
@@ -43,7 +42,7 @@ def show(
     judgements: pd.DataFrame,
     trials: pd.DataFrame | None = None,
     *,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     n: int = 6,
     sort: str = "flips",
     dataset: Dataset | None = None,
