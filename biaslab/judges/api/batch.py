@@ -108,9 +108,8 @@ def export_batch(
     """
     base = require_file("path", Path(path).expanduser(), ".jsonl")
     if keys_of(base).exists():
-        raise InputError(
-            "path", str(path), "a path without an exported batch", "import that batch, or use another path"
-        )
+        remedy = "import that batch, or use another path"
+        raise InputError("path", str(path), "a path without an exported batch", remedy)
     wanted = sorted(dict.fromkeys(requests), key=prefix_order)
     if not wanted:
         raise InputError("requests", wanted, "at least one open request")
