@@ -119,12 +119,8 @@ def compare(
     if first not in values:
         raise InputError("reference", first, f"one of {', '.join(map(str, values))}")
     require_columns(frame, ("probe", "judge", "dataset"), "found")
-    pairs = [
-        _Pair(by, (first, other), rows, own, metrics).compared(progress)
-        for rows, own in _of_probes(frame, probe)
-        for other in values
-        if other != first
-    ]
+    each = [(rows, own, other) for rows, own in _of_probes(frame, probe) for other in values if other != first]
+    pairs = [_Pair(by, (first, other), rows, own, metrics).compared(progress) for rows, own, other in each]
     comparisons = pd.concat(pairs, ignore_index=True)
     comparisons.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
     return comparisons
@@ -172,9 +168,8 @@ class _Pair:
         conditions = condition_names(own[0], *self._free(trials))
         cells = self._cells(own, conditions)
         keys, bar = list(cells[0]), f"{self.name} without" if progress else ""
-        drawn = without_each(
-            partial(with_fast_intervals(probe).estimate, metrics=wanted), trials, self._columns(conditions), keys, bar
-        )
+        estimate = partial(with_fast_intervals(probe).estimate, metrics=wanted)
+        drawn = without_each(estimate, trials, self._columns(conditions), keys, bar)
         rows: list[dict[str, Any]] = []
         for key, left in zip(keys, drawn, strict=True):
             rows += self._rows(key, [each[key] for each in cells], partial(_paired, left))

@@ -282,15 +282,9 @@ def plan_screen(
         announced = announcement_of_all(probes, asked, data, path, limits)
         unknown = _first_of_labels(asked, probes, data, path) is not None
         as_text = announcement_of_all(probes, asked, data, path, limits, (Choice,)) if unknown else None
-    return ScreenPlan(
-        asked.id,
-        tuple(probe.name for probe in probes),
-        data.n_contexts,
-        announced,
-        None if as_text == announced else as_text,
-        dict(_detectable(probe, asked, data) for probe in probes),
-        tuple(missing),
-    )
+    as_text = None if as_text == announced else as_text
+    shifts, names = dict(_detectable(probe, asked, data) for probe in probes), tuple(probe.name for probe in probes)
+    return ScreenPlan(asked.id, names, data.n_contexts, announced, as_text, shifts, tuple(missing))
 
 
 def _detectable(probe: Probe, judge: Judge, data: Dataset) -> tuple[str, float]:
@@ -594,12 +588,9 @@ def choose_probes(
     asked, answers = {probe.name for probe in probes}, " and ".join(f"{form}s" for form in forms)
     if not probes:
         raise errors.InputError("judge", judge.id, "a judge that answers pairs or scores, as its `kinds` declares")
-    missing = [
-        (judge.id, probe.name, f"needs {form}s, but the judge is asked for {answers}")
-        for form in whole.keys() - {*forms}
-        for probe in whole[form]
-        if probe.name not in asked
-    ]
+    needs = [(form, probe.name) for form in whole.keys() - {*forms} for probe in whole[form]]
+    why = "needs {}s, but the judge is asked for " + answers
+    missing = [(judge.id, name, why.format(form)) for form, name in needs if name not in asked]
     if own is None:
         systems = [str(name) for name in dict.fromkeys(data.candidates["system"]) if name]
         some = ", ".join(systems[:_SYSTEMS]) + (", …" if len(systems) > _SYSTEMS else "")

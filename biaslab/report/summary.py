@@ -231,12 +231,9 @@ class Fitness:
     @property
     def parts(self) -> list[tuple[Light, str, str]]:
         """The sentences: status, opening words, and uses."""
-        sentences: list[tuple[Light, str, tuple[str, ...]]] = [
-            ("bias", "Do not use for", self.unfit),
-            ("none", "Fine for", self.fit),
-            ("unclear", "Cannot tell for", self.unknown),
-        ]
-        return [(status, words, _joined(uses)) for status, words, uses in sentences if uses]
+        words: tuple[tuple[Light, str], ...] = (("bias", "Do not use"), ("none", "Fine"), ("unclear", "Cannot tell"))
+        uses = (self.unfit, self.fit, self.unknown)
+        return [(of, f"{text} for", _joined(own)) for (of, text), own in zip(words, uses, strict=True) if own]
 
     def __str__(self) -> str:
         lines = [f"{words} {uses}." for _, words, uses in self.parts] or ["No use could be tested."]
@@ -393,11 +390,8 @@ def _measured(cells: Sequence[Finding], remedies: pd.DataFrame) -> pd.DataFrame:
     without = own["remedy"].fillna("").isin(["", "none"])
     part = [name for name in _PART if name in own and own[name].notna().any()]
     own = own.assign(**{name: own[name].map(condition_text) for name in part})
-    before = (
-        own[without & (against == "")]
-        if (without & (against == "")).any()
-        else pd.DataFrame([each.row for each in cells])
-    )
+    before = own[without & (against == "")]
+    before = pd.DataFrame([each.row for each in cells]) if before.empty else before
     after = own[~without & (against == "")]
     gap = own[~without & (against == "none")]
     gap_columns = {"estimate": "difference", "p_value": "p_value", "se": "se"}

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -386,10 +387,10 @@ def _by_family(rows: pd.DataFrame) -> list[tuple[str | None, Any, pd.DataFrame]]
     if len(set(judges)) == 1 or set(families) == {"others"}:
         return [(None, None, rows)]
     several = len(set(families)) > 1
-    return [
-        (str(family) if several else None, style.family_colour(str(judges[part.index[0]])), part)
-        for family, part in rows.groupby(families, sort=False)
-    ]
+    parts = [part for _, part in rows.groupby(families, sort=False)]
+    names = [families[part.index[0]] if several else None for part in parts]
+    colours = [style.family_colour(str(judges[part.index[0]])) for part in parts]
+    return list(zip(names, colours, parts, strict=True))
 
 
 def _write_numbers(ax: Axes, values: pd.Series, digits: int, places: np.ndarray, colour: Any) -> None:
@@ -421,11 +422,7 @@ def each_panel(
     series: int,
 ) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
     """Yield the Axes, the rows, and the named values of `row` and `col` of each panel; remove Axes without rows."""
-    places = [
-        (row_value, col_value)
-        for row_value in values_of(rows, row, metrics)
-        for col_value in values_of(rows, col, metrics)
-    ]
+    places = list(product(values_of(rows, row, metrics), values_of(rows, col, metrics)))
     across = len(values_of(rows, col, metrics))
     columns = across if row is not None else min(across, _PANELS_ACROSS)
     own = "metric" in (row, col)

@@ -386,10 +386,9 @@ def compared(
         raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(own['metric']))}")
     names, who = varying(rows, condition_names(rows, "role", "compared")), rows["compared"].astype(str)
     pairs = {f"{other} − {one}": (other, one) for one, other in permutations(map(str, own["compared"].unique()), 2)}
-    rows = rows.assign(
-        cell=[", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")],
-        who=["\n− ".join(style.shortened(each, _LONG) for each in pairs.get(text, (text,))) for text in who],
-    )
+    cell = [", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")]
+    people = ["\n− ".join(style.shortened(each, _LONG) for each in pairs.get(text, (text,))) for text in who]
+    rows = rows.assign(cell=cell, who=people)
     shifts = rows["role"] == "difference"
     shown, apart = rows[~shifts].drop_duplicates(["who", "cell"]), rows[shifts]
     left, right = style.panels(2, 3.0 + 0.85 * max(len(shown), len(apart)), sharex=False, sharey=False)

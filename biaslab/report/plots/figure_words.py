@@ -62,10 +62,8 @@ def headline(estimates: pd.DataFrame, says: Says | str | None = None) -> str:
     if defined.empty:
         return ""
     defined = defined.assign(**{name: "" for name in ("judge", "probe") if name not in defined})
-    metrics = [
-        (_drawn(rows, find_metric(str(metric), str(probe))), rows)
-        for (probe, metric), rows in defined.groupby(["probe", "metric"], sort=False, dropna=False)
-    ]
+    groups = defined.groupby(["probe", "metric"], sort=False, dropna=False)
+    metrics = [(_drawn(rows, find_metric(str(metric), str(probe))), rows) for (probe, metric), rows in groups]
     first, rows = metrics[0]
     who = _judges(defined, first)
     small = f"; n = {span(rows['n_contexts'])} contexts" if 0 < rows["n_contexts"].min() < _FEW else ""
