@@ -547,14 +547,12 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
     return ("none", "") if doubt is None else ("open", _doubt(doubt))
 
 
+_DEPENDS = "depends on single human ratings having a reliability above {reliability:.2f}"
 #: What a doubt's note leaves unsaid, and the codes of notes that may give its reason, with words if other than theirs.
 _NOTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "reliability": (
         ", which a single rating cannot show",
-        {
-            "depends_on_reliability": "depends on single human ratings having a reliability above {reliability:.2f}",
-            "over_reliabilities": "",
-        },
+        {"depends_on_reliability": _DEPENDS, "over_reliabilities": ""},
     ),
     "noise": (", which is not known", {"judge_noise": ""}),
     "peak": ("", {"narrow_peak": ""}),

@@ -25,9 +25,9 @@ from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, with_interval, written
 from biaslab.report.plots import style
-from biaslab.report.plots.figure_words import AXES, FLOORS, marked, named, remember_rows, row_name
+from biaslab.report.plots.figure_words import FLOORS, marked, named, remember_rows, row_name
 from biaslab.report.verdicts import Peers, find_peers, judges_of, with_findings
-from biaslab.report.wording import conditions, varying
+from biaslab.report.wording import WORDS, conditions, varying
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
 from biaslab.stats.missing import plausible_intervals
 
@@ -178,7 +178,7 @@ def against(
     width = float(np.ptp(places)) or 1.0
     draw_marks(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order)
     remember_rows(drawn, chosen, label)
-    drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
+    drawn.set_xlabel(xlabel or WORDS["axes"].get(x, x.replace("_", " ")))
     _finish(drawn, chosen, title, label, null, vertical=True)
     if (places % 1 == 0).all():
         drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))

@@ -16,6 +16,7 @@ from matplotlib.font_manager import fontManager
 
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
+from biaslab.report.wording import WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,14 +196,7 @@ FILLS: dict[str, dict[str, Any]] = {
     "untested": {"markersize": 2.4},
 }
 #: What the marks mean, in a legend.
-FOUND_WORDS = {
-    "found": "found (q < .05)",
-    "slight": "found, but slight",
-    "none": "none that matters",
-    "undetected": "none detected",
-    "open": "inconclusive",
-    "untested": "not tested",
-}
+FOUND_WORDS: dict[str, str] = WORDS["found"]
 
 
 def dots(
