@@ -90,9 +90,8 @@ def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
     filled = [table for table in tables if len(table)]
-    return (
-        pd.concat([table.dropna(axis=1, how="all") for table in filled], ignore_index=True) if filled[1:] else filled[0]
-    )
+    whole = [table.dropna(axis=1, how="all") for table in filled]
+    return pd.concat(whole, ignore_index=True) if filled[1:] else filled[0]
 
 
 @cache

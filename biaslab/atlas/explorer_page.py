@@ -59,9 +59,8 @@ class Explorer(Page):
 
     def to_html(self) -> str:
         """Return a self-contained page."""
-        data = explorer_data(self.estimates, self.added) | {
-            "versions": sorted(set(map(str, self.estimates["version"])))
-        }
+        versions = sorted(set(map(str, self.estimates["version"])))
+        data = explorer_data(self.estimates, self.added) | {"versions": versions}
         facts = {"judges": self.estimates["judge"].nunique(), "sources": self.estimates["source"].nunique()}
         return _templates().get_template("explorer.html.j2").render(data=_script_safe(data), **facts)
 
@@ -74,9 +73,8 @@ class Explorer(Page):
     def __repr__(self) -> str:
         judges, sources = (self.estimates[name].nunique() for name in ("judge", "source"))
         rows = count(len(self.estimates), "estimate")
-        return (
-            f"Explorer: {rows} of {count(judges, 'judge')} from {count(sources, 'source')}; save(path) writes the page"
-        )
+        whose = f"{count(judges, 'judge')} from {count(sources, 'source')}"
+        return f"Explorer: {rows} of {whose}; save(path) writes the page"
 
 
 def explorer(estimates: pd.DataFrame | None = None, folder: AnyPath | None = None) -> Explorer:
@@ -285,9 +283,8 @@ def _judges(added: Sequence[Contribution]) -> Callable[[str], dict[str, Any]]:
 def _sources(added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[str, Any]]:
     new = {one.source["name"] for one in added}
     known = {one.name: (one.title, one.licence, one.carried) for one in SOURCES}
-    known |= {
-        one.source["name"]: (one.source["title"], one.source["licence"], False) for one in [*added, *contributions()]
-    }
+    added_sources = [one.source for one in [*added, *contributions()]]
+    known |= {one["name"]: (one["title"], one["licence"], False) for one in added_sources}
 
     def describe(named: tuple[str, str]) -> dict[str, Any]:
         name, repository = named

@@ -127,9 +127,8 @@ def trials(source: str | None = None, judge: str | None = None) -> pd.DataFrame:
     """
     carried = [one.name for one in SOURCES if one.carried]
     if source is not None and not find_source(source).carried:
-        raise InputError(
-            "source", source, f"one of {', '.join(carried)}", "for this source only estimates are included"
-        )
+        remedy = "for this source only estimates are included"
+        raise InputError("source", source, f"one of {', '.join(carried)}", remedy)
     names = carried if source is None else [source]
     rows = pd.concat([_rows(name) for name in names], ignore_index=True) if len(names) > 1 else _rows(names[0])
     if judge is not None:

@@ -395,9 +395,8 @@ def annotate(
     else:
         stars = Stars(task, chosen, scale, reference=reference, answer=answer, seed=seed)
         trials, unit = collect(cast("Design", stars), judge, dataset, store, progress), None
-    return examples(
-        trials.assign(attribute=trials["attribute"].map(dict(zip(names, called, strict=True)))), dataset, unit
-    )
+    by_name = dict(zip(names, called, strict=True))
+    return examples(trials.assign(attribute=trials["attribute"].map(by_name)), dataset, unit)
 
 
 def _scored(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None) -> pd.DataFrame:

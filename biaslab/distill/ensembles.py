@@ -174,9 +174,8 @@ class WeightedEvaluators:
         total = sum(weights.values())
         fits = set(weights) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in weights.values())
         if not fits or not total > 0:
-            raise InputError(
-                "weights", weights, f"a non-negative number for each of {', '.join(evaluators)}, not all 0"
-            )
+            allowed = f"a non-negative number for each of {', '.join(evaluators)}, not all 0"
+            raise InputError("weights", weights, allowed)
         self.evaluators = dict(evaluators)
         self.weights = {name: float(weights[name] / total) for name in evaluators}
 

@@ -38,9 +38,8 @@ def write_index(folder: AnyPath, runs: Sequence[NotebookRun] = ()) -> Path:
     studies: dict[str, list[dict[str, object]]] = {}
     for picture in sorted(place.glob("*__*.png"), key=_place):
         study, _, name = picture.stem.partition("__")
-        others = [
-            picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
-        ]
+        beside = [picture.with_suffix(suffix) for suffix in (".pdf", ".csv")]
+        others = [file.name for file in beside if file.exists()]
         numbers = picture.with_suffix(".csv")
         caption = {"facts": describe_estimates(numbers), "headline": find_headline(numbers), "kind": _kind(numbers)}
         studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **caption})
@@ -115,10 +114,8 @@ def cost(runs: Sequence[NotebookRun]) -> str:
     """Count the new replies and those from the store, with their tokens."""
     asked, stored = sum(run.asked for run in runs), sum(run.stored for run in runs)
     paid, saved = sum(run.asked_tokens for run in runs), sum(run.stored_tokens for run in runs)
-    return (
-        f"{count(asked, 'judge call')}{f' ({paid:,} tokens)' if paid else ''}, "
-        f"{count(stored, 'reply')} from the store{f' ({saved:,} tokens)' if saved else ''}"
-    )
+    new, known = (f" ({tokens:,} tokens)" if tokens else "" for tokens in (paid, saved))
+    return f"{count(asked, 'judge call')}{new}, {count(stored, 'reply')} from the store{known}"
 
 
 FILE = "precision.csv"
@@ -194,10 +191,8 @@ def describe_precision(table: pd.DataFrame) -> str:
         return ""
     total, narrow, recorded = (int(table[name].sum()) for name in ("intervals", "narrow", "recorded"))
     of_them = f"; of recorded judges: {recorded:,}" if recorded else ""
-    return (
-        f"{narrow:,} of {count(total, 'interval')} of primary metrics ({percent(share_narrow(table), 2)}) "
-        f"are narrower than what matters on both sides{of_them}"
-    )
+    intervals = f"{narrow:,} of {count(total, 'interval')} of primary metrics ({percent(share_narrow(table), 2)})"
+    return f"{intervals} are narrower than what matters on both sides{of_them}"
 
 
 def _primary_rows(path: Path) -> pd.DataFrame:

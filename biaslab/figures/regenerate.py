@@ -308,9 +308,8 @@ def inputs(task: NotebookTask) -> str:
     """
     try:
         parameters = task.wanted | task.always
-        values = defaults(parameters_cell(task.source)) | {
-            n: parameters[n] for n in types_of(task.source) if n in parameters
-        }
+        given = {name: parameters[name] for name in types_of(task.source) if name in parameters}
+        values = defaults(parameters_cell(task.source)) | given
         files = [list(_stamps(value)) for name, value in sorted(values.items()) if name not in task.always]
         document = [task.source.read_text(encoding="utf-8"), values, files, _package(), _installed()]
     except (OSError, ValueError, KeyError, SyntaxError):

@@ -624,10 +624,8 @@ class Protocol:
         if not SHORTEST_LIST <= len(texts) <= LONGEST_LIST:
             allowed = f"{SHORTEST_LIST} to {LONGEST_LIST} in one prompt"
             raise InputError("candidates", len(texts), allowed, "use biaslab.ranking.sliding_windows for longer lists")
-        return Candidates(
-            Entry(self.places.name(place), place, ascii_uppercase[place - 1], text)
-            for place, text in enumerate(texts, 1)
-        )
+        shown = enumerate(texts, 1)
+        return Candidates(Entry(self.places.name(at), at, ascii_uppercase[at - 1], text) for at, text in shown)
 
     def parse_list(self, text: str | None, k: int) -> tuple[tuple[float, ...], Status]:
         r"""Parse a reply about k candidates.
@@ -709,9 +707,8 @@ class Protocol:
         k, numbers = len(value), [float(each) for each in value]
         wanted = list(range(1, k + 1)) if self.places.ranks else [0] * (k - 1) + [1]
         if sorted(numbers) != [float(each) for each in wanted]:
-            allowed = (
-                f"the ranks 1 to {k}, one per position" if self.places.ranks else "1 for one position, 0 for others"
-            )
+            ranked = f"the ranks 1 to {k}, one per position"
+            allowed = ranked if self.places.ranks else "1 for one position, 0 for others"
             raise InputError("value", tuple(value), allowed)
         ordered = sorted(range(k), key=lambda at: numbers[at], reverse=not self.places.ranks)
         return self.places.write_order([at + 1 for at in ordered])
