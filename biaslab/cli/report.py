@@ -276,10 +276,8 @@ def _limits(options: Sequence[str] | None, file: Path | None) -> dict[str, Limit
     """Return limits by metric; the command line overrides the file."""
     from biaslab.report.limits import Limit
 
-    written = {
-        **(_of_file(file) if file else {}),
-        **pairs(options, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2"),
-    }
+    in_options = pairs(options, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2")
+    written = {**(_of_file(file) if file else {}), **in_options}
     if not written:
         raise InputError.plain("a limit is required, such as --limit first_position_rate=.4:.6")
     return {metric: Limit.read(metric, text) for metric, text in written.items()}

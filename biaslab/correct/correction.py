@@ -30,19 +30,11 @@ CORRECTIONS = get_args(Correction)
 NAME = "correct"
 _HIGHER, _LOWER = "scores higher than the other", "scores lower than the other"
 _DIFFERENCE: Any = {"null": 0.0, "above": _HIGHER, "below": _LOWER, "subject": "system", "primary": True}
+_WINS = _DIFFERENCE | {"null": 0.5, "above": "wins more often than it loses", "below": "loses more often than it wins"}
 METRICS = (
     Metric("mean_score", "mean score", "points"),
     Metric("pass_rate", "pass rate", "share"),
-    Metric(
-        "win_rate",
-        "win rate (ties count ½)",
-        "share",
-        null=0.5,
-        above="wins more often than it loses",
-        below="loses more often than it wins",
-        subject="system",
-        primary=True,
-    ),
+    Metric("win_rate", "win rate (ties count ½)", "share", **_WINS),
     Metric("score_difference", "difference of mean scores", "points", **_DIFFERENCE),
     Metric("pass_rate_difference", "difference of pass rates", "share", **_DIFFERENCE),
     Metric("win_rate_difference", "difference of win rates", "share", **_DIFFERENCE),
