@@ -47,7 +47,7 @@ def label(
     path: AnyPath | None = None,
     attribute: str | None = None,
     n: int | None = None,
-    contexts: pd.DataFrame | Sequence[str] | str | PathLike[str] | None = None,
+    contexts: pd.DataFrame | Sequence[str] | AnyPath | None = None,
     seed: int = 0,
     show: Sequence[str] = (),
     mapping: Mapping[str, Any] | str | Path | None = None,
@@ -317,7 +317,7 @@ def _texts(record: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
 
 def _in_contexts(table: pd.DataFrame, contexts: Any) -> pd.DataFrame:
     """Return the items of some contexts, with the probability of each if it is given."""
-    if isinstance(contexts, str | PathLike):
+    if isinstance(contexts, str | Path):
         contexts = read_csv(require_file("contexts", contexts, ".csv"))
     if not isinstance(contexts, pd.DataFrame):
         contexts = pd.DataFrame({"context_id": list(contexts)})
