@@ -317,7 +317,7 @@ def at_once(
     if len(fits) < 2 or not all(estimate.se > 0 for estimate in single):
         return single
     errors = np.column_stack([fit.errors(target) for fit in fits])
-    reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
+    reach = max_t_quantile(errors, min(fit.sample for fit in fits), level, seed)
     words = f", simultaneous over {len(fits)}"
     levels = [1 - 2 * float(stats.t.sf(reach, fit.sample - 1)) for fit in fits]
     wide = [fit.estimate(target, level, bounds=bounds) for fit, level in zip(fits, levels, strict=True)]
@@ -354,7 +354,9 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
     gaps = [fits[a].errors(target) - fits[b].errors(target) for a, b in pairs]
     errors = np.column_stack(gaps) if gaps else np.zeros((1, 0))
     size = np.linalg.norm(errors, axis=0)
-    reach = _quantile(errors[:, size > 0], min(fit.sample for fit in fits), level, seed) if (size > 0).any() else 0.0
+    reach = (
+        max_t_quantile(errors[:, size > 0], min(fit.sample for fit in fits), level, seed) if (size > 0).any() else 0.0
+    )
     for (a, b), error in zip(pairs, size, strict=True):
         gap = values[a] - values[b]
         if abs(gap) > reach * error:
@@ -368,7 +370,7 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
     ]
 
 
-def _quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
+def max_t_quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
     """Return the quantile of the largest |t| by simulation; columns are estimates."""
     rng = np.random.default_rng(seed)
     scaled = errors / np.linalg.norm(errors, axis=0)
