@@ -278,7 +278,13 @@ def contexts_for_people(
         From `select`, of the same items.
     budget, how, seed
         As in `biaslab.correct.choose_contexts`; a judge is uncertain of verdicts with a confidence near ½.
+
+    Raises
+    ------
+    InputError
+        If all verdicts may stand, or the budget is out of range.
     """
-    rest = items[~selection.stands]
+    if (rest := items[~selection.stands]).empty:
+        raise InputError.plain("all verdicts may stand, so that no context is left for people to label")
     pairs: Mapping[str, Any] = {"candidate_id": rest["item"].astype(str), "opponent_id": "", "status": "ok"}
     return choose_contexts(rest.assign(value=rest["confidence"].fillna(0.5), **pairs), budget, how, seed)

@@ -8,13 +8,14 @@ published ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -26,6 +27,7 @@ from biaslab.correct.correction import max_t_quantile
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, because, undefined, without_interval
 from biaslab.stats.resample import Resampling, cluster_statistic
+from biaslab.stats.t_inference import student
 
 #: How well a label agrees with those of the other people: the share that are equal, minus the root mean squared
 #: difference, or a function of a label and the list of the others'.
@@ -39,7 +41,9 @@ RATE, HALF = 0.05, 0.5
 _STUDIES, _DOUBLINGS = 4_000, 18
 _RIDGE = 1e-9
 _DIGITS = 12  # alignments are compared after rounding to this many decimals
-_FEW_PEOPLE = because("few_annotators", "{annotators} of {given} annotators labelled {items} items with others")
+_FEW_PEOPLE = because(
+    "few_annotators", "{annotators} of {given} named annotators labelled at least {items} items with others"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,8 @@ class Contest:
         Names of the contexts.
     given : int
         Number of annotators before those with too few items were left out.
+    least : int
+        Number of items that is enough.
 
     Examples
     --------
@@ -71,13 +77,14 @@ class Contest:
     names: list[str]
     contexts: Any
     given: int
+    least: int = FEWEST_ITEMS
 
     @classmethod
     def of(
         cls,
         judged: Floats,
         people: Floats,
-        context: Sequence[Any],
+        context: ArrayLike,
         names: Sequence[str],
         alignment: Alignment = "accuracy",
         words: Sequence[Any] | None = None,
@@ -91,7 +98,7 @@ class Contest:
             The judge's labels; NaN without one.
         people : numpy.ndarray, shape (items, annotators)
             People's labels.
-        context : sequence, shape (items,)
+        context : array_like, shape (items,)
             The context of each item.
         names : sequence of str
             The annotators.
@@ -115,7 +122,7 @@ class Contest:
         sums, contexts = sum_by_context(np.asarray(context, object), np.ones(len(judged)), *columns)
         judge, person, items = np.moveaxis(sums[:, 1:].reshape(len(contexts), 3, len(chosen)), 1, 0)
         compared = items.sum(axis=1) > 0
-        return cls(judge[compared], person[compared], items[compared], chosen, contexts[compared], len(names))
+        return cls(judge[compared], person[compared], items[compared], chosen, contexts[compared], len(names), least)
 
     @property
     def advantages(self) -> Floats:
@@ -154,31 +161,39 @@ class Contest:
         """Estimate ω, the share of annotators that the judge may replace.
 
         The interval is for the share of these annotators whose advantage over the judge is truly below epsilon: at
-        least those of whom simultaneous intervals (max-t; Hothorn, Bretz & Westfall 2008) show it, and at most all but
-        those of whom they show the contrary.
+        least those of whom simultaneous intervals show it (max-t, or Bonferroni's one-sided ones if these are
+        narrower), and at most all but those of whom they show the contrary. A count, so it covers more often than
+        promised: in 97.8 to 100 % of simulated studies.
         """
         people = len(self.names)
         if people < 2:
-            return undefined(_FEW_PEOPLE.with_values(annotators=people, given=self.given, items="enough"))
+            return self._undefined()
         value, errors, size = self.shortfall
         omega = float(self.won(epsilon, rate)[2].mean())
         if size.min() < 2:
             return without_interval(omega, int(size.max()))
         error = np.linalg.norm(errors, axis=0)
         varies = error > 1e-9
-        settings = int(size.min()), resampling.level, resampling.seed
-        margin = np.where(varies, error, 0.0) * (max_t_quantile(errors[:, varies], *settings) if varies.any() else 0.0)
+        df, alpha = int(size.min()) - 1, 1 - resampling.level
+        reach = float(stats.t.ppf(1 - alpha / people, df))  # an annotator's interval can be wrong on one side only
+        if varies.any():
+            reach = min(reach, max_t_quantile(errors[:, varies], df + 1, resampling.level, resampling.seed))
+        margin = reach * np.where(varies, error, 0.0)
         low, high = float(np.mean(value + margin < epsilon)), float(np.mean(value - margin <= epsilon))
-        method = f"max-t over {count(people, 'annotator')}, contexts"
+        method = f"simultaneous t over {count(people, 'annotator')}, contexts"
         nothing = math.nan
         return Estimate(omega, nothing, min(low, omega), max(high, omega), nothing, nothing, len(self.contexts), method)
 
     def advantage_probability(self, resampling: Resampling) -> Estimate:
         """Estimate ρ, the mean over annotators of the share of items that the judge wins."""
         if len(self.names) < 2:
-            return undefined(_FEW_PEOPLE.with_values(annotators=len(self.names), given=self.given, items="enough"))
+            return self._undefined()
         contexts = len(self.contexts)
         return cluster_statistic(partial(_mean_share, self.judge, self.items), contexts, resampling, bounds=(0.0, 1.0))
+
+    def _undefined(self) -> Estimate:
+        values = {"annotators": len(self.names), "given": self.given, "items": self.least}
+        return undefined(_FEW_PEOPLE.with_values(**values))
 
     def against(self, other: Contest, resampling: Resampling) -> Estimate:
         """Estimate ρ minus that of another judge, over the contexts and annotators of both."""
@@ -194,6 +209,21 @@ class Contest:
             return _mean_share(*own, weights) - _mean_share(*others, weights)
 
         return cluster_statistic(difference, len(at), resampling, 0.0, (-1.0, 1.0), scale="plain", inference="t")
+
+    def leads(self, epsilon: float, resampling: Resampling) -> Iterator[tuple[str, Estimate, int]]:
+        """Yield each annotator, its share of items won minus the judge's with the one-sided p-value, and the items."""
+        if not self.names:
+            return
+        (value, errors, size), p_values = self.shortfall, self.won(epsilon)[0]
+        for place, name in enumerate(self.names):
+            lead, n, items = float(value[place]), int(size[place]), int(self.items[:, place].sum())
+            if n < 2:
+                yield name, without_interval(lead, n), items
+                continue
+            error = float(np.linalg.norm(errors[:, place]))
+            low, high = np.clip(student(lead, error, n, resampling.level), -1, 1)
+            method = "t over contexts, one-sided test against epsilon"
+            yield name, Estimate(lead, error, low, high, float(p_values[place]), math.nan, n, method), items
 
     def table(self, epsilon: float, rate: float = RATE) -> pd.DataFrame:
         """Return a row for each annotator: shares of items won by the judge and by the annotator, and the test."""

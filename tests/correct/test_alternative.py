@@ -92,7 +92,7 @@ def test_judge_who_repeats_people_wins_and_random_one_loses():
     assert rates[1].ci_high == 0.0
 
 
-def test_annotators_with_fewer_items_than_thirty_are_left_out():
+def test_annotators_need_thirty_items():
     judged, people, context = studies()
     people[29:, 3] = np.nan
     contest = Contest.of(judged, people, context, list("abcd"))

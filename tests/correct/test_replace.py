@@ -1,0 +1,231 @@
+"""May a judge replace a person, and which verdicts may stand: inputs of every form, answers, errors, reports."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import biaslab as bl
+from biaslab import report
+from biaslab.core.errors import BiaslabError, InputError, TrialsError
+from biaslab.correct.annotations import read_annotations
+
+PEOPLE = ("ann", "bo", "cy")
+
+
+def labels(items=200, noise=0.2, judge=0.1, seed=0, levels=2):
+    """Labels of three people and of a judge who err independently, by annotator and item."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(levels, size=items)
+
+    def given(share):
+        wrong = rng.random(items) < share
+        return {f"i{n}": int(v) for n, v in enumerate(np.where(wrong, rng.integers(levels, size=items), truth))}
+
+    return {name: given(noise) for name in PEOPLE}, {"judge": given(judge)}
+
+
+def table(by_annotator):
+    rows = [(who, item, label) for who, own in by_annotator.items() for item, label in own.items()]
+    return pd.DataFrame(rows, columns=["annotator", "item", "label"])
+
+
+def log(items=120, seed=0):
+    """Trials of scores with the ratings of three named people, four answers a question."""
+    people, judge = labels(items, levels=5, seed=seed)
+    rows = [
+        {"question": f"q{n // 4}", "system": f"s{n % 4}", "score": judge["judge"][f"i{n}"] + 1}
+        | {name: people[name][f"i{n}"] + 1 for name in PEOPLE}
+        for n in range(items)
+    ]
+    mapping = {"context_id": "question", "candidate_id": "system", "score": "score", "ratings": "ann,bo,cy"}
+    return bl.read_judgements(pd.DataFrame(rows), mapping=mapping | {"scale": "=1-5", "human_scale": "=1-5"})
+
+
+def test_mapping_and_tables_give_the_same_answer():
+    people, judge = labels()
+    results = [
+        bl.replace(judge, people, error=0.3),
+        bl.replace(table(judge), table(people), error=0.3),
+        bl.replace(table(people | judge), judges=["judge"], error=0.3),
+    ]
+    for result in results:
+        assert result["judge"].decision == "yes"
+        assert (result.estimates["estimate"].dropna() == results[0].estimates["estimate"].dropna()).all()
+
+
+def test_words_are_labels_as_numbers_are():
+    people, judge = labels()
+    words = [
+        {who: {item: "good" if label else "bad" for item, label in own.items()} for who, own in each.items()}
+        for each in (judge, people)
+    ]
+    one, other = bl.replace(judge, people)["judge"], bl.replace(*words)["judge"]
+    assert one.advantage_probability.estimate == other.advantage_probability.estimate
+    assert set(other.items["verdict"]) == {"good", "bad"}
+
+
+def test_contexts_widen_intervals_of_related_items():
+    people, judge = labels()
+    both = table(people | judge).assign(context=lambda frame: "c" + frame["item"].str[1:-1])
+    one, other = (bl.replace(each, judges=["judge"])["judge"] for each in (table(people | judge), both))
+    assert one.advantage_probability.estimate == other.advantage_probability.estimate
+    assert other.advantage_probability.n_contexts == 20
+    assert one.advantage_probability.n_contexts == 200
+
+
+def test_log_with_named_people_is_compared_by_distance():
+    trials = log()
+    [own] = read_annotations(trials)
+    assert own.kind == "score"
+    assert own.names == ["0", "1", "2"]
+    assert own.people.shape == (120, 3)
+    found = bl.replace(trials)
+    assert found.judges[0].decision == "yes"
+    assert found.judges[0].within == 1.0
+    assert found.estimates["alignment"].dropna().unique().tolist() == ["neg_rmse"]
+    assert found.judges[0].winning_rate.n_contexts == 30
+
+
+def test_people_without_names_are_not_left_out():
+    trials = log().assign(annotators=None)
+    found = bl.replace(trials).judges[0]
+    assert np.isnan(found.winning_rate.estimate)
+    assert found.winning_rate.has_note("few_annotators")
+    assert found.decision == "cannot tell"
+    assert found.selection.labelled == 120
+
+
+def test_pairs_take_people_from_a_table_of_labels():
+    rng = np.random.default_rng(0)
+    lead = rng.normal(size=80)
+    pairs = pd.DataFrame({"context_id": [f"c{n}" for n in range(80)], "candidate_id": "x", "opponent_id": "y"})
+    trials = pairs.assign(value=1 / (1 + np.exp(-3 * lead)), judge="j", dataset="d", attribute="a", status="ok")
+    given = [pairs.assign(annotator=name, score=(lead + rng.normal(0, 0.5, 80) > 0).astype(float)) for name in PEOPLE]
+    turned = pd.concat(given).rename(columns={"candidate_id": "opponent_id", "opponent_id": "candidate_id"})
+    turned = turned.assign(score=1 - turned["score"])
+    found = [bl.replace(trials, each, error=0.3).judges[0] for each in (pd.concat(given), turned)]
+    assert found[0].decision == "yes"
+    assert found[0].source == "label probabilities"
+    assert found[0].items["confidence"].min() >= 0.5
+    assert found[1].advantage_probability.estimate == found[0].advantage_probability.estimate
+    assert len(found[0].annotators) == 3
+
+
+def test_agreement_of_both_orders_is_a_confidence():
+    rng = np.random.default_rng(0)
+    lead = rng.normal(size=150)
+    rows = []
+    for sign, sides in ((1, ("x", "y")), (-1, ("y", "x"))):
+        won = (sign * lead + 0.6 + rng.normal(0, 0.5, 150) > 0).astype(float)
+        frame = {"context_id": [f"c{n}" for n in range(150)], "candidate_id": sides[0], "opponent_id": sides[1]}
+        rows.append(pd.DataFrame(frame).assign(value=won, human_gap=sign * np.sign(lead)))
+    trials = pd.concat(rows).assign(judge="j", dataset="d", attribute="a", status="ok")
+    found = bl.replace(trials, error=0.15).judges[0]
+    assert found.source == "both orders"
+    assert set(found.items["confidence"]) == {0.5, 1.0}
+    assert found.selection.threshold == 1.0
+    assert (found.items["stands"] == (found.items["confidence"] == 1)).all()
+    chosen = found.contexts_for_people(10)
+    assert set(chosen["context_id"]) <= set(found.items.loc[~found.items["stands"], "context_id"])
+
+
+def test_share_of_samples_is_the_confidence_of_scores():
+    rows = [("c1", 3), ("c1", 3), ("c1", 4), ("c2", 1), ("c2", 2), ("c2", 2)]
+    trials = pd.DataFrame(rows, columns=["context_id", "value"]).assign(replicate=[0, 1, 2] * 2, status="ok")
+    trials = trials.assign(
+        candidate_id="x", judge="j", dataset="d", attribute="a", human=[3, 3, 3, 5, 5, 5], scale="1-5"
+    )
+    [own] = read_annotations(trials)
+    assert own.source == "samples"
+    assert own.items["verdict"].tolist() == [3.0, 2.0]
+    assert own.items["confidence"].round(3).tolist() == [0.667, 0.667]
+    assert own.loss(1.0).tolist() == [0.0, 1.0]
+
+
+def test_lean_towards_yes_is_what_was_planted():
+    rng = np.random.default_rng(0)
+    chance = rng.uniform(0.1, 0.9, 2_000)
+    trials = pd.DataFrame({"context_id": [f"c{n}" for n in range(2_000)], "value": np.minimum(chance + 0.1, 1.0)})
+    trials = trials.assign(candidate_id="x", judge="j", dataset="d", attribute="a", status="ok", scale="0-1")
+    trials = trials.assign(human=(rng.random(2_000) < chance).astype(float))
+    lean = bl.replace(trials).estimates.set_index("metric").loc["lean_towards_yes"]
+    assert lean["ci_low"] < 0.1 < lean["ci_high"]
+    assert lean["p_value"] < 0.001
+
+
+def test_judges_are_compared_in_pairs():
+    people, judge = labels()
+    other = labels(judge=0.9, seed=5)[1]["judge"]
+    found = bl.replace(judge | {"other": other}, people)
+    row = found.estimates[found.estimates["metric"] == "advantage_probability_difference"].iloc[0]
+    assert (row["judge"], row["other_judge"]) == ("judge", "other")
+    assert row["ci_low"] > 0
+    assert row["q_value"] < 0.001
+    assert found["other"].decision == "no"
+
+
+def test_undecided_judge_gets_a_plan():
+    people, judge = labels(50, judge=0.6)
+    found = bl.replace(judge, people)["judge"]
+    assert found.decision == "cannot tell"
+    assert found.plan.contexts > 50
+
+
+def test_estimates_go_to_every_report():
+    people, judge = labels()
+    given = table(judge).assign(confidence=np.random.default_rng(0).uniform(0.5, 1, 200))
+    found = bl.replace(given, table(people), error=0.3)
+    assert "overconfidence" in found.estimates.set_index("metric").index
+    macros = report.to_macros(found.estimates, ["winning_rate", "advantage_probability"])
+    assert r"\biasReplaceWinningRateOverall}{1.000}" in macros
+    assert r"$\omega$" in report.to_latex(found.estimates, "winning_rate")
+    assert "Calderon" in report.methods(found.estimates)
+    assert set(report.card(found.estimates, reference=None).biases["metric"]) == {"overconfidence", "lean_towards_yes"}
+    assert found.to_html().count("<li>") == len(list(found["judge"].sentences()))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "name"),
+    [
+        (lambda judge, people: bl.replace(judge, people, epsilon=1), InputError, "epsilon"),
+        (lambda judge, people: bl.replace(judge, people, error=10), InputError, "error"),
+        (lambda judge, people: bl.replace(judge, people, alignment="kappa"), InputError, "alignment"),
+        (lambda judge, people: bl.replace(judge, people, least=1), InputError, "least"),
+        (lambda judge, people: bl.replace(table(people)), InputError, "judges"),
+        (lambda judge, people: bl.replace(table(people), judges=["dan"]), InputError, "dan"),
+        (lambda judge, people: bl.replace(pd.concat([table(judge)] * 2), people), TrialsError, "twice"),
+        (lambda judge, people: bl.replace({"judge": {"else": 1}}, people), TrialsError, "nobody labelled"),
+        (lambda judge, people: bl.replace(table(judge).assign(context="c"), people), TrialsError, "one context"),
+        (lambda judge, people: bl.replace(table(judge).drop(columns="label"), people), BiaslabError, "label"),
+        (lambda judge, people: bl.replace(table(judge).assign(confidence=7), people), TrialsError, "confidence"),
+        (lambda judge, people: bl.replace({"judge": 1}, people), InputError, "judged"),
+        (lambda judge, people: bl.replace([1, 2], people), InputError, "judged"),
+    ],
+)
+def test_wrong_input_is_named(change, error, name):
+    people, judge = labels()
+    with pytest.raises(error, match=name):
+        change(judge, people)
+
+
+def test_other_scale_of_people_is_refused():
+    trials = log()
+    given = trials[["context_id", "candidate_id"]].assign(score=np.arange(120) % 101)
+    with pytest.raises(TrialsError, match="convert"):
+        bl.replace(trials.drop(columns=["human", "ratings", "annotators", "human_scale"]), given)
+
+
+def test_constant_labels_have_an_answer_without_variation():
+    people = {name: dict.fromkeys(range(60), 1) for name in PEOPLE}
+    found = bl.replace({"judge": dict.fromkeys(range(60), 1)}, people)["judge"]
+    assert found.decision == "yes"
+    assert found.advantage_probability.estimate == 1.0
+    assert found.advantage_probability.has_note("no_variation")
+
+
+def test_one_annotator_gives_nan_with_the_reason():
+    people, judge = labels()
+    found = bl.replace(judge, {"ann": people["ann"]}, error=0.3)["judge"]
+    assert np.isnan(found.winning_rate.estimate)
+    assert found.winning_rate.has_note("few_annotators")
+    assert found.selection.coverage == 1.0
