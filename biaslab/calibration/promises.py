@@ -19,6 +19,12 @@ from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.fair_judges import LOGS, audits_find
 from biaslab.calibration.generators import GENERATORS, generate
+from biaslab.calibration.replacements import (
+    advantage_covered,
+    calibration_covered,
+    passes_if_exchangeable,
+    promise_kept,
+)
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.correct import correct
@@ -380,6 +386,41 @@ PROMISES = {
         )
         for answers in (1, 4)
         for passed in (0.1, 0.5, 0.9)
+    },
+    **{
+        f"replace_fair_{contexts}": Promise(
+            f"a judge who is one of six alike passes the alternative annotator test at ε = 0, {contexts} contexts",
+            _LEVEL,
+            partial(passes_if_exchangeable, contexts=contexts),
+        )
+        for contexts in (24, 60, 100)
+    },
+    **{
+        f"advantage_{contexts}": Promise(
+            f"the interval of the advantage probability covers, {contexts} contexts of 1 to 8 items",
+            (0.93, 0.97),
+            partial(advantage_covered, contexts=contexts),
+        )
+        for contexts in (24, 60, 100)
+    },
+    **{
+        f"calibration_error_{contexts}_{100 * slope:.0f}": Promise(
+            f"the interval of the calibration error covers, {contexts} contexts of 1 to 8 items, slope {slope:g}",
+            (0.93, 0.97) if slope < 1 else _COVERED,  # without an error only one end can be wrong
+            partial(calibration_covered, contexts=contexts, slope=slope),
+        )
+        for contexts in (24, 60, 100)
+        for slope in (0.5, 1.0)
+    },
+    **{
+        f"selected_{100 * slope:.0f}_{samples}": Promise(
+            f"verdicts that stand err as seldom as promised; slope {slope:g}, "
+            f"{f'{samples} samples' if samples else 'label probabilities'}",
+            (0.94, 1.0),
+            partial(promise_kept, slope=slope, samples=samples),
+        )
+        for slope in (1.0, 0.5)
+        for samples in (0, 1, 5)
     },
     "score_worth": Promise("the interval of score_worth covers, 24 contexts", _COVERED, worth_covered),
     **{
