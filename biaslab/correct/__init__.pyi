@@ -9,3 +9,4 @@ from .label_plan import (
     plan_labels as plan_labels,
 )
 from .replacement import Replacement as Replacement, replace as replace
+from .successor import Bridge as Bridge, Succession as Succession, replace_judge as replace_judge

@@ -606,7 +606,7 @@ def _cell(
     readable = judgements[has_value(judgements)]
     counts = (len(readable), len(judgements) - len(readable))
     paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
-    items = pair_items(readable) if paired else _score_items(readable)
+    items = pair_items(readable) if paired else score_items(readable)
     items = labels.systems(items)
     items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
     items, probability = _labelled_part(items, labelled, labels.probability)
@@ -616,7 +616,7 @@ def _cell(
     return LabelledCell(where, items, paired, probability, *counts, scale, binary)
 
 
-def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
+def score_items(readable: pd.DataFrame) -> pd.DataFrame:
     """Average scores over replicates, one row per candidate."""
     own = readable.get("human", math.nan)
     table = pd.DataFrame({"value": readable["value"], "own": own})

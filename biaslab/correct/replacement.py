@@ -45,6 +45,11 @@ NAME = "replace"
 METRICS = (
     Metric("winning_rate", "ω, annotators that the judge may replace", "share", quality=True),
     Metric("advantage_probability", "ρ, items on which the judge is as good as an annotator", "share", quality=True),
+    Metric("headline_change", "new judge's mean of new items minus old judge's of old ones", "points"),
+    Metric("judge_part", "the judge's part: new minus old judge on the same items", "points"),
+    Metric("systems_part", "the systems' part: change of the mean less the judge's part", "points"),
+    Metric("system_shift", "new minus old judge for one system, less that for all", "points"),
+    Metric("agreement_gain", "closeness to people, new minus old judge", "share of the scale"),
     Metric("annotator_lead", "items won by the annotator minus those won by the judge", "share"),
     Metric("agreement_of_verdicts", "people who agree with a verdict", "share", quality=True),
     Metric("selective_error", "people who disagree with a verdict that stands", "share"),

@@ -229,3 +229,100 @@ def test_one_annotator_gives_nan_with_the_reason():
     assert np.isnan(found.winning_rate.estimate)
     assert found.winning_rate.has_note("few_annotators")
     assert found.selection.coverage == 1.0
+
+
+def judged_by(judge, shift=0.0, noise=0.3, systems="xyz", seed=0, contexts=60, better=0.0):
+    """Scores of systems in contexts; the judge adds a shift and errors of its own, to outputs that may be better."""
+    quality = np.random.default_rng(7).normal(3, 0.7, (200, 9))[:contexts]
+    quality = quality + np.random.default_rng(seed).normal(0, 0.3, (contexts, 1))
+    columns = ["abcxyzuvw".index(name) for name in systems]
+    values = quality[:, columns] + better * np.isin(list(systems), list("uvw")) + shift
+    values = values + np.random.default_rng([seed, len(judge)]).normal(0, noise, values.shape)
+    frame = pd.DataFrame({"context_id": np.repeat([f"c{n}" for n in range(contexts)], len(systems))})
+    frame = frame.assign(candidate_id=list(systems) * contexts, value=values.ravel(), judge=judge, status="ok")
+    return frame.assign(dataset="d", attribute="a", scale="1-5")
+
+
+def parts(old, new, **more):
+    return bl.replace.judge(old, new, biases=False, **more).estimates
+
+
+def test_judge_against_itself_is_equivalent():
+    found = parts(judged_by("old"), judged_by("old"))
+    assert set(found["equivalence"].dropna()) == {"equivalent"}
+    assert (found["estimate"] == 0).all()
+
+
+@pytest.mark.slow
+def test_alike_judges_are_equivalent_with_power_eighty():
+    alike = []
+    for seed in range(100):
+        found = parts(judged_by("o", seed=seed, contexts=34), judged_by("new", seed=seed, contexts=34))  # 102 items
+        alike.append(found.set_index("metric").loc["judge_part", "equivalence"] == "equivalent")
+    assert np.mean(alike) >= 0.8
+
+
+@pytest.mark.slow
+def test_planted_changes_of_judge_and_systems_are_covered():
+    covered = {"judge_part": [], "systems_part": []}
+    truth = {"judge_part": 0.4, "systems_part": 0.3}
+    level = np.random.default_rng(7).normal(3, 0.7, (200, 9))[:60].mean(axis=0)
+    truth["systems_part"] += level[["abcxyzuvw".index(name) for name in "xyuvw"]].mean()
+    truth["systems_part"] += -0.3 * 2 / 5 - level[["abcxyzuvw".index(name) for name in "abcxy"]].mean()
+    for seed in range(100):
+        old = judged_by("o", systems="abcxy", seed=seed)
+        new = judged_by("new", 0.4, systems="xyuvw", seed=seed, better=0.3)
+        found = parts(old, new).set_index("metric")
+        for metric, value in truth.items():
+            covered[metric].append(found.loc[metric, "ci_low"] <= value <= found.loc[metric, "ci_high"])
+        total = found["estimate"][["judge_part", "systems_part"]].sum()
+        assert total == pytest.approx(found.loc["headline_change", "estimate"])
+    assert np.mean(covered["judge_part"]) > 0.91
+    assert np.mean(covered["systems_part"]) > 0.91  # the systems of the study, not new ones
+
+
+def test_judge_who_favours_one_system_changes_the_ranking():
+    new = judged_by("new")
+    new["value"] += 0.6 * (new["candidate_id"] == "z")
+    found = parts(judged_by("old"), new)
+    shifts = found[found["metric"] == "system_shift"].set_index("system")
+    assert shifts.loc["z", "estimate"] == pytest.approx(0.4, abs=0.15)
+    assert shifts.loc["z", "equivalence"] == "different"
+
+
+def test_agreement_with_people_rises_with_a_better_judge():
+    people = judged_by("p", noise=0.0)[["context_id", "candidate_id", "value"]].rename(columns={"value": "score"})
+    found = parts(judged_by("old", noise=0.8), judged_by("new", noise=0.1), labels=people).set_index("metric")
+    assert found.loc["agreement_gain", "ci_low"] > 0.05
+
+
+def test_bridge_is_the_line_through_both_scores():
+    old = judged_by("old", noise=0.2)
+    found = bl.replace.judge(old, old.assign(judge="new", value=0.5 + 0.8 * old["value"]), biases=False)
+    bridge = found.bridges["a"]
+    assert (bridge.intercept, bridge.slope, bridge.error) == pytest.approx((0.5, 0.8, 0.0), abs=1e-9)
+    assert "0.800" in str(found)
+
+
+def test_biases_of_both_judges_are_compared():
+    data = bl.load_dataset("graded", limit=24)
+    probe = bl.probes.Position(attributes=["coherence"], templates=[1])
+    old, new = (
+        bl.collect(probe, bl.SimulatedJudge(data, position=size, noise=1.0), data, progress=False)
+        for size in (0.0, 2.0)
+    )
+    found = bl.replace.judge(old, new).estimates.set_index("metric")
+    assert found.loc["first_position_rate_difference", "equivalence"] == "different"
+
+
+@pytest.mark.parametrize(
+    ("new", "name"),
+    [
+        (judged_by("new").assign(context_id="elsewhere"), "no item"),
+        (judged_by("new").assign(scale="1-10"), "scales"),
+        (pd.concat([judged_by("new"), judged_by("newer")]), "one judge"),
+    ],
+)
+def test_judges_without_the_same_items_are_refused(new, name):
+    with pytest.raises(InputError, match=name):
+        bl.replace.judge(judged_by("old"), new)
