@@ -82,8 +82,10 @@ class Selection(PrintedText):
     def __str__(self) -> str:
         promise = f"at a promised error of {percent(self.error)} (confidence {percent(self.level)})"
         if math.isnan(self.threshold):
-            more = "" if self.labels_needed is None else f": too few labels, {self.labels_needed:,} items would show it"
-            return f"{promise}, no verdict may stand{more}"
+            why = "people disagree more often even with the surest"
+            if self.labels_needed is not None:
+                why = f"too few labels: {self.labelled:,}; {self.labels_needed:,} would do if errors stay as rare"
+            return f"{promise}, no verdict may stand ({why})"
         seen = number(self.selective_error.estimate, 3)
         share = f"{count(int(self.stands.sum()), 'verdict')} of {len(self.stands):,} ({percent(self.coverage, 3)})"
         return f"{promise}, {share} may stand: those with a confidence of at least {self.threshold:.3g} (error {seen})"

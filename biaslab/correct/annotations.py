@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import pandas as pd
 
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.files import read_csv
 from biaslab.correct.labels import HumanLabels, LabelledCell, read_cells
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
@@ -96,6 +99,28 @@ def read_annotations(
     if not isinstance(judged, pd.DataFrame | Mapping):
         raise InputError("judged", judged, "trials, a table or a mapping", "read a file with biaslab.read_judgements")
     return list(_of_tables(judged, labels, judges))
+
+
+def read_label_tables(file: Path) -> pd.DataFrame | ByAnnotator | None:
+    """Return a file that holds labels by annotator and item; None if it is a log.
+
+    It is a table with ``annotator, item, label``, or JSON of annotator → item → label, perhaps compressed with gzip.
+    """
+    if not file.is_file():
+        raise InputError("file", str(file), "an existing file")
+    if {".csv", ".tsv"} & set(file.suffixes):
+        table = read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",")
+        return table if set(COLUMNS) <= {"annotator" if name == "judge" else name for name in table} else None
+    if ".json" not in file.suffixes:
+        return None
+    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    try:
+        found = json.loads(content)
+    except ValueError:  # JSON Lines, or none
+        return None
+    known = isinstance(found, dict) and found and all(isinstance(own, dict) for own in found.values())
+    flat = known and not any(isinstance(label, dict | list) for own in found.values() for label in own.values())
+    return found if flat else None
 
 
 def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterator[Annotations]:

@@ -191,6 +191,11 @@ class Replacement(PrintedText):
     estimates: pd.DataFrame
     judges: tuple[ReplacedJudge, ...]
 
+    @property
+    def for_people(self) -> pd.DataFrame:
+        """The items whose verdict may not stand, with the ``judge`` that gave it."""
+        return pd.concat([each.items[~each.items["stands"]].assign(judge=each.judge) for each in self.judges])
+
     def __getitem__(self, judge: str) -> ReplacedJudge:
         """Return the first entry of a judge."""
         require_one_of("judge", judge, [each.judge for each in self.judges])

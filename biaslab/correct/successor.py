@@ -21,6 +21,7 @@ from biaslab.correct.labels import HumanLabels, pair_items, score_items
 from biaslab.logs.audit.run import prepared
 from biaslab.probes import available, find_probe
 from biaslab.probes.base.feature_probe import bounded_scale
+from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import has_value, sum_by_context
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
@@ -196,7 +197,9 @@ def replace_judge(
     if not rows:
         raise TrialsError.plain("no item was judged by both; judge a random part again with the new judge")
     frame = estimates_frame(rows, NAME, (), _CONDITIONS)
-    differing = list(_biases(old, new, given)) if biases and sides[0].judge != sides[1].judge else []
+    if biases and sides[0].judge == sides[1].judge:
+        old = old.assign(judge=f"{sides[0].judge} (old)")
+    differing = list(_biases(old, new, given)) if biases else []
     return Succession(pd.concat([frame, *differing], ignore_index=True), bridges)
 
 
@@ -305,9 +308,9 @@ def _biases(old: pd.DataFrame, new: pd.DataFrame, given: Mapping[str, float]) ->
     sides = [prepared(side) for side in (old, new)] if recorded else [old, new]
     kinds = available().values() if recorded else map(find_probe, dict.fromkeys(map(str, new["probe"])))
     for probe in (kind() for kind in kinds):
-        if recorded and any(probe.accepts(side).trials.empty for side in sides):
-            continue
         try:
+            if recorded and not all(_has_estimate(probe, side) for side in sides):
+                continue
             found = compare(sides, probe=probe, progress=False)
         except BiaslabError:  # no common cell, or nothing estimated
             continue
@@ -317,6 +320,15 @@ def _biases(old: pd.DataFrame, new: pd.DataFrame, given: Mapping[str, float]) ->
         margins = [math.nan if size is None else size for size in sizes]
         outcomes = [_outcome(row, margin) for row, margin in zip(records, margins, strict=True)]
         yield rows.assign(margin=np.array(margins, float), equivalence=outcomes).drop(columns=["role", "compared"])
+
+
+def _has_estimate(probe: Probe, trials: pd.DataFrame) -> bool:
+    """Return whether a probe can estimate one of its primary metrics from recorded trials."""
+    accepted = probe.accepts(trials)
+    if accepted.trials.empty:
+        return False
+    found = (accepted.probe or probe).estimate(accepted.trials, list(probe.primary))
+    return bool(found["estimate"].notna().any())
 
 
 def _outcome(estimate: Estimate | Mapping[Any, Any], margin: float) -> Equivalence:
