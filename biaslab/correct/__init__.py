@@ -2,7 +2,8 @@
 
 ``bl.correct(trials, labels)`` corrects; ``bl.correct.plan_labels`` and ``bl.correct.choose_contexts`` plan it.
 ``bl.replace(trials)`` says whether a judge may replace a person, and which of its verdicts may stand;
-``bl.replace.judge(old, new)`` what changes with a new judge.
+``bl.replace.judge(old, new)`` what changes with a new judge,
+and ``bl.replace.panel_sizes`` how many judges and samples are as good as one person.
 """
 
 import lazy_loader
@@ -10,6 +11,7 @@ import lazy_loader
 from biaslab.correct.alternative import plan_items
 from biaslab.correct.correction import correct
 from biaslab.correct.label_plan import LabelPlan, choose_contexts, draw_labels, plan_labels
+from biaslab.correct.panel_size import PanelSizes, panel_sizes
 from biaslab.correct.replacement import Replacement, replace
 from biaslab.correct.successor import Bridge, Succession, replace_judge
 
@@ -18,5 +20,6 @@ vars(correct).update(
     LabelPlan=LabelPlan, choose_contexts=choose_contexts, draw_labels=draw_labels, plan_labels=plan_labels
 )
 vars(replace).update(
-    Bridge=Bridge, Replacement=Replacement, Succession=Succession, judge=replace_judge, plan_items=plan_items
-)
+    Bridge=Bridge, PanelSizes=PanelSizes, Replacement=Replacement, Succession=Succession, judge=replace_judge,
+    panel_sizes=panel_sizes, plan_items=plan_items,
+)  # fmt: skip

@@ -8,5 +8,6 @@ from .label_plan import (
     draw_labels as draw_labels,
     plan_labels as plan_labels,
 )
+from .panel_size import PanelSizes as PanelSizes, panel_sizes as panel_sizes
 from .replacement import Replacement as Replacement, replace as replace
 from .successor import Bridge as Bridge, Succession as Succession, replace_judge as replace_judge

@@ -304,6 +304,7 @@ def test_bridge_is_the_line_through_both_scores():
     assert "0.800" in str(found)
 
 
+@pytest.mark.slow
 def test_biases_of_both_judges_are_compared():
     data = bl.load_dataset("graded", limit=24)
     probe = bl.probes.Position(attributes=["coherence"], templates=[1])
@@ -326,3 +327,74 @@ def test_biases_of_both_judges_are_compared():
 def test_judges_without_the_same_items_are_refused(new, name):
     with pytest.raises(InputError, match=name):
         bl.replace.judge(judged_by("old"), new)
+
+
+_PEOPLE_ERR, _SLOPE, _OWN, _INTERACTION, _SAMPLING = 0.7, 0.8, 0.5, 0.5, 0.6
+
+
+def panel(contexts, seed=0, judges=3, samples=2):
+    """Scores by judges with errors of their own, in samples, and labels of three people."""
+    rng = np.random.default_rng(seed)
+    items = 3 * contexts
+    truth = 3 + 0.6 * np.repeat(rng.normal(size=contexts), 3) + 0.8 * rng.normal(size=items)
+    frame = pd.DataFrame(
+        {"context_id": np.repeat(np.arange(contexts), 3).astype(str), "candidate_id": [*"xyz"] * contexts}
+    )
+    frame = frame.assign(dataset="d", attribute="a", status="ok")
+    shared, parts = _SLOPE * truth + _OWN * rng.normal(size=items), []
+    for judge in range(judges):
+        own = shared + 0.2 * judge + _INTERACTION * rng.normal(size=items)
+        for sample in range(samples):
+            value = own + _SAMPLING * rng.normal(size=items)
+            parts.append(frame.assign(judge=f"j{judge}", replicate=sample, value=value))
+    given = [frame.assign(annotator=name, score=truth + _PEOPLE_ERR * rng.normal(size=items)) for name in PEOPLE]
+    return pd.concat(parts), pd.concat(given)[["context_id", "candidate_id", "annotator", "score"]]
+
+
+def true_panel(k, n):
+    agreed = 0.6**2 + 0.8**2
+    between = _SLOPE**2 * agreed + _OWN**2
+    total = between + _INTERACTION**2 / k + _SAMPLING**2 / (k * n)
+    found = {"panel_reliability": between / total, "panel_validity": _SLOPE * np.sqrt(agreed / total)}
+    return found | {"panel_lead": found["panel_validity"] - np.sqrt(agreed / (agreed + _PEOPLE_ERR**2))}
+
+
+@pytest.mark.slow
+def test_panels_have_the_planted_reliability_and_validity():
+    found = bl.replace.panel_sizes(*panel(3_000), conditions=(1, 2), samples=(1, 3), price=0.01)
+    rows = found.estimates.set_index(["metric", "conditions", "samples"])["estimate"]
+    for k, n in ((1, 1), (1, 3), (2, 1), (2, 3)):
+        for metric, value in true_panel(k, n).items():
+            assert rows[metric, k, n] == pytest.approx(value, abs=0.02)
+    assert found.smallest is None  # a person is better than each of these
+    assert found.estimates["price"].max() == 0.06
+
+
+@pytest.mark.slow
+def test_projections_of_panels_cover_their_values():
+    contexts, covered = 24, {}
+    for seed in range(60):
+        rows = bl.replace.panel_sizes(*panel(contexts, seed), conditions=(2,), samples=(3,)).estimates.set_index(
+            "metric"
+        )
+        for metric, value in true_panel(2, 3).items():
+            covered.setdefault(metric, []).append(rows.loc[metric, "ci_low"] <= value <= rows.loc[metric, "ci_high"])
+    assert min(map(np.mean, covered.values())) > 0.88
+
+
+def test_panel_without_people_has_a_reliability_alone():
+    found = bl.replace.panel_sizes(panel(40)[0], conditions=(2,), samples=(1,)).estimates
+    assert found["metric"].tolist() == ["panel_reliability"]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda trials: trials[trials["judge"] == "j0"], "over"),
+        (lambda trials: trials.assign(opponent_id="w"), "pairs"),
+        (lambda trials: trials.assign(context_id=trials["context_id"] + trials["judge"]), "no item"),
+    ],
+)
+def test_panel_of_one_or_of_other_items_is_refused(change, name):
+    with pytest.raises(InputError, match=name):
+        bl.replace.panel_sizes(change(panel(20)[0]))
