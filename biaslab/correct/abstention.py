@@ -29,6 +29,7 @@ from biaslab.stats.resample import Resampling
 
 #: Thresholds that are tested, at equal steps of coverage.
 _STEPS = 8
+_SHOWN = 3  # decimals of thresholds and coverages in a curve
 _MOST = 10_000_000
 _NO_CONFIDENCE = because("no_confidence", "the judge's verdicts have no confidence: ask both orders or several samples")
 _NO_LABELS = because("no_labels", "people labelled none of these items")
@@ -262,7 +263,7 @@ def risk_coverage(
         rate = Ratio(
             np.asarray(context, object)[seen], loss[seen], np.ones(seen.sum()), bounds=(0.0, 1.0), inference="score"
         )
-        where = {"threshold": float(step), "coverage": float(np.mean(confidence >= step))}
+        where = {"threshold": round(float(step), _SHOWN), "coverage": round(float(np.mean(confidence >= step)), _SHOWN)}
         curve.append((where, rate.estimate(settings)))
     return curve
 

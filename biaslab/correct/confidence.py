@@ -27,6 +27,7 @@ Recalibration = Literal["temperature", "isotonic"]
 #: Items a bin at least, and bins at most.
 _FEWEST, _BINS = 12, 10
 _DRAWS, _FOLDS = 4_000, 5
+_SHOWN = 3  # decimals of a bin's confidence
 _EDGE = 1e-6  # distance from 0 and 1 of confidences whose logit is taken
 _UNIT = (0.0, 1.0)
 _ONE_BIN = because("one_bin", "one context, one confidence, or fewer than {fewest} labelled verdicts")
@@ -67,6 +68,21 @@ class Confidences:
         bins = Bins.of(self)
         found |= {name: without_interval(value, bins.contexts, "") for name, value in bins.brier_parts().items()}
         return found | {"calibration_error": bins.error(resampling), "error_auroc": self._auroc(resampling)}
+
+    def bins(self) -> Codes:
+        """Return the bin of each verdict, from 0: bins have about as many items each, and equal confidences one bin."""
+        many = int(np.clip(len(self.confidence) // _FEWEST, 1, _BINS))
+        edges = np.unique(np.quantile(self.confidence, np.arange(1, many) / many, method="higher"))
+        return np.unique(np.searchsorted(edges, self.confidence, side="right"), return_inverse=True)[1]
+
+    def diagram(self, resampling: Resampling) -> list[tuple[float, Estimate]]:
+        """Return mean confidence and agreement of each bin: a reliability diagram (Murphy & Winkler 1977)."""
+        place, context = self.bins(), np.asarray(self.context, object)
+        found = []
+        for own in (place == number for number in range(place.max() + 1)):
+            right = Ratio(context[own], self.agreement[own], np.ones(own.sum()), None, _UNIT, inference="score")
+            found.append((round(float(self.confidence[own].mean()), _SHOWN), right.estimate(resampling)))
+        return found
 
     def _mean(self, values: Floats, bounds: tuple[float, float], resampling: Resampling) -> Estimate:
         null = 0.0 if bounds[0] < 0 else None
@@ -125,12 +141,8 @@ class Bins:
     @classmethod
     def of(cls, verdicts: Confidences) -> Bins:
         """Put verdicts in bins."""
-        sure, right = verdicts.confidence, verdicts.agreement
-        many = int(np.clip(len(sure) // _FEWEST, 1, _BINS))
-        edges = np.unique(np.quantile(sure, np.arange(1, many) / many, method="higher"))
-        place = np.searchsorted(edges, sure, side="right")
-        levels, place = np.unique(place, return_inverse=True)
-        inside = (place[:, None] == np.arange(len(levels))).astype(float)
+        sure, right, place = verdicts.confidence, verdicts.agreement, verdicts.bins()
+        inside = (place[:, None] == np.arange(place.max() + 1)).astype(float)
         n = inside.sum(axis=0)
         confidence, agreement = (values @ inside / n for values in (sure, right))
         off = (inside.T * (sure - right) - inside.T * (confidence - agreement)[:, None]).T / n

@@ -86,6 +86,7 @@ METRICS = (
         matters=0.05,
         primary=True,
     ),
+    Metric("agreement_at_confidence", "people who agree with verdicts of a confidence", "share"),
     Metric("calibration_error", "calibration error (root mean square, debiased)", "share"),
     Metric("brier_score", "Brier score", "share"),
     Metric("brier_reliability", "Brier score, reliability", "share"),
@@ -96,7 +97,7 @@ METRICS = (
 declare_metrics(NAME, METRICS)
 _CONDITIONS = (
     *("attribute", "epsilon", "alignment", "left_out", "other_judge"),
-    *("promised_error", "threshold", "coverage", "recalibration"),
+    *("promised_error", "threshold", "coverage", "confidence", "recalibration"),
 )
 _TESTED = ("overconfidence", "lean_towards_yes", "advantage_probability_difference")
 _RECALIBRATED = ("calibration_error", "brier_score")
@@ -411,14 +412,17 @@ class _Judge:
         promised = {**self.given.where, "promised_error": selection.error, "threshold": selection.threshold}
         share = _rate(self.context, stands.astype(float)).estimate(self.how)
         yield from estimate_rows({"stands": share}, promised, self.how, len(stands), self.given.dropped)
-        sure = self.given.items["confidence"].to_numpy(float)
-        for at, loss in risk_coverage(sure, self.loss, self.context, self.how):
+        every = self.given.items["confidence"].to_numpy(float)
+        for at, loss in risk_coverage(every, self.loss, self.context, self.how):
             yield from estimate_rows({"selective_error": loss}, {**self.given.where, **at}, self.how, n, 0)
         yield from estimate_rows(found.confidence, {**self.given.where, "recalibration": "none"}, self.how, n, 0)
-        known = self._known()
+        if (known := self._known()) is None:
+            return
+        for sure, agreed in known.diagram(self.how):
+            yield from estimate_rows(
+                {"agreement_at_confidence": agreed}, {**self.given.where, "confidence": sure}, self.how, n, 0
+            )
         for name in get_args(Recalibration):
-            if known is None:
-                return
             again = Confidences(recalibrated(known, name, self.how.seed), known.agreement, known.context)
             values = {metric: each for metric, each in again.estimates(self.how).items() if metric in _RECALIBRATED}
             yield from estimate_rows(values, {**self.given.where, "recalibration": name}, self.how, n, 0)
