@@ -168,11 +168,11 @@ def select(
     found = Ratio(
         np.asarray(context, object)[seen], loss[seen], np.ones(seen.sum()), bounds=(0.0, 1.0), inference="score"
     )
-    needed = (
-        None if chosen == chosen else min(filter(None, (each.needed(error, part) for each in accepted)), default=None)
-    )
+    labelled = int(known.sum())
+    more = labelled * min(one.growth(error, part) for one in accepted)
+    needed = math.ceil(more) if math.isnan(chosen) and more < math.inf else None
     return Selection(
-        error, settings.level, chosen, float(stands.mean()), found.estimate(settings), stands, int(known.sum()), needed
+        error, settings.level, chosen, float(stands.mean()), found.estimate(settings), stands, labelled, needed
     )
 
 
@@ -222,16 +222,16 @@ class _Accepted:
         lost, right = self.loss / self.effect, (self.items - self.loss) / self.effect
         return 1.0 if right <= 0 else 1 - float(special.betainc(lost + 1, right, error))
 
-    def needed(self, error: float, alpha: float) -> int | None:
-        """Return the number of labelled items with which a loss as frequent as this one would be small enough."""
+    def growth(self, error: float, alpha: float) -> float:
+        """Return how many times as many labels would do if loss stays as frequent; infinity if that is too often."""
         if self.loss >= error * self.items:
-            return None
+            return math.inf
         low, high = 0, _MOST
         while high - low > 1:
             middle = (low + high) // 2
-            scaled = _Accepted(middle, self.loss * middle / self.items, self.effect)
-            low, high = (low, middle) if scaled.p_value(error) <= alpha else (middle, high)
-        return high
+            more = _Accepted(middle, self.loss * middle / self.items, self.effect)
+            low, high = (low, middle) if more.p_value(error) <= alpha else (middle, high)
+        return high / self.items
 
 
 def risk_coverage(

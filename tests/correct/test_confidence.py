@@ -162,6 +162,12 @@ def test_too_few_labels_are_counted_as_the_binomial_does():
     assert select(np.full(29, 0.9), np.zeros(29), np.arange(29), 0.1).threshold == 0.9
 
 
+def test_needed_labels_count_those_below_the_threshold_too():
+    sure, lost = np.tile([0.9, 0.6], 30), np.tile([0.0, 1.0], 30)
+    found = select(sure, lost, np.arange(60), 0.1)
+    assert found.labels_needed == 72  # of which 36 above the threshold: .9 ** 36 < .025
+
+
 def test_no_number_of_labels_helps_a_judge_who_errs_more_often():
     found = select(np.full(200, 0.9), np.tile([1.0, 0, 0, 0], 50), np.arange(200), 0.2)
     assert np.isnan(found.threshold)
