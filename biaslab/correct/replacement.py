@@ -227,7 +227,7 @@ class Replacement(PrintedText):
         varying = [name for name in ("dataset", "attribute") if len({getattr(each, name) for each in self.judges}) > 1]
         for each in self.judges:
             yield ", ".join([each.judge, *(getattr(each, name) for name in varying)]), list(each.sentences())
-        rows = self.estimates[self.estimates["metric"] == "advantage_probability_difference"]
+        rows = self.estimates[self.estimates["metric"] == "advantage_probability_difference"].dropna(subset="estimate")
         if len(rows):
             lines = [
                 f"{row['judge']} − {row['other_judge']}: ρ {with_interval(row, _DIGITS)}, q {number(row['q_value'])}"
