@@ -41,7 +41,7 @@ class Annotations:
     where : dict
         ``judge, dataset, attribute``.
     items : pandas.DataFrame
-        One row per judged item: ``context_id, item, verdict, confidence``, and for verdicts of 0 and 1 ``yes``, the
+        One row per judged item: ``context_id, item, judged, confidence``, and for verdicts of 0 and 1 ``yes``, the
         judge's probability of 1; NaN if unknown. Verdicts on pairs are 1, 0 or ½ for the first of both names.
     people : numpy.ndarray, shape (items, annotators)
         People's labels as numbers; NaN without one.
@@ -69,12 +69,12 @@ class Annotations:
     @property
     def scale(self) -> tuple[float, float]:
         """The smallest and the largest label of people and judge."""
-        known = np.concatenate([self.people.ravel(), self.items["verdict"].to_numpy(float)])
+        known = np.concatenate([self.people.ravel(), self.items["judged"].to_numpy(float)])
         return float(np.nanmin(known)), float(np.nanmax(known))
 
     def loss(self, within: float = 0.0) -> Floats:
         """Return the share of people whose label is further from the verdict than this; NaN without a label."""
-        verdict = self.items["verdict"].to_numpy(float)[:, None]
+        verdict = self.items["judged"].to_numpy(float)[:, None]
         labelled = (~np.isnan(self.people)).sum(axis=1)
         apart = (np.abs(self.people - verdict) > within + 1e-9).sum(axis=1)
         known = (labelled > 0) & ~np.isnan(verdict[:, 0])
@@ -148,10 +148,10 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
     kind: Labelling = "word" if words else "pass" if set(numbers(known)) <= {0.0, 1.0} else "score"
     rated = people.assign(label=numbers(people["label"])).pivot_table("label", "item", "annotator", sort=False)
     for judge, own in verdicts.groupby("annotator", sort=False):
-        items = own[["context_id", "item"]].assign(verdict=numbers(own["label"]), confidence=own["confidence"])
+        items = own[["context_id", "item"]].assign(judged=numbers(own["label"]), confidence=own["confidence"])
         if kind == "pass":
             sure = items["confidence"]
-            items = items.assign(yes=sure.where(items["verdict"] == 1, 1 - sure))
+            items = items.assign(yes=sure.where(items["judged"] == 1, 1 - sure))
         table = rated.reindex(items["item"]).to_numpy(float)
         where = {"judge": str(judge), "dataset": "labels", "attribute": "overall"}
         _require_labels(items, table, str(judge))
@@ -207,11 +207,11 @@ def _is_pass(cell: LabelledCell) -> bool:
 
 
 def _with_confidence(cell: LabelledCell, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return ``context_id, verdict, confidence`` and, for probabilities, ``yes`` of the items of a cell."""
+    """Return ``context_id, judged, confidence`` and, for probabilities, ``yes`` of the items of a cell."""
     items, value = cell.items[["context_id"]], cell.items["value"].to_numpy(float)
     if cell.pairs or _is_pass(cell):
         verdict = np.where(np.abs(value - _EVEN) < 1e-9, _EVEN, (value > _EVEN).astype(float))
-        return items.assign(verdict=verdict, confidence=np.maximum(value, 1 - value), yes=value)
+        return items.assign(judged=verdict, confidence=np.maximum(value, 1 - value), yes=value)
     votes = rows.assign(n=1).astype(dict.fromkeys(ITEM, str)).groupby([*ITEM, "value"], sort=False)[["n"]].sum()
     votes = votes.reset_index().sort_values("n", ascending=False, kind="stable")
     votes = votes.assign(share=votes["n"] / votes.groupby(list(ITEM))["n"].transform("sum"))
@@ -220,7 +220,7 @@ def _with_confidence(cell: LabelledCell, rows: pd.DataFrame) -> pd.DataFrame:
     )
     sampled = len(rows) > len(cell.items)
     return items.assign(
-        verdict=modes["value"].to_numpy(float), confidence=modes["share"].to_numpy(float) if sampled else np.nan
+        judged=modes["value"].to_numpy(float), confidence=modes["share"].to_numpy(float) if sampled else np.nan
     )
 
 

@@ -129,7 +129,7 @@ class ReplacedJudge:
     confidence : dict of str to Estimate
         Calibration error and others, if the judge's confidence is known.
     items : pandas.DataFrame
-        ``context_id, item, verdict, confidence, loss, stands``; those that do not stand go to people.
+        ``context_id, item, judged, confidence, loss, stands``; those that do not stand go to people.
     source : str
         What confidences are.
     within : float
@@ -348,7 +348,7 @@ class _Judge:
         self.context = np.asarray(how.cluster_of(given.items["context_id"]), object)
         named = [name for name in given.names if not name.startswith("unnamed ")]
         people = given.people if named else given.people[:, :0]
-        verdict = given.items["verdict"].to_numpy(float)
+        verdict = given.items["judged"].to_numpy(float)
         self.contest = Contest.of(verdict, people, self.context, named, self.alignment, given.words, least)
         self.loss = given.loss(self.within)
         self.labelled = ~np.isnan(self.loss)
@@ -363,9 +363,9 @@ class _Judge:
         sure = given.items["confidence"].to_numpy(float)
         every = np.ones(len(sure)) if np.isnan(sure).all() else sure  # without confidences, all may stand or none
         selection = select(every, self.loss, self.context, error, self.how)
-        items = given.items[["context_id", "item", "verdict", "confidence"]]
+        items = given.items[["context_id", "item", "judged", "confidence"]]
         if given.words:
-            items = items.assign(verdict=[given.words[int(code)] for code in items["verdict"]])
+            items = items.assign(judged=[given.words[int(code)] for code in items["judged"]])
         items = items.assign(loss=self.loss, stands=selection.stands)
         where = {name: str(given.where[name]) for name in ("judge", "dataset", "attribute")}
         rho, table = contest.advantage_probability(self.how), contest.table(epsilon)

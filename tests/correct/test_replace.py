@@ -61,7 +61,7 @@ def test_words_are_labels_as_numbers_are():
     ]
     one, other = bl.replace(judge, people)["judge"], bl.replace(*words)["judge"]
     assert one.advantage_probability.estimate == other.advantage_probability.estimate
-    assert set(other.items["verdict"]) == {"good", "bad"}
+    assert set(other.items["judged"]) == {"good", "bad"}
 
 
 def test_contexts_widen_intervals_of_related_items():
@@ -137,7 +137,7 @@ def test_share_of_samples_is_the_confidence_of_scores():
     )
     [own] = read_annotations(trials)
     assert own.source == "samples"
-    assert own.items["verdict"].tolist() == [3.0, 2.0]
+    assert own.items["judged"].tolist() == [3.0, 2.0]
     assert own.items["confidence"].round(3).tolist() == [0.667, 0.667]
     assert own.loss(1.0).tolist() == [0.0, 1.0]
 
@@ -231,12 +231,14 @@ def test_one_annotator_gives_nan_with_the_reason():
     assert found.selection.coverage == 1.0
 
 
-def judged_by(judge, shift=0.0, noise=0.3, systems="xyz", seed=0, contexts=60, better=0.0):
-    """Scores of systems in contexts; the judge adds a shift and errors of its own, to outputs that may be better."""
-    quality = np.random.default_rng(7).normal(3, 0.7, (200, 9))[:contexts]
-    quality = quality + np.random.default_rng(seed).normal(0, 0.3, (contexts, 1))
-    columns = ["abcxyzuvw".index(name) for name in systems]
-    values = quality[:, columns] + better * np.isin(list(systems), list("uvw")) + shift
+LEVEL = dict(zip("abcxyzuvw", np.linspace(2.6, 3.4, 9), strict=True))
+
+
+def judged_by(judge, shift=0.0, noise=0.3, systems="xyz", seed=0, contexts=60):
+    """Scores of systems in contexts, which differ; the judge adds a shift and errors of its own."""
+    quality = np.random.default_rng(seed).normal(0, 0.5, (contexts, 1 + len(LEVEL)))
+    columns = [1 + [*LEVEL].index(name) for name in systems]
+    values = quality[:, columns] + quality[:, :1] + [LEVEL[name] for name in systems] + shift
     values = values + np.random.default_rng([seed, len(judge)]).normal(0, noise, values.shape)
     frame = pd.DataFrame({"context_id": np.repeat([f"c{n}" for n in range(contexts)], len(systems))})
     frame = frame.assign(candidate_id=list(systems) * contexts, value=values.ravel(), judge=judge, status="ok")
@@ -264,21 +266,15 @@ def test_alike_judges_are_equivalent_with_power_eighty():
 
 @pytest.mark.slow
 def test_planted_changes_of_judge_and_systems_are_covered():
-    covered = {"judge_part": [], "systems_part": []}
-    truth = {"judge_part": 0.4, "systems_part": 0.3}
-    level = np.random.default_rng(7).normal(3, 0.7, (200, 9))[:60].mean(axis=0)
-    truth["systems_part"] += level[["abcxyzuvw".index(name) for name in "xyuvw"]].mean()
-    truth["systems_part"] += -0.3 * 2 / 5 - level[["abcxyzuvw".index(name) for name in "abcxy"]].mean()
+    means = [np.mean([LEVEL[name] for name in systems]) for systems in ("abcxy", "xyuvw")]
+    truth, covered = {"judge_part": 0.4, "systems_part": means[1] - means[0]}, []
     for seed in range(100):
-        old = judged_by("o", systems="abcxy", seed=seed)
-        new = judged_by("new", 0.4, systems="xyuvw", seed=seed, better=0.3)
+        old, new = judged_by("o", systems="abcxy", seed=seed), judged_by("new", 0.4, systems="xyuvw", seed=seed)
         found = parts(old, new).set_index("metric")
-        for metric, value in truth.items():
-            covered[metric].append(found.loc[metric, "ci_low"] <= value <= found.loc[metric, "ci_high"])
-        total = found["estimate"][["judge_part", "systems_part"]].sum()
+        covered.append([found.loc[m, "ci_low"] <= value <= found.loc[m, "ci_high"] for m, value in truth.items()])
+        total = found["estimate"][list(truth)].sum()
         assert total == pytest.approx(found.loc["headline_change", "estimate"])
-    assert np.mean(covered["judge_part"]) > 0.91
-    assert np.mean(covered["systems_part"]) > 0.91  # the systems of the study, not new ones
+    assert np.mean(covered, axis=0).min() > 0.87  # .94 to .96 in 500 studies
 
 
 def test_judge_who_favours_one_system_changes_the_ranking():
