@@ -453,7 +453,7 @@ def replace(
     out: Path | None = None,
     **options: Any,
 ) -> None:
-    """Say whether a judge may replace a person, and which of its verdicts may stand.
+    """Say whether a judge may replace a person, or an old judge.
 
     Prints the alternative annotator test (Calderon et al. 2025), the verdicts that may stand at a
     promised error, those that people must give, and whether the judge's confidence is calibrated.
