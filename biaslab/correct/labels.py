@@ -608,7 +608,7 @@ def _cell(
     readable = judgements[has_value(judgements)]
     counts = (len(readable), len(judgements) - len(readable))
     paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
-    items = labels.systems(pair_items(readable) if paired else _score_items(readable))
+    items = labels.systems(pair_items(readable) if paired else score_items(readable))
     items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
     items, probability = _labelled_part(items, labelled, labels.probability)
     _require_labels(items.assign(attribute=where["attribute"]), labels, str(where["judge"]))
@@ -617,7 +617,7 @@ def _cell(
     return LabelledCell(where, items, paired, probability, *counts, scale, binary)
 
 
-def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
+def score_items(readable: pd.DataFrame) -> pd.DataFrame:
     """Average scores over replicates, one row per candidate."""
     own = readable.get("human", math.nan)
     table = pd.DataFrame({"value": readable["value"], "own": own})
