@@ -65,10 +65,8 @@ def sources() -> pd.DataFrame:
     """
     names = ("title", "repository", "licence", "carried")
     rows = [{"source": one.name} | {name: getattr(one, name) for name in names} for one in SOURCES]
-    rows += [
-        {"source": one.source["name"], **{name: one.source.get(name, False) for name in names}}
-        for one in contributions()
-    ]
+    added = [one.source for one in contributions()]
+    rows += [{"source": one["name"], **{name: one.get(name, False) for name in names}} for one in added]
     return pd.DataFrame(rows)
 
 
@@ -100,9 +98,8 @@ def judges(source: str | None = None) -> pd.DataFrame:
     for name in [one.name for one in SOURCES if one.carried] if source is None else [source]:
         grouped = trials(name).groupby(["dataset", "judge"], sort=False)["context_id"]
         part = grouped.agg(judgements="size", contexts="nunique").reset_index()
-        part["name"] = [
-            names()[name, dataset, judge] for dataset, judge in zip(part["dataset"], part["judge"], strict=True)
-        ]
+        pairs = zip(part["dataset"], part["judge"], strict=True)
+        part["name"] = [names()[name, dataset, judge] for dataset, judge in pairs]
         parts.append(part.assign(source=name))
     columns = ["source", "dataset", "judge", "judgements", "contexts", "name"]
     return pd.concat(parts, ignore_index=True)[columns]

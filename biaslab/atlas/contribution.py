@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from biaslab.atlas.release_trend import released as known_dates
 from biaslab.atlas.sources import SOURCES, AtlasSource
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, MissingDataWarning
+from biaslab.core.output import AnyPath
 from biaslab.logs.audit import audit
 from biaslab.logs.audit.run import audit_humans, measures
 from biaslab.probes.base.probe import paired, scored
@@ -59,7 +59,7 @@ def add(
     log: pd.DataFrame | str | Path,
     source: str,
     licence: str,
-    folder: str | PathLike[str],
+    folder: AnyPath,
     judge: str | Mapping[str, str] | None = None,
     *,
     title: str = "",
@@ -170,9 +170,8 @@ def _require_facts(source: str, licence: str, repository: str, released: str) ->
     if not _NAME.fullmatch(source):
         raise InputError("source", source, "lower-case letters, digits and underscores, at most 40", "such as my_pairs")
     if not _OTHER_LICENCE.fullmatch(licence):
-        require_one_of(
-            "licence", licence, LICENCES, "use LicenseRef-NAME for another licence, none for an unpublished log"
-        )
+        remedy = "use LicenseRef-NAME for another licence, none for an unpublished log"
+        require_one_of("licence", licence, LICENCES, remedy)
     if not _REPOSITORY.fullmatch(repository):
         raise InputError("repository", repository, "owner/name on GitHub, or a URL that begins with https://")
     if not MONTH.fullmatch(released):
@@ -206,9 +205,8 @@ def _named(trials: pd.DataFrame, judge: str | Mapping[str, str] | None) -> pd.Da
         return trials
     names = {inside[0]: judge} if isinstance(judge, str) and len(inside) == 1 else judge
     if isinstance(names, str):
-        raise InputError(
-            "judge", judge, f"a name for each judge to add: {', '.join(inside)}", f"such as {inside[0]}={judge}"
-        )
+        allowed = f"a name for each judge to add: {', '.join(inside)}"
+        raise InputError("judge", judge, allowed, f"such as {inside[0]}={judge}")
     unknown = [name for name in names if name not in inside]
     if unknown:
         raise InputError("judge", unknown, f"judges of the log: {', '.join(inside)}")
@@ -284,9 +282,7 @@ _COMPARED = ("estimate", "ci_low", "ci_high", "q_value", "n_contexts", "n_trials
 _CLOSE = 2e-5  # relative; the table has six significant digits
 
 
-def check(
-    folder: str | PathLike[str] = FOLDER, *, update: bool = False, resampling: Resampling | None = None
-) -> pd.DataFrame:
+def check(folder: AnyPath = FOLDER, *, update: bool = False, resampling: Resampling | None = None) -> pd.DataFrame:
     """Recompute the estimates of contributions from their judgements, and compare.
 
     Parameters
@@ -339,9 +335,8 @@ def _compared(one: Contribution, folder: Path, resampling: Resampling | None) ->
     trials = load_rows(folder, name)
     if len(trials) != one.log["judgements"]:
         return f"{len(trials)} judgements, but the data card says {one.log['judgements']}", None
-    source = AtlasSource(
-        name, one.source["title"], one.source["repository"], one.source["licence"], "", True, (), "", ""
-    )
+    about = one.source
+    source = AtlasSource(name, about["title"], about["repository"], about["licence"], "", True, (), "", "")
     again = estimate_source(trials, source, resampling=resampling)
     recomputed = replace(one, estimates=again, version=str(again["version"].iloc[0]))
     return _difference(one.estimates, again) or _card_difference(one, folder), recomputed
@@ -445,9 +440,8 @@ def _of_judge(trials: pd.DataFrame, resampling: Resampling) -> Iterator[pd.DataF
     pairs = paired(trials)
     subsets = sorted(set(pairs["subset"].fillna("")) - {""})
     for subset in subsets if len(subsets) > 1 else ():
-        estimates = without_breakdowns(
-            audit(pairs[pairs["subset"] == subset], only=["position"], resampling=resampling)
-        )
+        one = pairs[pairs["subset"] == subset]
+        estimates = without_breakdowns(audit(one, only=["position"], resampling=resampling))
         yield estimates[estimates["metric"].isin(_OF_SUBSETS)].assign(subset=subset)
 
 

@@ -11,14 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from biaslab.core.checks import fits
 from biaslab.core.errors import InputError
 from biaslab.core.files import DECODER, read_csv, write_csv
-from biaslab.core.output import markdown, replacing, require_file
+from biaslab.core.output import AnyPath, markdown, replacing, require_file
 from biaslab.stats.frame import without_breakdowns
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def estimates(
     judge: str | Sequence[str] | None = None,
     source: str | Sequence[str] | None = None,
     breakdowns: bool = True,
-    folder: str | PathLike[str] | None = None,
+    folder: AnyPath | None = None,
 ) -> pd.DataFrame:
     """Return biaslab's estimates for recorded judges, including sources that cannot be redistributed.
 
@@ -91,9 +90,8 @@ def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
     filled = [table for table in tables if len(table)]
-    return (
-        pd.concat([table.dropna(axis=1, how="all") for table in filled], ignore_index=True) if filled[1:] else filled[0]
-    )
+    whole = [table.dropna(axis=1, how="all") for table in filled]
+    return pd.concat(whole, ignore_index=True) if filled[1:] else filled[0]
 
 
 @cache
@@ -175,7 +173,7 @@ class Contribution:
     version: str
     estimates: pd.DataFrame
 
-    def save(self, folder: str | PathLike[str]) -> list[Path]:
+    def save(self, folder: AnyPath) -> list[Path]:
         """Write ``NAME.json``, ``NAME.csv`` and the data card ``NAME.md``; return the files.
 
         `biaslab.atlas.add` also writes the judgements, ``NAME.parquet``, if their licence is open.
@@ -225,7 +223,7 @@ class Contribution:
         return "\n\n".join(parts) + "\n"
 
 
-def contributions(folder: str | PathLike[str] = FOLDER) -> list[Contribution]:
+def contributions(folder: AnyPath = FOLDER) -> list[Contribution]:
     """Return the contributions in a folder, by name.
 
     Raises

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from biaslab.atlas.estimates_table import (
@@ -24,7 +23,7 @@ from biaslab.atlas.release_trend import dated_by, forms, has_fallen, one_each, r
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import Page, count
+from biaslab.core.output import AnyPath, Page, count
 from biaslab.report.verdicts import classify
 from biaslab.stats.estimate import notes_of
 from biaslab.stats.frame import require_columns
@@ -60,9 +59,8 @@ class Explorer(Page):
 
     def to_html(self) -> str:
         """Return a self-contained page."""
-        data = explorer_data(self.estimates, self.added) | {
-            "versions": sorted(set(map(str, self.estimates["version"])))
-        }
+        versions = sorted(set(map(str, self.estimates["version"])))
+        data = explorer_data(self.estimates, self.added) | {"versions": versions}
         facts = {"judges": self.estimates["judge"].nunique(), "sources": self.estimates["source"].nunique()}
         return _templates().get_template("explorer.html.j2").render(data=_script_safe(data), **facts)
 
@@ -75,12 +73,11 @@ class Explorer(Page):
     def __repr__(self) -> str:
         judges, sources = (self.estimates[name].nunique() for name in ("judge", "source"))
         rows = count(len(self.estimates), "estimate")
-        return (
-            f"Explorer: {rows} of {count(judges, 'judge')} from {count(sources, 'source')}; save(path) writes the page"
-        )
+        whose = f"{count(judges, 'judge')} from {count(sources, 'source')}"
+        return f"Explorer: {rows} of {whose}; save(path) writes the page"
 
 
-def explorer(estimates: pd.DataFrame | None = None, folder: str | PathLike[str] | None = None) -> Explorer:
+def explorer(estimates: pd.DataFrame | None = None, folder: AnyPath | None = None) -> Explorer:
     """Explore the atlas: filter and sort judge × metric × data, with intervals, findings and sources.
 
     Parameters
@@ -286,9 +283,8 @@ def _judges(added: Sequence[Contribution]) -> Callable[[str], dict[str, Any]]:
 def _sources(added: Sequence[Contribution]) -> Callable[[tuple[str, str]], dict[str, Any]]:
     new = {one.source["name"] for one in added}
     known = {one.name: (one.title, one.licence, one.carried) for one in SOURCES}
-    known |= {
-        one.source["name"]: (one.source["title"], one.source["licence"], False) for one in [*added, *contributions()]
-    }
+    added_sources = [one.source for one in [*added, *contributions()]]
+    known |= {one["name"]: (one["title"], one["licence"], False) for one in added_sources}
 
     def describe(named: tuple[str, str]) -> dict[str, Any]:
         name, repository = named

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from biaslab.atlas.estimates_table import require_labels
 from biaslab.atlas.sources import SOURCES, find_source
 from biaslab.core.checks import pairs, unknown
 from biaslab.core.errors import InputError
+from biaslab.core.output import AnyPath
 from biaslab.core.schema import Dataset
 from biaslab.logs.recorded import RecordedJudge, rows_where
 
@@ -127,9 +127,8 @@ def trials(source: str | None = None, judge: str | None = None) -> pd.DataFrame:
     """
     carried = [one.name for one in SOURCES if one.carried]
     if source is not None and not find_source(source).carried:
-        raise InputError(
-            "source", source, f"one of {', '.join(carried)}", "for this source only estimates are included"
-        )
+        remedy = "for this source only estimates are included"
+        raise InputError("source", source, f"one of {', '.join(carried)}", remedy)
     names = carried if source is None else [source]
     rows = pd.concat([_rows(name) for name in names], ignore_index=True) if len(names) > 1 else _rows(names[0])
     if judge is not None:
@@ -153,7 +152,7 @@ _UNLABELLED = ("ratings", "annotators", "key")  # numbers separated by spaces, a
 _NAME = re.compile(r"[^\s=+@][^\n]{0,39}")  # of a system; texts are longer, or occur in one context only
 
 
-def rows_file(folder: str | PathLike[str], source: str) -> Path:
+def rows_file(folder: AnyPath, source: str) -> Path:
     """Return the file of the judgements of a contribution."""
     return Path(folder) / f"{source}.parquet"
 
@@ -199,14 +198,14 @@ def require_row_labels(trials: pd.DataFrame) -> None:
     require_labels(trials, labels, "the judgements")
 
 
-def save_rows(trials: pd.DataFrame, folder: str | PathLike[str], source: str) -> Path:
+def save_rows(trials: pd.DataFrame, folder: AnyPath, source: str) -> Path:
     """Write judgements returned by `coded`; return the file."""
     file = rows_file(folder, source)
     write_rows(trials.drop(columns="key"), file)
     return file
 
 
-def load_rows(folder: str | PathLike[str], source: str) -> pd.DataFrame:
+def load_rows(folder: AnyPath, source: str) -> pd.DataFrame:
     """Read judgements written by `save_rows`."""
     return read_rows(rows_file(folder, source))
 

@@ -232,11 +232,9 @@ def reasons() -> AtlasFigure:
     rows = choose(estimates(), probe="output_order", metric="reason_first_shift")
     rows = labelled(rows, "attribute", "form").sort_values("estimate", kind="stable")
     [judge], [points] = rows["judge"].unique(), rows["scale"].unique()
-    return AtlasFigure(
-        rows,
-        f"{judge} scores lower when reasons come first in {len(found(rows, 'below'))} of {len(rows)} cells, by "
-        f"{_span(-rows['estimate'])} points on the scale {points}.",
-    )
+    by = f"{_span(-rows['estimate'])} points on the scale {points}"
+    below = f"{len(found(rows, 'below'))} of {len(rows)} cells"
+    return AtlasFigure(rows, f"{judge} scores lower when reasons come first in {below}, by {by}.")
 
 
 def own_texts() -> AtlasFigure:
@@ -249,11 +247,8 @@ def own_texts() -> AtlasFigure:
     by_naming = by_naming.sort_values(_NAMINGS[0], ascending=False)
     shares = (by_naming[_NAMINGS[0]], by_naming[_NAMINGS[-1]])
     own, exchanged = (joined([f"{rate:.3f} ({judge})" for judge, rate in share.dropna().items()]) for share in shares)
-    return AtlasFigure(
-        rows,
-        f"A judge's own summary wins against those of four others at {own}, and with the names exchanged still at "
-        f"{exchanged}.",
-    )
+    wins = f"A judge's own summary wins against those of four others at {own}"
+    return AtlasFigure(rows, f"{wins}, and with the names exchanged still at {exchanged}.")
 
 
 def constant_answer() -> AtlasFigure:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from biaslab.atlas.estimates_table import Contribution, contributions
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import find_metric
+from biaslab.core.output import AnyPath
 from biaslab.probes import available
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ASKED = ("source", "dataset", "judge", "probe", "metric")  # columns that deter
 FEWEST = 4  # minimum number of estimates in excess of coefficients
 
 
-def released(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
+def released(folder: AnyPath | None = None) -> pd.DataFrame:
     """Return family, release month and whether it is a reasoning model, for each recorded judge.
 
     Parameters
@@ -72,7 +72,7 @@ def with_judges(known: pd.DataFrame, added: Iterable[Contribution]) -> pd.DataFr
     return pd.concat([known, pd.DataFrame(new)], ignore_index=True).drop_duplicates("judge").fillna({"reasons": False})
 
 
-def with_dates(estimates: pd.DataFrame, folder: str | PathLike[str] | None = None) -> pd.DataFrame:
+def with_dates(estimates: pd.DataFrame, folder: AnyPath | None = None) -> pd.DataFrame:
     """Return the estimates of dated judges with ``family, released, reasons`` and ``years`` since `ORIGIN`."""
     return dated_by(estimates, released(folder))
 
@@ -94,9 +94,7 @@ def one_each(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[by_size.drop_duplicates(["source", "judge"]).index].sort_index()
 
 
-def trend(
-    estimates: pd.DataFrame, null: float | None = None, folder: str | PathLike[str] | None = None
-) -> pd.DataFrame:
+def trend(estimates: pd.DataFrame, null: float | None = None, folder: AnyPath | None = None) -> pd.DataFrame:
     """Regress estimates of one metric on the judges' release date, on whether they reason, and on the form.
 
     A random-effects meta-regression: judges differ by more than their standard errors, with τ² by the method of
@@ -199,11 +197,7 @@ def has_fallen(
 
 
 def draw_trend(
-    rows: pd.DataFrame,
-    null: float,
-    headline: str | None = None,
-    name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    rows: pd.DataFrame, null: float, headline: str | None = None, name: str | None = None, out: AnyPath = "figures"
 ) -> DrawnFigures:
     """Plot the distance of each judge from the unbiased value against its release date, with the regression line.
 

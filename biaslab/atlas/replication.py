@@ -70,9 +70,8 @@ def replications() -> pd.DataFrame:
     {'equal': 698, 'not comparable': 271, 'different': 2}
     """
     printed, ours = published.load(), estimates()
-    included = printed["judge"].isin([*ours["judge"].unique(), "Human experts"]) & ~printed["attribute"].str.contains(
-        " "
-    )
+    has_judge = printed["judge"].isin([*ours["judge"].unique(), "Human experts"])
+    included = has_judge & ~printed["attribute"].str.contains(" ")
     metrics = printed_metrics()
     parts = [
         _beside(
@@ -319,10 +318,8 @@ def cited(paper: str) -> tuple[str, str]:
 @cache
 def printed_metrics() -> dict[tuple[str, str], PrintedMetric]:
     """Return the printed metrics that the atlas has replies for, by paper and our name of the metric."""
-    metrics = [
-        PrintedMetric(**{**entry, "rules": tuple(map(_rule, entry.get("rules", ())))})
-        for entry in _document()["number"]
-    ]
+    entries = ({**entry, "rules": tuple(map(_rule, entry.get("rules", ())))} for entry in _document()["number"])
+    metrics = [PrintedMetric(**entry) for entry in entries]
     return {(one.paper, one.conditions.get("metric", one.printed)): one for one in metrics}
 
 

@@ -16,7 +16,6 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from biaslab.core.checks import did_you_mean, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import Metric
-from biaslab.core.output import require_file
+from biaslab.core.output import AnyPath, require_file
 from biaslab.judges.repetition import MODES, AnswerMode
 from biaslab.probes import available
 
@@ -53,7 +52,7 @@ __all__ = [
 
 _CONTEXTS = (8, 24, 100)
 Kinds = Sequence[type[ProbeInterface]]
-Names = Sequence[str]
+_Names = Sequence[str]
 _Wanted = tuple[type[ProbeInterface], Metric, str, str]  # with the answer mode and the generator
 _MODES = ("exact", "text", "sampled:3", "sampled:5")  # modes of the full table
 _Report = Callable[[pd.DataFrame], object]
@@ -71,7 +70,7 @@ def validate(
     report: _Report | None = None,
     modes: Sequence[str] | None = None,
     generators: Sequence[str] = (JUDGE,),
-    out: str | PathLike[str] | None = None,
+    out: AnyPath | None = None,
 ) -> pd.DataFrame:
     """Measure type-I error, coverage and power of metrics over simulated studies.
 
@@ -158,7 +157,7 @@ def validate_all(
     jobs: int = 1,
     seed: int = 0,
     report: _Report | None = None,
-    out: str | PathLike[str] | None = None,
+    out: AnyPath | None = None,
     probes: Sequence[type[ProbeInterface]] | None = None,
     metrics: Sequence[str] | None = None,
 ) -> pd.DataFrame:
@@ -200,7 +199,7 @@ def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], populati
         require_whole(name, int(value) if isinstance(value, np.integer) else value, least)
 
 
-def _chosen(kinds: Kinds | None, metrics: Names | None, modes: Names | None, generators: Names) -> list[_Wanted]:
+def _chosen(kinds: Kinds | None, metrics: _Names | None, modes: _Names | None, generators: _Names) -> list[_Wanted]:
     """Return every metric with every mode and generator that applies to it; raise `InputError` if none does."""
     for mode in modes or ():
         AnswerMode(mode)
@@ -214,7 +213,7 @@ def _chosen(kinds: Kinds | None, metrics: Names | None, modes: Names | None, gen
     return cells
 
 
-def _applicable(kinds: Kinds | None, metrics: Names | None, modes: Names | None, generators: Names) -> list[_Wanted]:
+def _applicable(kinds: Kinds | None, metrics: _Names | None, modes: _Names | None, generators: _Names) -> list[_Wanted]:
     return [
         (kind, metric, mode, generator)
         for kind, metric in _declared(kinds, metrics)
@@ -242,7 +241,7 @@ def describe(row: Any) -> str:
     )
 
 
-def _declared(probes: Kinds | None, metrics: Names | None) -> list[tuple[type[ProbeInterface], Metric]]:
+def _declared(probes: Kinds | None, metrics: _Names | None) -> list[tuple[type[ProbeInterface], Metric]]:
     """Return the probes and metrics that declare a calibration, restricted to the named ones."""
     kinds = list(available().values() if probes is None else probes)
     for kind in kinds:
@@ -259,9 +258,7 @@ def _declared(probes: Kinds | None, metrics: Names | None) -> list[tuple[type[Pr
     return [(kind, metric) for kind, metric in declared if metric.name in wanted]
 
 
-def _run_all(
-    cells: Sequence[ValidationCell], jobs: int, report: _Report | None, out: str | PathLike[str] | None
-) -> pd.DataFrame:
+def _run_all(cells: Sequence[ValidationCell], jobs: int, report: _Report | None, out: AnyPath | None) -> pd.DataFrame:
     """Run the cells that are not in the file; report and write each one as soon as it is done."""
     sheet = Sheet(None if out is None else require_file("out", out))
     finished = {index: rows for index, cell in enumerate(cells) if (rows := sheet.find(cell)) is not None}

@@ -21,6 +21,12 @@ from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.fair_judges import LOGS, audits_find
 from biaslab.calibration.generators import GENERATORS, generate
+from biaslab.calibration.replacements import (
+    advantage_covered,
+    calibration_covered,
+    passes_if_exchangeable,
+    promise_kept,
+)
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.correct import correct
@@ -363,6 +369,24 @@ def _register() -> None:
         words += f"{answers} {'answer' if answers == 1 else 'answers'} a question, of which people pass {passed:g}"
         name = f"agreement_{answers}_{100 * passed:.0f}"
         _promise(name, words, (0.93, 0.97), agreement_covered, answers=answers, passed=passed)
+    for contexts in (24, 60, 100):
+        words = f"a judge who is one of six alike passes the alternative annotator test at ε = 0, {contexts} contexts"
+        _promise(f"replace_fair_{contexts}", words, _LEVEL, passes_if_exchangeable, contexts=contexts)
+        words = f"the interval of the advantage probability covers, {contexts} contexts of 1 to 8 items"
+        _promise(f"advantage_{contexts}", words, (0.93, 0.97), advantage_covered, contexts=contexts)
+        for slope in (0.5, 1.0):
+            words = (
+                f"the interval of the calibration error covers, {contexts} contexts of 1 to 8 items, slope {slope:g}"
+            )
+            band = (0.93, 0.97) if slope < 1 else _COVERED  # without an error only one end can be wrong
+            name = f"calibration_error_{contexts}_{100 * slope:.0f}"
+            _promise(name, words, band, calibration_covered, contexts=contexts, slope=slope)
+    for slope, samples in product((1.0, 0.5), (0, 1, 5)):
+        by = f"{samples} samples" if samples else "label probabilities"
+        words = f"verdicts that stand err as seldom as promised; slope {slope:g}, {by}"
+        _promise(
+            f"selected_{100 * slope:.0f}_{samples}", words, (0.94, 1.0), promise_kept, slope=slope, samples=samples
+        )
     _promise("score_worth", "the interval of score_worth covers, 24 contexts", _COVERED, worth_covered)
     for bias in (0.0, 0.05, 0.2):
         words = f"one of three useless remedies is named, rate {0.5 + bias:g} without a remedy"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from biaslab.calibration.cells import JUDGES, ValidationCell
 from biaslab.calibration.generators import GENERATORS
 from biaslab.core.errors import InputError
 from biaslab.core.files import read_csv, write_csv
-from biaslab.core.output import replacing
+from biaslab.core.output import AnyPath, replacing
 
 
 class Sheet:
@@ -82,7 +81,7 @@ six clusters, a test may reject less and an interval cover more. The guarantees 
 _COLUMNS = "| probe | metric | answers | type-I error | coverage, fair | coverage, biased | bias |\n" + "|---" * 7 + "|"
 
 
-def write_page(table: pd.DataFrame, path: str | PathLike[str], command: str) -> None:
+def write_page(table: pd.DataFrame, path: AnyPath, command: str) -> None:
     """Write the table of a validation as a Markdown page.
 
     Parameters

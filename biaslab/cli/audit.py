@@ -110,9 +110,8 @@ def audit(
     if humans:
         estimates = audit_humans(*with_clusters(trials, cluster))
     else:
-        estimates = run_audit(
-            trials, human, only or None, None, True, by or (), cluster, covariate or (), reliability=reliability
-        )
+        how: dict[str, Any] = {"by": by or (), "cluster": cluster, "covariates": covariate or ()}
+        estimates = run_audit(trials, human, only or None, None, True, **how, reliability=reliability)
     _show(estimates, all_ or humans)
     write_table(estimates, out, "estimate")
     words = f"{' '.join(quote(str(file)) for file in files)}{log.words(labels)}"
@@ -266,9 +265,8 @@ def propose_mapping(file: Path, /, *, log: LogOptions, write: Path | None = None
     if write is not None:
         write.write_text(proposal.toml(), encoding="utf-8")
         state = "complete" if proposal.is_complete else f"{count(len(proposal.questions), 'open question')}, each a ?"
-        typer.echo(
-            f"\nwritten to {write} ({state}); then: biaslab audit {quote(str(file))} --mapping {quote(str(write))}"
-        )
+        following = f"biaslab audit {quote(str(file))} --mapping {quote(str(write))}"
+        typer.echo(f"\nwritten to {write} ({state}); then: {following}")
 
 
 @command(logs_app)

@@ -247,9 +247,8 @@ def _refuse_a_choice(option: str, wanted: bool, **chosen: object) -> None:
     """Raise `InputError` if a whole table is requested together with a selection."""
     selected = [name for name, value in chosen.items() if value]
     if wanted and selected:
-        raise InputError(
-            option, ", ".join(f"--{name}" for name in selected), "none that selects rows", "drop one of them"
-        )
+        given = ", ".join(f"--{name}" for name in selected)
+        raise InputError(option, given, "none that selects rows", "drop one of them")
 
 
 def _keep_promises(studies: int, seed: int, out: Path | None, page: Path | None, check: bool) -> None:
@@ -291,7 +290,6 @@ def _show(rows: pd.DataFrame) -> None:
     if first["quantity"] == "refused":
         typer.echo(f"{first['probe']}: {first['metric']}, {first['mode']}: refused: {first['note']}\n")
         return
-    typer.echo(
-        f"{first['probe']}: {first['metric']}, {first['mode']}, {first['generator']}, truth {first['truth']:.4f}"
-    )
+    where = ", ".join(first[["metric", "mode", "generator"]])
+    typer.echo(f"{first['probe']}: {where}, truth {first['truth']:.4f}")
     typer.echo(shown.assign(**flags).to_string(index=False) + "\n")

@@ -291,9 +291,8 @@ def table(estimates: pd.DataFrame) -> str:
     level = "/".join(f"{100 * level:g}" for level in estimates["ci_level"].dropna().unique())
     bounds = zip(estimates["estimate"], estimates["ci_low"], estimates["ci_high"], strict=True)
     shown["estimate"] = estimates["estimate"].map(_number)
-    shown[f"{level} % interval"] = [
-        f"[{_number(low)}, {_number(high)}]" if low == low else "" for _, low, high in bounds
-    ]
+    ends = [f"[{_number(low)}, {_number(high)}]" if low == low else "" for _, low, high in bounds]
+    shown[f"{level} % interval"] = ends
     shown["p"] = ["" if pd.isna(p) else "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0") for p in estimates["p_value"]]
     shown["contexts"], shown["judgements"] = estimates["n_contexts"], estimates["n_trials"]
     if (estimates["n_dropped"] > 0).any():

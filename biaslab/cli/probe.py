@@ -455,10 +455,8 @@ def import_replies(
     files = results or BatchJobs(out, key).fetch()
     with Store(store) as kept:
         imported = import_results(out, files, kept)
-    typer.echo(
-        f"{imported.stored:,} replies stored, {imported.present:,} already stored, {imported.repeated:,} repeated, "
-        f"{imported.unknown:,} from other exports, {imported.open:,} requests still open"
-    )
+    known = f"{imported.stored:,} replies stored, {imported.present:,} already stored, {imported.repeated:,} repeated"
+    typer.echo(f"{known}, {imported.unknown:,} from other exports, {imported.open:,} requests still open")
     for words, times in imported.failed.most_common():
         typer.echo(f"  {times:,} × {words}")
     if imported.open:

@@ -1,4 +1,4 @@
-"""Commands about estimates: ``biaslab card``, ``table``, ``check``, ``compare`` and ``correct``."""
+"""Commands about estimates: ``biaslab card``, ``table``, ``check``, ``compare``, ``correct`` and ``replace``."""
 
 from __future__ import annotations
 
@@ -276,10 +276,8 @@ def _limits(options: Sequence[str] | None, file: Path | None) -> dict[str, Limit
     """Return limits by metric; the command line overrides the file."""
     from biaslab.report.limits import Limit
 
-    written = {
-        **(_of_file(file) if file else {}),
-        **pairs(options, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2"),
-    }
+    in_options = pairs(options, "limit", "METRIC=LOW:HIGH, such as halo_excess=:.2")
+    written = {**(_of_file(file) if file else {}), **in_options}
     if not written:
         raise InputError.plain("a limit is required, such as --limit first_position_rate=.4:.6")
     return {metric: Limit.read(metric, text) for metric, text in written.items()}
@@ -436,3 +434,76 @@ def correct(
     if corrected.plan is not None and len(files) == 1 and by == "system":
         words = f"--judged {quote(str(files[0]))}{log.words(labels)}"
         typer.echo(f"next: biaslab plan-labels {words} --estimand systems --effect {corrected.plan.effect:g}")
+
+
+@command(estimates_app, calls="biaslab.correct.replacement:replace", takes=("epsilon", "error", "within", "least"))
+def replace(
+    file: Path,
+    new: Path | None = None,
+    /,
+    *,
+    labels: Path | None = None,
+    judge: list[str] | None = None,
+    log: LogOptions,
+    price: float | None = None,
+    people: Path | None = None,
+    page: Path | None = None,
+    out: Path | None = None,
+    **options: Any,
+) -> None:
+    """Say whether a judge may replace a person, or an old judge.
+
+    Prints the alternative annotator test (Calderon et al. 2025), the verdicts that may stand at a
+    promised error, those that people must give, and whether the judge's confidence is calibrated.
+    With two logs, OLD NEW: what changes with a new judge, and whether it matters.
+
+    Reads logs as `biaslab audit` does, tables with annotator, item and label, and JSON of
+    annotator, item and label.
+
+    Parameters
+    ----------
+    file : FILE
+        A log or a table of labels; the old judge's log if a second one is given.
+    new : NEW
+        The new judge's log.
+    labels : FILE
+        People's labels, if they are in a file of their own.
+    judge : NAME
+        Who is a judge, in a table with people's labels too; may be repeated.
+    price
+        Price of a label in dollars, to show what labels by people cost.
+    people : FILE.csv
+        Write the items that people must label to this file.
+    page : FILE.html
+        Write the sentences as a page.
+    """
+    for name, target, ending in (("people", people, ".csv"), ("page", page, ".html")):
+        if target is not None:
+            require_file(name, target, ending)
+    require_table(out)
+    from biaslab.correct import replace_judge
+    from biaslab.correct.annotations import read_label_tables
+    from biaslab.correct.replacement import replace as run
+
+    found: Any
+    tables = read_label_tables(file)
+    if tables is not None and new is None:
+        given = None if labels is None else read_label_tables(labels)
+        if labels is not None and given is None:
+            raise InputError("labels", str(labels), "labels by annotator and item, like the file")
+        found = run(tables, given, judges=judge or None, **options)
+    else:
+        mapping, known = log.with_labels(file, labels)
+        trials = [read_logs([each], log.format_, mapping, strict=False) for each in (file, new) if each is not None]
+        found = run(trials[0], known, **options) if new is None else replace_judge(trials[0], trials[1], known)
+    typer.echo(str(found))
+    if new is None:
+        for each in found.judges if price is not None else ():
+            costs = each.selection.price(price, max(len(each.annotators), 1))
+            typer.echo(f"{each.judge}: labels of all ${costs['all']:,.2f}, of the rest ${costs['to_people']:,.2f}")
+        write_table(found.for_people, people, "item")
+    if page is not None:
+        title = "<!DOCTYPE html><meta charset=utf-8><title>biaslab replace</title>"
+        with replacing(page) as partial:
+            partial.write_text(f"{title}{found.to_html()}", encoding="utf-8")
+    write_table(found.estimates, out, "estimate")

@@ -201,10 +201,8 @@ def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataF
         raise InputError("store", str(source), allowed, "name the data that was judged with --dataset")
     unknown = int((trials["probe"] == "unknown").sum())
     if unknown:
-        typer.echo(
-            f"{count(unknown, 'reply')} matched no prompt of a probe with default parameters on {data.name}; "
-            "only prompt and reply are shown"
-        )
+        unmatched = f"{count(unknown, 'reply')} matched no prompt of a probe with default parameters on {data.name}"
+        typer.echo(f"{unmatched}; only prompt and reply are shown")
     return trials
 
 

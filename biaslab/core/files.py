@@ -19,13 +19,12 @@ import tomllib
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
-from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from biaslab.core.checks import read
 from biaslab.core.errors import InputError
-from biaslab.core.output import replacing
+from biaslab.core.output import AnyPath, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +81,7 @@ def csv_of(frame: pd.DataFrame, float_format: str | None = None) -> str:
     return text
 
 
-def write_csv(frame: pd.DataFrame, target: str | PathLike[str], float_format: str | None = None) -> None:
+def write_csv(frame: pd.DataFrame, target: AnyPath, float_format: str | None = None) -> None:
     """Write a frame without its index to a CSV file, atomically; see `csv_of`.
 
     Raises
@@ -94,7 +93,7 @@ def write_csv(frame: pd.DataFrame, target: str | PathLike[str], float_format: st
         partial.write_text(csv_of(frame, float_format=float_format), encoding="utf-8", newline="")
 
 
-def read_csv(source: str | PathLike[str], **options: Any) -> pd.DataFrame:
+def read_csv(source: AnyPath, **options: Any) -> pd.DataFrame:
     """Read a CSV file written by `write_csv`; ``options`` are passed to `pandas.read_csv`."""
     import pandas as pd
 

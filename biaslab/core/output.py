@@ -27,6 +27,8 @@ from biaslab.core.errors import InputError, OutputError
 if TYPE_CHECKING:
     import pandas as pd
 
+#: A path, as a text or an object.
+AnyPath = str | PathLike[str]
 MISSING = "–"
 _ABANDONED = 7 * 24 * 3600  # seconds since the last write
 
@@ -136,7 +138,7 @@ def html_table(caption: str, facts: Iterable[Sequence[str]], style: str = "") ->
     return f'<table><caption style="white-space: nowrap">{escape(caption)}</caption>{rows}</table>'
 
 
-def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
+def require_file(name: str, target: AnyPath, *endings: str) -> Path:
     """Check the path of an output file, creating its folder if missing, and return it.
 
     Parameters
@@ -175,7 +177,7 @@ def require_file(name: str, target: str | PathLike[str], *endings: str) -> Path:
 
 
 @contextmanager
-def replacing(target: str | PathLike[str]) -> Iterator[Path]:
+def replacing(target: AnyPath) -> Iterator[Path]:
     """Yield a temporary path; on success its file replaces the target, on error it is deleted.
 
     Temporary files left by killed processes are removed after a week without writing.
@@ -287,7 +289,7 @@ class Page(ABC):
         allowed = "allow-scripts allow-downloads allow-popups"
         return f'<iframe title="{self._heading()}" sandbox="{allowed}" style="{style}" srcdoc="{page}"></iframe>'
 
-    def save(self, path: str | PathLike[str]) -> Path:
+    def save(self, path: AnyPath) -> Path:
         """Write the page to a file and return its path.
 
         Raises

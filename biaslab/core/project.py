@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from biaslab.core.checks import did_you_mean, fits, require_fits
 from biaslab.core.errors import InputError
+from biaslab.core.output import AnyPath
 
 #: Set in a kernel's environment by `biaslab figures`: the calling folder, which takes precedence.
 PROJECT = "BIASLAB_PROJECT"
@@ -30,7 +31,7 @@ _OURS = ("00_tour.ipynb", "position.ipynb")  # a folder that contains both is on
 _EXECUTED = "papermill_runs"
 
 
-def find_project(start: str | os.PathLike[str] = ".") -> Path:
+def find_project(start: AnyPath = ".") -> Path:
     """Return the project folder of a folder.
 
     That is the nearest folder at or above ``start`` that contains ``biaslab.toml``, or the parent of biaslab's

@@ -1,4 +1,5 @@
 from . import mitigation as mitigation
+from .alternative import plan_items as plan_items
 from .comparison import compare as compare
 from .correction import correct as correct
 from .label_plan import (
@@ -7,3 +8,6 @@ from .label_plan import (
     draw_labels as draw_labels,
     plan_labels as plan_labels,
 )
+from .panel_size import PanelSizes as PanelSizes, panel_sizes as panel_sizes
+from .replacement import Replacement as Replacement, replace as replace
+from .successor import Bridge as Bridge, Succession as Succession, replace_judge as replace_judge

@@ -119,12 +119,8 @@ def compare(
     if first not in values:
         raise InputError("reference", first, f"one of {', '.join(map(str, values))}")
     require_columns(frame, ("probe", "judge", "dataset"), "found")
-    pairs = [
-        _Pair(by, (first, other), rows, own, metrics).compared(progress)
-        for rows, own in _of_probes(frame, probe)
-        for other in values
-        if other != first
-    ]
+    each = [(rows, own, other) for rows, own in _of_probes(frame, probe) for other in values if other != first]
+    pairs = [_Pair(by, (first, other), rows, own, metrics).compared(progress) for rows, own, other in each]
     comparisons = pd.concat(pairs, ignore_index=True)
     comparisons.attrs["contexts_left_out"] = max(differences.attrs["contexts_left_out"] for differences in pairs)
     return comparisons

@@ -30,19 +30,11 @@ CORRECTIONS = get_args(Correction)
 NAME = "correct"
 _HIGHER, _LOWER = "scores higher than the other", "scores lower than the other"
 _DIFFERENCE: Any = {"null": 0.0, "above": _HIGHER, "below": _LOWER, "subject": "system", "primary": True}
+_WINS = _DIFFERENCE | {"null": 0.5, "above": "wins more often than it loses", "below": "loses more often than it wins"}
 METRICS = (
     Metric("mean_score", "mean score", "points"),
     Metric("pass_rate", "pass rate", "share"),
-    Metric(
-        "win_rate",
-        "win rate (ties count ½)",
-        "share",
-        null=0.5,
-        above="wins more often than it loses",
-        below="loses more often than it wins",
-        subject="system",
-        primary=True,
-    ),
+    Metric("win_rate", "win rate (ties count ½)", "share", **_WINS),
     Metric("score_difference", "difference of mean scores", "points", **_DIFFERENCE),
     Metric("pass_rate_difference", "difference of pass rates", "share", **_DIFFERENCE),
     Metric("win_rate_difference", "difference of win rates", "share", **_DIFFERENCE),
@@ -303,7 +295,7 @@ def at_once(
     if len(fits) < 2 or not all(estimate.se > 0 for estimate in single):
         return single
     errors = np.column_stack([fit.errors(target) for fit in fits])
-    reach = _quantile(errors, min(fit.sample for fit in fits), level, seed)
+    reach = max_t_quantile(errors, min(fit.sample for fit in fits), level, seed)
     words = f", simultaneous over {len(fits)}"
     levels = [1 - 2 * float(special.stdtr(fit.sample - 1, -reach)) for fit in fits]
     wide = [fit.estimate(target, level, bounds=bounds) for fit, level in zip(fits, levels, strict=True)]
@@ -342,7 +334,7 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
     errors = np.column_stack(gaps) if gaps else np.zeros((1, 0))
     size = np.linalg.norm(errors, axis=0)
     fewest = min((fits[place].sample for place in known), default=0)
-    reach = _quantile(errors[:, size > 0], fewest, level, seed) if (size > 0).any() else 0.0
+    reach = max_t_quantile(errors[:, size > 0], fewest, level, seed) if (size > 0).any() else 0.0
     for (a, b), error in zip(pairs, size, strict=True):
         gap = values[a] - values[b]
         if abs(gap) > reach * error:
@@ -356,7 +348,7 @@ def ranks(fits: list[Fitted], target: Target, level: float, seed: int) -> list[E
     ]
 
 
-def _quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
+def max_t_quantile(errors: Floats, sample: int, level: float, seed: int) -> float:
     """Return the quantile of the largest |t| by simulation; columns are estimates."""
     df = sample - 1
     rng = np.random.default_rng(seed)

@@ -221,12 +221,8 @@ def _common_keys(judged: Rows, labels: Rows) -> dict[str, int]:
     names = [name for name in columns if name in first or roles_of(tokens(name))[:1] == ("question",)]
     both = {name: (_ids(judged, name), _ids(labels, name)) for name in names if judged.has(name)}
     values = {name: ids for name, ids in both.items() if {*ids[0]} & {*ids[1]} - {None}}
-    differ = [
-        name
-        for name, (own, theirs) in values.items()
-        if any(_match_differently(own, theirs, *others) for others in values.values())
-    ]
-    if differ:
+    differ = (_match_differently(*ids, *others) for ids in values.values() for others in values.values())
+    if any(differ):
         lines = " or ".join(map_line({"context_id": name}) for name in values)
         raise InputError.plain(f"{' and '.join(values)} match different items of labels and log; add {lines}")
     return {name: len({*theirs} - {None}) for name, (_, theirs) in values.items()}

@@ -153,10 +153,8 @@ class HumanLabels:
         table = pd.DataFrame() if self.table is None else self.table
         rest = [name for name in self.ids if name not in _SIDES]
         if "opponent_id" in table and "opponent_id" in judged:
-            labels, known = (
-                pd.MultiIndex.from_frame(pd.concat([each[rest].astype(str), _sorted_sides(each)[0]], axis=1))
-                for each in (table, judged)
-            )
+            keys = (pd.concat([each[rest].astype(str), _sorted_sides(each)[0]], axis=1) for each in (table, judged))
+            labels, known = map(pd.MultiIndex.from_frame, keys)
             return pd.Series(labels.isin(known), table.index)
         known = pd.MultiIndex.from_frame(_each_side(judged, rest))
         sides = [pd.MultiIndex.from_frame(table[[*rest, name]].astype(str)) for name in _SIDES if name in table]
@@ -362,10 +360,8 @@ def _of_log(labels: pd.DataFrame, judged: pd.DataFrame) -> tuple[pd.DataFrame, t
 def _matched_by(table: pd.DataFrame, read: pd.DataFrame) -> tuple[str, ...]:
     """Return the columns that identify what was labelled, with those of the file in parentheses."""
     names = [name for name in _IDS if name in table and set(table[name]) != {_UNNAMED.get(name)}]
-    columns = [
-        list(dict.fromkeys(column for source in _sources(read, *_ROLES[name]) for column in source["columns"]))
-        for name in names
-    ]
+    sources = [_sources(read, *_ROLES[name]) for name in names]
+    columns = [list(dict.fromkeys(column for source in each for column in source["columns"])) for each in sources]
     return tuple(f"{name} ({', '.join(own)})" if own else name for name, own in zip(names, columns, strict=True))
 
 
@@ -612,7 +608,7 @@ def _cell(
     readable = judgements[has_value(judgements)]
     counts = (len(readable), len(judgements) - len(readable))
     paired = "opponent_id" in readable and bool(readable["opponent_id"].notna().all()) and len(readable) > 0
-    items = labels.systems(pair_items(readable) if paired else _score_items(readable))
+    items = labels.systems(pair_items(readable) if paired else score_items(readable))
     items = items.assign(human=labels.of_items(items, str(where["attribute"]), paired))
     items, probability = _labelled_part(items, labelled, labels.probability)
     _require_labels(items.assign(attribute=where["attribute"]), labels, str(where["judge"]))
@@ -621,7 +617,7 @@ def _cell(
     return LabelledCell(where, items, paired, probability, *counts, scale, binary)
 
 
-def _score_items(readable: pd.DataFrame) -> pd.DataFrame:
+def score_items(readable: pd.DataFrame) -> pd.DataFrame:
     """Average scores over replicates, one row per candidate."""
     own = readable.get("human", math.nan)
     table = pd.DataFrame({"value": readable["value"], "own": own})

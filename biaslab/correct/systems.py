@@ -214,10 +214,8 @@ def _lines(cell: pd.DataFrame) -> Iterator[str]:
     for _, rows in cell[cell["correction"] == "rogan_gladen"].groupby("system", sort=False):
         rate, passed, failed = map(_value, rows.to_dict("records"))  # in the order of `biaslab.correct`
         whose = rows["system"].iloc[0] or "all"
-        yield (
-            f"{whose}: Rogan–Gladen {rate}; the judge passes {passed} of what people pass (true-positive "
-            f"rate) and fails {failed} of what they fail (true-negative rate)"
-        )
+        passes = f"the judge passes {passed} of what people pass (true-positive rate)"
+        yield f"{whose}: Rogan–Gladen {rate}; {passes} and fails {failed} of what they fail (true-negative rate)"
 
 
 def _columns(system: str, rows: pd.DataFrame, ranks: dict[Any, Any]) -> dict[str, str]:

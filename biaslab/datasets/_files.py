@@ -26,9 +26,8 @@ from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 FileRecord = Mapping[str, Any]
 T = TypeVar("T")
 #: Attributes of each data set, with their definitions.
-DECLARED: dict[str, dict[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("attributes.toml").read_text(encoding="utf-8")
-)
+_FILE = Path(__file__).with_name("attributes.toml")
+DECLARED: dict[str, dict[str, Any]] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
@@ -293,9 +292,8 @@ def _read_separated(path: Path, text: str, separator: str) -> pd.DataFrame:
         header, *rows = list(reader) or [[]]
     except csv.Error as error:
         allowed = f'fields separated by {separator!r} and quoted by pairs of "'
-        raise DatasetError.plain(
-            f"{path}, line {reader.line_num} cannot be read ({error}), expected: {allowed}"
-        ) from error
+        problem = f"{path}, line {reader.line_num} cannot be read ({error})"
+        raise DatasetError.plain(f"{problem}, expected: {allowed}") from error
     names = [name.strip() for name in header]
     _require_different(names, str(path))
     filled = {number: row for number, row in enumerate(rows, start=1) if any(row)}

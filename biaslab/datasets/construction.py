@@ -348,8 +348,6 @@ def _fact(theme: int, number: int) -> str:
 
 def _text(dialogues: Sequence[Sequence[str]], people: tuple[str, str]) -> str:
     """Write the dialogues one after another, with alternating speakers."""
-    blocks = (
-        [f"Dialogue {count}", *(f"{people[turn % 2]}: {words}" for turn, words in enumerate(turns)), ""]
-        for count, turns in enumerate(dialogues, start=1)
-    )
+    spoken = [[f"{people[turn % 2]}: {words}" for turn, words in enumerate(turns)] for turns in dialogues]
+    blocks = ([f"Dialogue {count}", *lines, ""] for count, lines in enumerate(spoken, start=1))
     return "\n".join(chain.from_iterable(blocks)).strip()

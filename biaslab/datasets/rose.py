@@ -104,8 +104,6 @@ def from_records(records: Iterable[FileRecord], attributes: Sequence[str] = ("ac
 
 def _ratings(annotations: FileRecord, system: str, names: tuple[str, ...], place: str) -> list[tuple[str, str, float]]:
     ratings = annotations.get(system) or {}
-    return [
-        (name, "aggregated", take_number(ratings, name, f"{place}, system {system!r}"))
-        for name in names
-        if ratings.get(name, None) not in (None, NOT_RATED)
-    ]
+    rated = [name for name in names if ratings.get(name) not in (None, NOT_RATED)]
+    where = f"{place}, system {system!r}"
+    return [(name, "aggregated", take_number(ratings, name, where)) for name in rated]

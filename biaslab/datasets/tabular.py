@@ -117,15 +117,8 @@ def load(
     if second is not None and ratings.empty:
         raise DatasetError.plain(f"{source} has no scores, expected: scores of {', '.join(names)}; map their columns")
     listed = attributes if isinstance(attributes, Mapping) else {a: f"the {a} of the {noun}" for a in rated}
-    return Dataset(
-        name or Path(where).name.split(".")[0],
-        candidates,
-        ratings,
-        dict(listed),
-        scale,
-        noun,
-        provenance or f"The user's own table {Path(where).name}, as it was given.",
-    )
+    name, given = name or Path(where).name.split(".")[0], f"The user's own table {Path(where).name}, as it was given."
+    return Dataset(name, candidates, ratings, dict(listed), scale, noun, provenance or given)
 
 
 def _read(source: str | Path | pd.DataFrame | None, name: str) -> tuple[pd.DataFrame, str]:
@@ -206,9 +199,8 @@ def _of_candidates(table: pd.DataFrame, candidates: pd.DataFrame, source: str) -
         table = table.assign(candidate_id=table["system"])
     for column in KEY:
         if column not in table:
-            raise DatasetError.plain(
-                f"{source} has no column {column!r}; context_id and candidate_id (or system) are needed"
-            )
+            needed = "context_id and candidate_id (or system) are needed"
+            raise DatasetError.plain(f"{source} has no column {column!r}; {needed}")
         table = table.assign(**{column: to_ids(table[column], source)})
     unknown = ~pd.MultiIndex.from_frame(table[KEY]).isin(pd.MultiIndex.from_frame(candidates[KEY]))
     if unknown.any():

@@ -90,10 +90,8 @@ def load(
     candidates = every[every["text"] != ""]
     known = pd.MultiIndex.from_frame(candidates[["context_id", "candidate_id"]])
     human = ratings[pd.MultiIndex.from_frame(ratings[["context_id", "candidate_id"]]).isin(known)]
-    note = (
-        f"WebNLG 2020 human evaluation, English (Castro Ferreira et al., 2020), CC BY-NC-SA 4.0. "
-        f"{len(chosen)} systems; {len(every) - len(candidates)} blank texts left out."
-    )
+    paper = "WebNLG 2020 human evaluation, English (Castro Ferreira et al., 2020), CC BY-NC-SA 4.0"
+    note = f"{paper}. {len(chosen)} systems; {len(every) - len(candidates)} blank texts left out."
     return Dataset("webnlg", candidates, human, ATTRIBUTES, SCALE, "text", note)
 
 

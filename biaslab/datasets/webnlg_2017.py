@@ -74,10 +74,8 @@ def load(path: str | Path | None = None, systems: Sequence[str] | None = None) -
         for name in ATTRIBUTES:
             score = read_number(values[name], f"{file}, row {row}, column {name!r}", *SCALE)
             human.append((key, team, name, "crowd_mean", score))
-    provenance = (
-        f"WebNLG 2017 human evaluation (Gardent et al. 2017; Shimorina et al. 2018). {len(chosen)} systems; "
-        f"{len(rated) - len(kept)} texts without words left out."
-    )
+    paper = "WebNLG 2017 human evaluation (Gardent et al. 2017; Shimorina et al. 2018)"
+    provenance = f"{paper}. {len(chosen)} systems; {len(rated) - len(kept)} texts without words left out."
     return from_rows("webnlg_2017", candidates, human, ATTRIBUTES, SCALE, "text", provenance)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from os import PathLike
 from typing import ClassVar, Literal, cast
 
 import pandas as pd
@@ -17,6 +16,7 @@ from biaslab import prompts
 from biaslab.core.checks import require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Judge
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import About, Score
 from biaslab.core.scales import Scale, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
@@ -347,7 +347,7 @@ def annotate(
     reference: bool = False,
     answer: ScoreAnswer = "distribution",
     seed: int = 0,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Label every candidate from 0 to 1, for training or for comparison with other scores.
@@ -395,9 +395,8 @@ def annotate(
     else:
         stars = Stars(task, chosen, scale, reference=reference, answer=answer, seed=seed)
         trials, unit = collect(cast("Design", stars), judge, dataset, store, progress), None
-    return examples(
-        trials.assign(attribute=trials["attribute"].map(dict(zip(names, called, strict=True)))), dataset, unit
-    )
+    by_name = dict(zip(names, called, strict=True))
+    return examples(trials.assign(attribute=trials["attribute"].map(by_name)), dataset, unit)
 
 
 def _scored(trials: pd.DataFrame, dataset: Dataset, scale: Scale | None) -> pd.DataFrame:

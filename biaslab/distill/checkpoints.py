@@ -18,8 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from biaslab.core.errors import InputError, ModelLoadError
-from biaslab.core.output import progress_bar, replacing
-from biaslab.distill.settings import AnyPath
+from biaslab.core.output import AnyPath, progress_bar, replacing
 
 Tensors = Mapping[str, torch.Tensor]
 

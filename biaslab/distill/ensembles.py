@@ -16,12 +16,12 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import is_there
 from biaslab.core.errors import InputError, JudgeError, ModelLoadError
 from biaslab.core.interfaces import BaseJudge, require_kinds
-from biaslab.core.output import replacing
+from biaslab.core.output import AnyPath, replacing
 from biaslab.core.requests import Request, Score
 from biaslab.core.trials import Reply
 from biaslab.distill.annotation import MULTIPLE
 from biaslab.distill.evaluator import CARD, Evaluator, load_evaluator, read_json
-from biaslab.distill.settings import AnyPath, ScorePoint, Texts
+from biaslab.distill.settings import ScorePoint, Texts
 
 FOLDS = "folds.json"
 
@@ -174,9 +174,8 @@ class WeightedEvaluators:
         total = sum(weights.values())
         fits = set(weights) == set(evaluators) and all(math.isfinite(w) and w >= 0 for w in weights.values())
         if not fits or not total > 0:
-            raise InputError(
-                "weights", weights, f"a non-negative number for each of {', '.join(evaluators)}, not all 0"
-            )
+            allowed = f"a non-negative number for each of {', '.join(evaluators)}, not all 0"
+            raise InputError("weights", weights, allowed)
         self.evaluators = dict(evaluators)
         self.weights = {name: float(weights[name] / total) for name in evaluators}
 

@@ -21,8 +21,8 @@ from safetensors.torch import load_file, save_file
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import fits
 from biaslab.core.errors import InputError, ModelLoadError
-from biaslab.core.output import replacing
-from biaslab.distill.settings import BLOCKS, AnyPath, Pooling, ScorePoint, Settings, Texts
+from biaslab.core.output import AnyPath, replacing
+from biaslab.distill.settings import BLOCKS, Pooling, ScorePoint, Settings, Texts
 from biaslab.judges.loading import ModelSource, choose_device, find_model, load_headless
 from biaslab.measures.scoring.encoder import TokenEmbedder, batches, choose_layer, is_causal
 
@@ -56,9 +56,8 @@ class Evaluator:
     ) -> None:
         self.attribute, self.settings, self.training = attribute, settings, dict(training or {})
         last = settings.trainable == "all" and settings.layer is None
-        self.encoder = find_encoder(
-            settings.encoder, "last" if last else settings.layer, choose_device(device), settings.trainable != 0
-        )
+        where, trains = choose_device(device), settings.trainable != 0
+        self.encoder = find_encoder(settings.encoder, "last" if last else settings.layer, where, trains)
         if settings.trainable:
             self.encoder.unfreeze(settings.trainable)
 
@@ -73,9 +72,8 @@ class Evaluator:
     @property
     def needs(self) -> tuple[str, ...]:
         """Inputs required besides the text: any of "source" and "reference"."""
-        return {"output": (), "reference-free": ("source",), "reference-based": ("source", "reference")}[
-            self.settings.inputs
-        ]
+        inputs = {"output": (), "reference-free": ("source",), "reference-based": ("source", "reference")}
+        return inputs[self.settings.inputs]
 
     @property
     def id(self) -> str:
@@ -229,10 +227,8 @@ def load_evaluator(folder: AnyPath, encoder: str | None = None, device: str | No
         settings = replace(settings, encoder=encoder)
     evaluator = Evaluator(card["attribute"], settings, device, card["training"])
     if (evaluator.encoder.source.revision, evaluator.encoder.layer) != (card["revision"], card["layer"]):
-        raise ModelLoadError(
-            f"the encoder {settings.encoder!r} is not the one that the evaluator in {str(folder)!r} was trained "
-            "on; pass the right one as encoder"
-        )
+        problem = f"is not the one that the evaluator in {str(folder)!r} was trained on"
+        raise ModelLoadError(f"the encoder {settings.encoder!r} {problem}; pass the right one as encoder")
     with torch.device("meta"):  # a card may declare layers that do not fit into memory
         few = len(weights) <= 2 * len(settings.hidden)
         shapes = {} if few else dict(_head(settings, evaluator.encoder.width).named_parameters())

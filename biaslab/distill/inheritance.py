@@ -34,9 +34,8 @@ from biaslab.stats.t_inference import effect_and_notes
 ROLES = ("teacher", "student", "control")
 #: Columns that describe how a judge was asked, which may differ between teacher and student.
 _MAY_DIFFER = ("answer",)
-_NO_SHARE = because(
-    "bias_not_above_0", "the teacher's own bias is not distinguishable from zero (Fieller's g = {g} ≥ 1)"
-)
+_NOT_ABOVE_0 = "the teacher's own bias is not distinguishable from zero (Fieller's g = {g} ≥ 1)"
+_NO_SHARE = because("bias_not_above_0", _NOT_ABOVE_0)
 
 
 def bias_inheritance(

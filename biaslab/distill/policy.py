@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from biaslab.core.errors import InputError, JudgeError, PromptTooLongError
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import Message
-from biaslab.distill.settings import AnyPath
 from biaslab.judges.batches import decoder_start, encode_prompts, padded
 from biaslab.judges.encoding import ChatEncoder
 from biaslab.judges.loading import choose_device, choose_dtype, find_model, load_model
@@ -85,10 +85,9 @@ class Policy:
         window = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         longest = max(len(ids), len(self.opening) + max_tokens) if self.has_encoder else len(ids) + max_tokens
         if window is not None and longest > window:
-            raise PromptTooLongError(
-                f"a source of {len(source)} characters needs {longest} tokens, but the window of {self.name!r} has "
-                f"{window}; shorten the source or reduce max_tokens"
-            )
+            needs = f"{longest} tokens, but the window of {self.name!r} has {window}"
+            remedy = "shorten the source or reduce max_tokens"
+            raise PromptTooLongError(f"a source of {len(source)} characters needs {needs}; {remedy}")
         return ids
 
     def target(self, text: str) -> Ids:

@@ -19,12 +19,12 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import is_whole, require_fields, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Judge
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import Score
 from biaslab.core.schema import Dataset
 from biaslab.distill.checkpoints import Tensors, TrainingRun
 from biaslab.distill.policy import Ids, Policy, load_policy
 from biaslab.distill.sampling import Output, Truncation, in_batches, random_numbers, sample, source_frame
-from biaslab.distill.settings import AnyPath
 
 
 class Reinforced(NamedTuple):

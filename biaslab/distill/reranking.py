@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ import pandas as pd
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Judge
+from biaslab.core.output import AnyPath
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import Reward
 from biaslab.measures.scoring.scorers import SCORES, scores
@@ -34,7 +34,7 @@ def rerank(
     *,
     attributes: Sequence[str] = ("",),
     reference: bool = False,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     progress: bool = True,
 ) -> Dataset:
     """Keep the best candidate of each context: the one with the highest weighted sum of scores.
@@ -99,7 +99,7 @@ def evaluate(
     *,
     attributes: Sequence[str] = ("",),
     reference: bool = False,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Return every candidate's scores, one column per evaluator and attribute.
@@ -145,7 +145,7 @@ def tune_weights(
     attributes: Sequence[str] = ("",),
     reference: bool = False,
     seed: int = 0,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     progress: bool = True,
 ) -> pd.Series:
     """Tune weights so that the chosen texts score best on another measure, on validation contexts.

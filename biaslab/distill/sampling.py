@@ -445,9 +445,6 @@ class _Group:
 
     def best(self) -> list[Output]:
         """Return the best beams, finished or truncated at the maximum length, best first."""
-        cut = [
-            (total / len(row), Output(row, False))
-            for row, total in zip(self.rows, self.sums.tolist(), strict=True)
-            if total > -torch.inf and len(row) == self.max_tokens
-        ]
+        sums = [(row, total) for row, total in zip(self.rows, self.sums.tolist(), strict=True) if total > -torch.inf]
+        cut = [(total / len(row), Output(row, False)) for row, total in sums if len(row) == self.max_tokens]
         return [output for _, output in sorted([*self.ended, *cut], key=lambda pair: -pair[0])[: self.width]]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from os import PathLike
 from typing import Any, Literal
 
 from biaslab.core.checks import is_whole, require_fields
 from biaslab.core.errors import InputError
 
-AnyPath = str | PathLike[str]
 Texts = Sequence[str]
 Inputs = Literal["reference-free", "reference-based", "output"]
 Loss = Literal["regression", "classification"]

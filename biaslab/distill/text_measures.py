@@ -283,9 +283,8 @@ def unigram_log_perplexity(texts: Iterable[str]) -> dict[str, float]:
     words = [(text, text.lower().split()) for text in texts]
     counts = Counter(word for _, split in words for word in split)
     total = counts.total()
-    return {
-        text: -fmean(math.log(counts[word] / total) for word in split) if split else math.nan for text, split in words
-    }
+    levels = {word: math.log(n / total) for word, n in counts.items()}
+    return {text: -fmean(levels[word] for word in split) if split else math.nan for text, split in words}
 
 
 def reward_slopes(

@@ -20,13 +20,13 @@ import torch
 from biaslab.core.arrays import Ints
 from biaslab.core.checks import is_whole, require_whole
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.output import progress_bar
+from biaslab.core.output import AnyPath, progress_bar
 from biaslab.core.schema import Dataset
 from biaslab.distill.annotation import EXAMPLES
 from biaslab.distill.checkpoints import Tensors, TrainingRun, remove_checkpoints
 from biaslab.distill.ensembles import Evaluators, fingerprint, save_folds
 from biaslab.distill.evaluator import CARD, Evaluator, features, load_evaluator
-from biaslab.distill.settings import AnyPath, Settings
+from biaslab.distill.settings import Settings
 from biaslab.measures.scoring.scorers import SCORES
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.frame import require_columns
@@ -108,9 +108,8 @@ def train(
     run = _run_digest(frame, settings)
     folder, states = _folders(store, folder, states, settings.encoder, run)
     done = folder is not None and (Path(folder) / CARD).is_file()
-    evaluator = (
-        load_evaluator(folder, settings.encoder, device) if folder and done else Evaluator(name, settings, device)
-    )
+    saved = folder if folder and done else None
+    evaluator = load_evaluator(saved, settings.encoder, device) if saved else Evaluator(name, settings, device)
     if states is not None and not settings.trainable:
         evaluator.encoder.keep(Path(states))
     if done:
@@ -187,9 +186,8 @@ def cross_fit(
         order = np.random.default_rng(fold_settings.seed).permutation(len(contexts))
         mine = names.isin(contexts[order[number % folds :: folds]])
         where = None if folder is None else Path(folder) / f"fold-{number}"
-        trained.append(
-            train(frame[~mine], None, fold_settings, folder=where, states=states, device=device, progress=progress)
-        )
+        how: dict[str, Any] = {"folder": where, "states": states, "device": device, "progress": progress}
+        trained.append(train(frame[~mine], None, fold_settings, **how))
         for kind in ("text", "source"):
             for shown in dict.fromkeys(frame.loc[mine, kind].astype(str)):
                 if shown.strip():

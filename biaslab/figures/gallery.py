@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 
 from biaslab.core.files import read_csv, write_csv
 from biaslab.core.metrics import find_metric, is_primary
-from biaslab.core.output import count, percent
+from biaslab.core.output import AnyPath, count, percent
 from biaslab.figures.notebook import NotebookRun, find_headline
 from biaslab.report.plots.figure_words import marked
 from biaslab.report.wording import span, templates, version
@@ -20,7 +19,7 @@ from biaslab.report.wording import span, templates, version
 _FIRST = ("atlas", "replications")
 
 
-def write_index(folder: str | PathLike[str], runs: Sequence[NotebookRun] = ()) -> Path:
+def write_index(folder: AnyPath, runs: Sequence[NotebookRun] = ()) -> Path:
     """Write ``index.html``, which shows every figure of a folder with its estimates; return its path.
 
     Parameters
@@ -39,9 +38,8 @@ def write_index(folder: str | PathLike[str], runs: Sequence[NotebookRun] = ()) -
     studies: dict[str, list[dict[str, object]]] = {}
     for picture in sorted(place.glob("*__*.png"), key=_place):
         study, _, name = picture.stem.partition("__")
-        others = [
-            picture.with_suffix(suffix).name for suffix in (".pdf", ".csv") if picture.with_suffix(suffix).exists()
-        ]
+        beside = [picture.with_suffix(suffix) for suffix in (".pdf", ".csv")]
+        others = [file.name for file in beside if file.exists()]
         numbers = picture.with_suffix(".csv")
         caption = {"facts": describe_estimates(numbers), "headline": find_headline(numbers), "kind": _kind(numbers)}
         studies.setdefault(study, []).append({"name": name, "png": picture.name, "others": others, **caption})
@@ -116,10 +114,8 @@ def cost(runs: Sequence[NotebookRun]) -> str:
     """Count the new replies and those from the store, with their tokens."""
     asked, stored = sum(run.asked for run in runs), sum(run.stored for run in runs)
     paid, saved = sum(run.asked_tokens for run in runs), sum(run.stored_tokens for run in runs)
-    return (
-        f"{count(asked, 'judge call')}{f' ({paid:,} tokens)' if paid else ''}, "
-        f"{count(stored, 'reply')} from the store{f' ({saved:,} tokens)' if saved else ''}"
-    )
+    new, known = (f" ({tokens:,} tokens)" if tokens else "" for tokens in (paid, saved))
+    return f"{count(asked, 'judge call')}{new}, {count(stored, 'reply')} from the store{known}"
 
 
 FILE = "precision.csv"
@@ -128,7 +124,7 @@ _COLUMNS = ["study", "metric", "matters", "intervals", "narrow", "recorded", "wi
 _EDGE = 1e-9  # rounding tolerance for intervals exactly as wide as the threshold
 
 
-def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+def measure_precision(folder: AnyPath) -> pd.DataFrame:
     """Compare the width of primary intervals in figures with the smallest effect that matters.
 
     Simulated judges are excluded: their biases are known, and their intervals can be made arbitrarily narrow.
@@ -176,7 +172,7 @@ def measure_precision(folder: str | PathLike[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
-def write_precision(folder: str | PathLike[str]) -> pd.DataFrame:
+def write_precision(folder: AnyPath) -> pd.DataFrame:
     """Write the table of `measure_precision` to ``precision.csv`` in the folder of figures, and return it."""
     table = measure_precision(folder)
     write_csv(table, Path(folder) / FILE)
@@ -195,10 +191,8 @@ def describe_precision(table: pd.DataFrame) -> str:
         return ""
     total, narrow, recorded = (int(table[name].sum()) for name in ("intervals", "narrow", "recorded"))
     of_them = f"; of recorded judges: {recorded:,}" if recorded else ""
-    return (
-        f"{narrow:,} of {count(total, 'interval')} of primary metrics ({percent(share_narrow(table), 2)}) "
-        f"are narrower than what matters on both sides{of_them}"
-    )
+    intervals = f"{narrow:,} of {count(total, 'interval')} of primary metrics ({percent(share_narrow(table), 2)})"
+    return f"{intervals} are narrower than what matters on both sides{of_them}"
 
 
 def _primary_rows(path: Path) -> pd.DataFrame:

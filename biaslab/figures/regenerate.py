@@ -24,12 +24,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from biaslab.core.checks import did_you_mean, is_there, read, require_extra, require_whole, unknown
 from biaslab.core.errors import InputError, NotebookError
+from biaslab.core.output import AnyPath
 from biaslab.core.project import PLACES, bundled, defaults, folder_of, parameters_cell, types_of
 from biaslab.core.secrets import in_environment
 from biaslab.figures.gallery import write_index, write_precision
@@ -52,14 +52,14 @@ def regenerate(
     only: Sequence[str] | None = None,
     judge: str | None = None,
     dataset: str | None = None,
-    path: str | PathLike[str] | None = None,
+    path: AnyPath | None = None,
     contexts: int | None = None,
     parameters: Mapping[str, Any] | None = None,
     jobs: int = 1,
-    out: str | PathLike[str] | None = None,
-    runs: str | PathLike[str] = "papermill_runs",
-    store: str | PathLike[str] = "judgements.sqlite",
-    notebooks: str | PathLike[str] | None = None,
+    out: AnyPath | None = None,
+    runs: AnyPath = "papermill_runs",
+    store: AnyPath = "judgements.sqlite",
+    notebooks: AnyPath | None = None,
     progress: bool = True,
     report: Callable[[NotebookRun], object] | None = None,
     changed: bool = False,
@@ -173,13 +173,7 @@ def read_given(notebooks: Sequence[Path], parameters: Mapping[str, Any]) -> dict
 
 
 def _task(
-    source: Path,
-    wanted: dict[str, Any],
-    out: str | PathLike[str] | None,
-    runs: Path,
-    store: str | PathLike[str],
-    progress: bool,
-    jobs: int,
+    source: Path, wanted: dict[str, Any], out: AnyPath | None, runs: Path, store: AnyPath, progress: bool, jobs: int
 ) -> NotebookTask:
     """Choose the folders of a notebook's figures and of its executed copy."""
     apart = folder_of(changes(source, wanted))
@@ -187,7 +181,7 @@ def _task(
     return NotebookTask(source, runs / apart / source.name, wanted, always, progress, jobs)
 
 
-def list_notebooks(folder: str | PathLike[str] | None = None) -> list[Path]:
+def list_notebooks(folder: AnyPath | None = None) -> list[Path]:
     """Return the notebooks of a folder, sorted by name.
 
     Parameters
@@ -314,9 +308,8 @@ def inputs(task: NotebookTask) -> str:
     """
     try:
         parameters = task.wanted | task.always
-        values = defaults(parameters_cell(task.source)) | {
-            n: parameters[n] for n in types_of(task.source) if n in parameters
-        }
+        given = {name: parameters[name] for name in types_of(task.source) if name in parameters}
+        values = defaults(parameters_cell(task.source)) | given
         files = [list(_stamps(value)) for name, value in sorted(values.items()) if name not in task.always]
         document = [task.source.read_text(encoding="utf-8"), values, files, _package(), _installed()]
     except (OSError, ValueError, KeyError, SyntaxError):
@@ -416,7 +409,7 @@ class Copied(NamedTuple):
     kept: tuple[Path, ...]
 
 
-def copy_notebooks(folder: str | PathLike[str] = "notebooks", overwrite: bool = False) -> Copied:
+def copy_notebooks(folder: AnyPath = "notebooks", overwrite: bool = False) -> Copied:
     """Copy all notebooks to a folder, to edit them there.
 
     Parameters

@@ -228,9 +228,8 @@ def named_judges() -> dict[str, dict[str, Any]]:
     tables = named_tables("judges")
     taken = next((name for name in tables if name in _TAKEN), None)
     if taken is not None:
-        raise InputError(
-            SETTINGS, taken, f"a name of letters, digits, dots and hyphens, other than {' and '.join(_TAKEN)}"
-        )
+        allowed = f"a name of letters, digits, dots and hyphens, other than {' and '.join(_TAKEN)}"
+        raise InputError(SETTINGS, taken, allowed)
     return tables
 
 

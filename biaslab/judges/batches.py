@@ -174,12 +174,9 @@ class BatchScorer:
         prompts = {prompt: i for i, prompt in enumerate(dict.fromkeys(row.ids[: row.start] for row in rows))}
         states, mask = encode_prompts(self.model, list(prompts))
         of = torch.tensor([prompts[row.ids[: row.start]] for row in rows])
-        logits = self.model(
-            encoder_outputs=(states[of],),
-            attention_mask=mask[of],
-            decoder_input_ids=padded([(*self.opening, *row.ids[row.start :]) for row in rows], self.device),
-            use_cache=False,
-        ).logits
+        answers = padded([(*self.opening, *row.ids[row.start :]) for row in rows], self.device)
+        encoded = {"encoder_outputs": (states[of],), "attention_mask": mask[of]}
+        logits = self.model(**encoded, decoder_input_ids=answers, use_cache=False).logits
         return [_read(row_logits, row, len(self.opening) - 1) for row_logits, row in zip(logits, rows, strict=True)]
 
 
@@ -233,10 +230,8 @@ def halving(
             if not is_out_of_memory(error):
                 raise
             if len(rows) == 1:
-                raise OutOfMemoryError(
-                    "a single request does not fit in memory; use a smaller model or dtype, or a shorter text",
-                    index=index,
-                ) from error
+                remedy = "use a smaller model or dtype, or a shorter text"
+                raise OutOfMemoryError(f"a single request does not fit in memory; {remedy}", index=index) from error
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         shrink()

@@ -160,13 +160,9 @@ class ChatEncoder:
         answered = turns[:-1] if roles[-1] == "assistant" and not closed else turns
         try:
             template = self.tokenizer.get_chat_template()
-            text = self.tokenizer.apply_chat_template(
-                answered,
-                chat_template=_CONSTANT_DATE + template if "strftime_now" in template else template,
-                tokenize=False,
-                add_generation_prompt=not closed,
-                **self.options,
-            )
+            dated = _CONSTANT_DATE + template if "strftime_now" in template else template
+            options = {"tokenize": False, "add_generation_prompt": not closed, **self.options}
+            text = self.tokenizer.apply_chat_template(answered, chat_template=dated, **options)
         except Exception as error:
             raise JudgeError(f"the model's chat template refuses this conversation: {error}") from error
         if answered is not turns:
@@ -174,10 +170,8 @@ class ChatEncoder:
         parts = _PLACEHOLDER.split(text)
         slots = tuple((int(parts[i + 1]), not parts[i], not parts[i + 2]) for i in range(1, len(parts), 4))
         if [slot[0] for slot in slots] != list(range(len(roles))):
-            raise JudgeError(
-                f"the model's chat template drops, repeats or moves a message of the roles {', '.join(roles)}; "
-                "use another prompt"
-            )
+            changed = f"drops, repeats or moves a message of the roles {', '.join(roles)}"
+            raise JudgeError(f"the model's chat template {changed}; use another prompt")
         return _Layout(tuple(parts[::4]), slots)
 
     def _encode(self, pieces: list[str]) -> list[int]:
@@ -210,9 +204,8 @@ class ChatEncoder:
     @cached_property
     def _special_strings(self) -> re.Pattern[str]:
         """A pattern that finds every occurrence of a special token's string, even if they overlap."""
-        strings = sorted(
-            map(str, self.tokenizer.convert_ids_to_tokens(sorted(self.special_ids))), key=len, reverse=True
-        )
+        tokens = self.tokenizer.convert_ids_to_tokens(sorted(self.special_ids))
+        strings = sorted(map(str, tokens), key=len, reverse=True)
         return re.compile("(?=(" + "|".join(map(re.escape, strings)) + "))" if strings else "(?!)()")
 
     def _count_special_uncached(self, template: tuple[str, ...]) -> Counter[int]:

@@ -217,11 +217,8 @@ def _arguments_of(function: Callable[..., Any]) -> frozenset[str]:
 
 def _kind_of(arguments: frozenset[str], function: Callable[..., Any]) -> type:
     """Return the kind of request that a function answers, by its argument names."""
-    asked = [
-        kind
-        for names, kind in ((_PAIR, Compare), (_ONE, Score), (_LIST, Rank), (_PROMPT, Completion))
-        if set(names) <= arguments
-    ]
+    kinds = ((_PAIR, Compare), (_ONE, Score), (_LIST, Rank), (_PROMPT, Completion))
+    asked = [kind for names, kind in kinds if set(names) <= arguments]
     if len(asked) != 1:
         allowed = "those of one kind of judge: first and second, candidate, candidates, or prompt"
         remedy = "give an instance of the class" if isinstance(function, type) else "a decorator needs functools.wraps"

@@ -243,9 +243,8 @@ class _Batch:
         if row.stem and row.stem.slot < 0:
             if len(self.stems) == self.kept.rows:
                 self.kept.resize(2 * self.kept.rows + 1, self.kept.room)
-            self.kept.put(
-                len(self.stems), [(keys[:, : row.shared], values[:, : row.shared]) for keys, values in layers]
-            )
+            shared = [(keys[:, : row.shared], values[:, : row.shared]) for keys, values in layers]
+            self.kept.put(len(self.stems), shared)
             row.stem.slot = len(self.stems)
             self.stems.append(row.stem)
         self.slots.put(len(self.active), [(keys[:, row.shared :], values[:, row.shared :]) for keys, values in layers])

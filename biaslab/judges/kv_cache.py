@@ -66,9 +66,8 @@ class Slots:
             places.append(len(members[stem]) - 1)
         most = max(map(len, members), default=0)
         self._members = torch.tensor([[*rows, *[0] * (most - len(rows))] for rows in members], dtype=torch.long)
-        self._within = torch.tensor(
-            [stem * most + place for stem, place in zip(stems, places, strict=True)], dtype=torch.long
-        )
+        within = [stem * most + place for stem, place in zip(stems, places, strict=True)]
+        self._within = torch.tensor(within, dtype=torch.long)
 
     def sent(self, device: torch.device) -> list[torch.Tensor]:
         """Return the next pass's indices on a device: slots, positions in them, rows of stems, positions there."""

@@ -115,9 +115,8 @@ class _RewardModel:
         model, info = AutoModelForSequenceClassification.from_pretrained(location, output_loading_info=True, **options)
         missing = sorted(info["missing_keys"])
         if missing:
-            raise ModelLoadError(
-                f"the files contain no weights for {missing[0]}, so this is not a trained reward model"
-            )
+            problem = f"the files contain no weights for {missing[0]}"
+            raise ModelLoadError(f"{problem}, so this is not a trained reward model")
         if model.config.num_labels != 1:
             raise ModelLoadError(f"it has {model.config.num_labels} outputs, but a reward model has one")
         return model
@@ -508,9 +507,8 @@ def choose_main_device(device_map: DeviceMap, device: str | None = None) -> str:
     if isinstance(device_map, str):
         if device_map not in SPREADS:
             close = did_you_mean(device_map, SPREADS) or f"for one device, use device={device_map!r}"
-            raise InputError(
-                "device_map", device_map, f"one of {', '.join(SPREADS)}, or the device of each part", close
-            )
+            allowed = f"one of {', '.join(SPREADS)}, or the device of each part"
+            raise InputError("device_map", device_map, allowed, close)
         return choose_device(None)
     if not isinstance(device_map, Mapping) or not device_map or not all(isinstance(part, str) for part in device_map):
         raise InputError("device_map", device_map, f"one of {', '.join(SPREADS)}, or parts by name with their devices")

@@ -279,15 +279,13 @@ class LocalJudge(BaseJudge):
         rows = [Prompted(request, prompt, _seed(request)) for request, prompt in prompts.items()]
         with naming_index(list(prompts)):
             for batch in self._generator.generate(rows):
-                yield [
-                    (rows[index].request, self._generated(rows[index], ids, stopped)) for index, ids, stopped in batch
-                ]
+                done = [(rows[index], ids, stopped) for index, ids, stopped in batch]
+                yield [(row.request, self._generated(row, ids, stopped)) for row, ids, stopped in done]
 
     def _generated(self, row: Prompted, ids: list[int], stopped: bool) -> Reply:
         usage = Usage(prompt_tokens=len(row.prompt), completion_tokens=len(ids))
-        return answered(
-            Reply(text=self._encoder.decode(ids), finish_reason="stop" if stopped else "length", usage=usage)
-        )
+        reason = "stop" if stopped else "length"
+        return answered(Reply(text=self._encoder.decode(ids), finish_reason=reason, usage=usage))
 
     def encode(self, request: Request) -> list[tuple[int, ...]]:
         """Return the token ids that are read: for a `Choice`, prompt and label for each label; without thoughts.
@@ -388,11 +386,9 @@ class LocalJudge(BaseJudge):
                 self._budget(request, sequences)
         longest += request.max_tokens if isinstance(request, Completion) else 0
         if longest > self._window_tokens:
-            raise PromptTooLongError(
-                f"a request has {longest} tokens, but the context window of {self.id!r} is "
-                f"{self._window_tokens:.0f}; shorten the text or use a judge with a longer window",
-                request,
-            )
+            window = f"the context window of {self.id!r} is {self._window_tokens:.0f}"
+            remedy = "shorten the text or use a judge with a longer window"
+            raise PromptTooLongError(f"a request has {longest} tokens, but {window}; {remedy}", request)
         return sequences
 
     def _length(self, sequence: Scored) -> int:
@@ -438,10 +434,8 @@ class LocalJudge(BaseJudge):
         if isinstance(request, Completion):
             return [Scored(prompt, len(prompt))]
         labels = [encoder.plain(label) if has_encoder else encoder.continuation(label) for label in request.labels]
-        return [
-            Scored(prompt + ids, len(prompt), encoder.vocabulary.terminators(label, request.labels, labels))
-            for label, ids in zip(request.labels, labels, strict=True)
-        ]
+        ends = [encoder.vocabulary.terminators(label, request.labels, labels) for label in request.labels]
+        return [Scored(prompt + ids, len(prompt), end) for end, ids in zip(ends, labels, strict=True)]
 
 
 @contextlib.contextmanager

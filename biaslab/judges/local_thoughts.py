@@ -91,10 +91,8 @@ class ThoughtPrompts:
         known = find_format(self.encoder.tokenizer)
         if known is None:
             names = ", ".join(each.name for each in FORMATS)
-            raise JudgeError(
-                f"neither the model's chat template nor its tokenizer has thinking tags ({names}); "
-                "omit thinking= for a model that does not think"
-            )
+            tags = f"neither the model's chat template nor its tokenizer has thinking tags ({names})"
+            raise JudgeError(f"{tags}; omit thinking= for a model that does not think")
         return known
 
     def prompt(self, messages: Sequence[Message]) -> OpenedPrompt:
@@ -119,10 +117,8 @@ class ThoughtPrompts:
         elif opens:
             ids += self.encoder.trusted(self.format.before + self.format.tag + self.format.after)
         else:
-            raise JudgeError(
-                "the model's chat template has no switch for thinking (enable_thinking, thinking) and opens none, "
-                "so thinking cannot be turned off; omit thinking="
-            )
+            switch = "the model's chat template has no switch for thinking (enable_thinking, thinking) and opens none"
+            raise JudgeError(f"{switch}, so thinking cannot be turned off; omit thinking=")
         return OpenedPrompt(ids, self.encoder.continuation(messages[-1].content) if begun else ())
 
     @cached_property

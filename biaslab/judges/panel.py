@@ -221,12 +221,8 @@ def _distribution(request: Request, replies: Sequence[Reply], share: Floats) -> 
             share = np.ones(1)
     with np.errstate(divide="ignore"):
         logprobs = np.minimum(np.log(share @ p), 0.0)
-    return Reply(
-        logprobs=tuple(map(float, logprobs)),
-        unseen=unseen,
-        bounded=tuple(sorted({label for reply in replies for label in reply.bounded})),
-        samples=samples,
-    )
+    bounded = tuple(sorted({label for reply in replies for label in reply.bounded}))
+    return Reply(logprobs=tuple(map(float, logprobs)), unseen=unseen, bounded=bounded, samples=samples)
 
 
 def _logprobs(request: Request, reply: Reply) -> tuple[float, ...]:
@@ -247,11 +243,8 @@ def _samples(request: Request, replies: Sequence[Reply], share: Floats) -> int |
         return None
     if len(set(known)) > 1 or np.ptp(share) > _CLOSE:
         listed = ", ".join("exact" if each is None else f"{each} samples" for each in known)
-        raise JudgeError(
-            f"members of the panel gave {listed}, which cannot be pooled; sample each member equally often, "
-            "with equal weights",
-            request,
-        )
+        remedy = "sample each member equally often, with equal weights"
+        raise JudgeError(f"members of the panel gave {listed}, which cannot be pooled; {remedy}", request)
     return sum(each or 0 for each in known)
 
 
@@ -276,9 +269,8 @@ def _undecided(about: About | None, verdicts: Sequence[Hashable]) -> str:
     """Return the text for a tied vote: a tie for pairs, the mean for scores; with a protocol, whatever it provides."""
     if about is not None and about.protocol is not None:
         middle, points = np.mean(np.array(verdicts, float), axis=0), about.protocol.points
-        lines = [
-            about.protocol.write(one, name) for one, name in zip(middle, about.attributes, strict=True) if one in points
-        ]
+        named = zip(middle, about.attributes, strict=True)
+        lines = [about.protocol.write(one, name) for one, name in named if one in points]
         return "\n".join(lines) if len(lines) == len(middle) else DIVIDED
     if about is not None and len(about.candidate_ids) == 2 and about.labels:
         return about.labels[2] if len(about.labels) > 2 else "Tie"

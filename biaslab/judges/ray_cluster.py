@@ -156,10 +156,8 @@ def _connect(address: str) -> None:
     """Join the cluster at an address."""
     import ray
 
-    remedy = (
-        "start it (ray start --head), correct RAY_ADDRESS, or unset it for a local cluster; if the cluster or this "
-        "process uses Ray's token authentication, set RAY_AUTH_MODE=token for both"
-    )
+    shared = "if the cluster or this process uses Ray's token authentication, set RAY_AUTH_MODE=token for both"
+    remedy = f"start it (ray start --head), correct RAY_ADDRESS, or unset it for a local cluster; {shared}"
     with _refused(lambda why: UnreachableError(f"could not join a Ray cluster at {address} ({why}); {remedy}")):
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if host and port.isdecimal():

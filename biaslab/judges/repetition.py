@@ -212,9 +212,8 @@ def count(request: Choice, replies: Sequence[Reply]) -> Reply:
     """Turn samples into the reply to a `Choice`: log of each label's share (Eq. 5), with the tokens of all samples."""
     counts = [0] * len(request.labels)
     for reply in replies:
-        chosen, _ = (
-            (None, None) if reply.finish_reason in DECLINED else parse_choice(answered(reply).text, request.labels)
-        )
+        declined = reply.finish_reason in DECLINED
+        chosen = None if declined else parse_choice(answered(reply).text, request.labels)[0]
         if chosen is not None:
             counts[chosen] += 1
     logprobs = tuple(math.log(n / len(replies)) if n else -math.inf for n in counts)

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -22,14 +22,14 @@ from biaslab.judges.batches import (
 )
 from biaslab.judges.prefix_tree import TreeScorer, cache_argument
 
+AnyScorer: TypeAlias = TreeScorer | BatchScorer
+
 _LOG = logging.getLogger(__name__)
 _ATTENTION = frozenset({"full_attention", "sliding_attention"})
 _TREE_ARGUMENTS = ("position_ids", "attention_mask", "logits_to_keep")
 
 
-def choose_scorer(
-    model: Any, max_batch_tokens: int | None = None, opening: tuple[int, ...] = ()
-) -> TreeScorer | BatchScorer:
+def choose_scorer(model: Any, max_batch_tokens: int | None = None, opening: tuple[int, ...] = ()) -> AnyScorer:
     """Return a prefix tree if the architecture allows it, else padded batches, and log the choice once.
 
     The configuration decides, and a short self-check against plain batches confirms: an architecture that reads more
@@ -58,9 +58,7 @@ def _ids(model: Any) -> tuple[int, ...]:
     return tuple(i % int(model.config.get_text_config().vocab_size) for i in range(5, 21))
 
 
-def _tree_or(
-    plain: BatchScorer, make: Callable[[], TreeScorer], samples: Sequence[Scored], reason: str
-) -> TreeScorer | BatchScorer:
+def _tree_or(plain: BatchScorer, make: Callable[[], TreeScorer], samples: Sequence[Scored], reason: str) -> AnyScorer:
     """Return a prefix tree if nothing speaks against it and it agrees with plain batches, else these."""
     if not reason:
         tree = make()

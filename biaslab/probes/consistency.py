@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, product
-from os import PathLike
 from typing import Any, get_args
 
 import numpy as np
@@ -15,6 +14,7 @@ import pandas as pd
 
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import Choice
 from biaslab.core.scales import SCALES, find_scale, scale_named
 from biaslab.core.schema import Dataset
@@ -229,7 +229,7 @@ class Consistency(PairOrScoreProbe):
     replicates: int = 5
     temperature: float = 1.0
     max_tokens: int = 12
-    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+    protocol: Protocol | AnyPath | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from os import PathLike
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from biaslab.core.checks import require_sampling
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
 from biaslab.core.metrics import Comparison, Figure, Metric
-from biaslab.core.output import percent
+from biaslab.core.output import AnyPath, percent
 from biaslab.core.requests import EACH_ALONE, About, Completion, Rank, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
@@ -170,7 +169,7 @@ class ListPosition(Probe):
     answer: VerdictAnswer = field(default="distribution", kw_only=True)
     replicates: int = field(default=1, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
-    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+    protocol: Protocol | AnyPath | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

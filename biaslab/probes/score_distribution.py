@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from os import PathLike
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ import pandas as pd
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of
 from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.output import AnyPath
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
@@ -165,7 +165,7 @@ class ScoreDistribution(Probe):
     temperature: float = 1.0
     max_tokens: int = 16
     n_candidates: int | None = 3
-    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+    protocol: Protocol | AnyPath | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

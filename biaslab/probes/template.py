@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, islice, product
-from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from biaslab import prompts
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Figure, Metric
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import About, Choice, Completion, Message, Request
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset, count_words
@@ -191,7 +191,7 @@ class Template(ScoreProbe):
     level: Literal["context", "dataset"] = "context"
     fit: Fit = "anova"
     base: str = "base"
-    protocols: Sequence[Protocol | str | PathLike[str]] | None = None
+    protocols: Sequence[Protocol | AnyPath] | None = None
 
     def __post_init__(self) -> None:
         if self.protocols:
@@ -716,7 +716,7 @@ def _named(form: VariantForm, variant: Variant) -> dict[str, Scalar]:
     return {"form": form, "template": variant.name, "factor": variant.factor}
 
 
-def settled_by(own: Sequence[Protocol | str | PathLike[str]]) -> dict[str, Any]:
+def settled_by(own: Sequence[Protocol | AnyPath]) -> dict[str, Any]:
     """Return the probe parameters that follow from the protocols.
 
     Raises

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, count, replacing, require_file
+from biaslab.core.output import MISSING, AnyPath, count, replacing, require_file
 from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
 from biaslab.report.tables import to_html
 from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
@@ -135,7 +134,7 @@ class Card:
         facts = [", ".join(about["datasets"]), f"n = {about['n']} contexts", f"{about['level']} intervals"]
         return draw(self.biases, self.findings, " · ".join([*facts, f"q over {about['tests']}"]))
 
-    def save(self, stem: str | PathLike[str], picture: bool = True) -> list[Path]:
+    def save(self, stem: AnyPath, picture: bool = True) -> list[Path]:
         """Save the card as ``.html``, ``.md`` and ``.png`` and its estimates as ``.csv``; return the paths.
 
         Parameters
@@ -147,12 +146,8 @@ class Card:
         """
         require_file("stem", f"{stem}.html")
         drawn = self._picture_bytes() if picture else b""
-        contents = {
-            ".html": self._html("card.html.j2", drawn).encode(),
-            ".md": self.to_markdown().encode(),
-            ".png": drawn,
-            ".csv": csv_of(self.cells).encode(),
-        }
+        page, table = self._html("card.html.j2", drawn).encode(), csv_of(self.cells).encode()
+        contents = {".html": page, ".md": self.to_markdown().encode(), ".png": drawn, ".csv": table}
         paths = {Path(f"{stem}{suffix}"): content for suffix, content in contents.items() if content}
         for path, content in paths.items():
             with replacing(path) as partial:
@@ -193,27 +188,20 @@ class Card:
         }
 
     def _row(self, probe: str, metric: str) -> dict[str, Any]:
-        declared = find_metric(metric, probe)
-        rows = self.biases[(self.biases["probe"] == probe) & (self.biases["metric"] == metric)].set_index("judge")
-        blocks = rows.to_dict("index")
-        return {
-            "probe": probe.replace("_", " "),
-            "label": declared.axis,
-            "null": fair(declared.null),
-            "worst": min(list(STATUS).index(status) for status in rows["status"]),
-            "by_judge": [blocks.get(j) for j in self.judges],
-        }
+        declared, own = find_metric(metric, probe), self.biases
+        rows = own[(own["probe"] == probe) & (own["metric"] == metric)].set_index("judge").to_dict("index")
+        worst = min(list(STATUS).index(row["status"]) for row in rows.values())
+        facts = {"probe": probe.replace("_", " "), "label": declared.axis, "null": fair(declared.null)}
+        return {**facts, "worst": worst, "by_judge": [rows.get(judge) for judge in self.judges]}
 
     def _of_judge(self, judge: str) -> dict[str, Any]:
         own = self.biases[self.biases["judge"] == judge]
         names = {key: [_short(row, own) for row in own[own["status"] == key].to_dict("records")] for key in STATUS}
         quality = self.quality[self.quality["judge"] == judge].to_dict("records")
-        missing, otherwise = (
-            [(probe.replace("_", " "), why) for name, probe, why in notes if name == judge]
-            for notes in (self.unmeasured, self.otherwise)
-        )
-        notes = {"missing": missing, "otherwise": [why for _, why in otherwise]}
-        return {"name": judge, "names": names, "fitness": self._fitness(judge), "quality": quality, **notes}
+        missing = [(probe.replace("_", " "), why) for name, probe, why in self.unmeasured if name == judge]
+        otherwise = [why for name, _, why in self.otherwise if name == judge]
+        facts = {"fitness": self._fitness(judge), "quality": quality, "missing": missing, "otherwise": otherwise}
+        return {"name": judge, "names": names, **facts}
 
 
 def card(

@@ -12,9 +12,10 @@ from biaslab.report.tables import chosen_rows
 from biaslab.report.wording import ONE_TEST, correction, levels, span, version
 from biaslab.stats.frame import require_columns
 
-_CORRECT = "correct"
+_CORRECT, _REPLACE = "correct", "replace"
 _MOST = 3  # names that are listed
 _PPI = "power-tuned prediction-powered inference (Angelopoulos et al., 2023), which assumes nothing about the judge"
+_BY = "with the contexts as clusters and p-values adjusted over annotators (Benjamini and Yekutieli, 2001)"
 _LABELLED = "and treats the labelled contexts as a random part of all"
 
 
@@ -60,6 +61,10 @@ def _sentences(rows: pd.DataFrame) -> Iterator[str]:
     if not corrected.empty and "n_labelled" in rows and corrected["correction"].eq("ppi").any():
         per = f"{span(corrected['n_labelled'].dropna())} contexts per estimate"
         yield f"Corrected values combine them with people's labels ({per}) by {_PPI} {_LABELLED}."
+    tested = rows[rows["probe"].eq(_REPLACE) & rows["metric"].eq("winning_rate")]
+    if not tested.empty:
+        epsilon = " and ".join(f"{value:g}" for value in dict.fromkeys(tested["epsilon"]))
+        yield f"ω and ρ are those of the alternative annotator test (Calderon et al., 2025) at ε = {epsilon}, {_BY}."
     units = _listed(pd.Series([metric.axis for metric in _metrics(rows)]), "metrics")
     ways = "; ".join(str(name) for name in dict.fromkeys(rows["method"]) if name != "none")
     yield f"We report {units} with {levels(rows)} intervals; contexts are the sampling unit ({ways})."

@@ -21,7 +21,7 @@ from biaslab.core import errors
 from biaslab.core.checks import require_one_of, require_study, require_whole
 from biaslab.core.interfaces import Judge, as_judge
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import PrintedText, count, number
+from biaslab.core.output import AnyPath, PrintedText, count, number
 from biaslab.core.requests import Choice, Compare, Completion, Request, Score
 from biaslab.core.schema import Dataset
 from biaslab.judges.function import judge_of
@@ -94,7 +94,7 @@ def screen(
     candidates: int = 3,
     attributes: Sequence[str] | None = None,
     own: str | None = None,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -239,7 +239,7 @@ def plan_screen(
     candidates: int = 3,
     attributes: Sequence[str] | None = None,
     own: str | None = None,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     budget: Budget | None = None,
     seed: int = 0,
 ) -> ScreenPlan:
@@ -282,15 +282,9 @@ def plan_screen(
         announced = announcement_of_all(probes, asked, data, path, limits)
         unknown = _first_of_labels(asked, probes, data, path) is not None
         as_text = announcement_of_all(probes, asked, data, path, limits, (Choice,)) if unknown else None
-    return ScreenPlan(
-        asked.id,
-        tuple(probe.name for probe in probes),
-        data.n_contexts,
-        announced,
-        None if as_text == announced else as_text,
-        dict(_detectable(probe, asked, data) for probe in probes),
-        tuple(missing),
-    )
+    as_text = None if as_text == announced else as_text
+    shifts, names = dict(_detectable(probe, asked, data) for probe in probes), tuple(probe.name for probe in probes)
+    return ScreenPlan(asked.id, names, data.n_contexts, announced, as_text, shifts, tuple(missing))
 
 
 def _detectable(probe: Probe, judge: Judge, data: Dataset) -> tuple[str, float]:
@@ -336,7 +330,7 @@ def _screened(measured: Measured, planned: Announcement | None, reference: str |
 
 
 @contextmanager
-def _store_path(store: Store | str | PathLike[str] | None) -> Iterator[Path]:
+def _store_path(store: Store | AnyPath | None) -> Iterator[Path]:
     """Yield the path of the store, or of a temporary one."""
     if store is not None:
         yield Path(store.path if isinstance(store, Store) else store)
@@ -546,7 +540,7 @@ def _measure(
     return estimates
 
 
-ProtocolSource = Protocol | str | PathLike[str]
+ProtocolSource = Protocol | AnyPath
 
 #: One scale for all scores, so that probes share requests; wide enough to show round numbers.
 SCALE = "1-100"
@@ -594,12 +588,9 @@ def choose_probes(
     asked, answers = {probe.name for probe in probes}, " and ".join(f"{form}s" for form in forms)
     if not probes:
         raise errors.InputError("judge", judge.id, "a judge that answers pairs or scores, as its `kinds` declares")
-    missing = [
-        (judge.id, probe.name, f"needs {form}s, but the judge is asked for {answers}")
-        for form in whole.keys() - {*forms}
-        for probe in whole[form]
-        if probe.name not in asked
-    ]
+    needs = [(form, probe.name) for form in whole.keys() - {*forms} for probe in whole[form]]
+    why = "needs {}s, but the judge is asked for " + answers
+    missing = [(judge.id, name, why.format(form)) for form, name in needs if name not in asked]
     if own is None:
         systems = [str(name) for name in dict.fromkeys(data.candidates["system"]) if name]
         some = ", ".join(systems[:_SYSTEMS]) + (", …" if len(systems) > _SYSTEMS else "")

@@ -15,7 +15,7 @@ from scipy import special
 from biaslab.core.metrics import find_metric, is_primary
 from biaslab.core.output import interval, number
 from biaslab.report.verdicts import Finding, by_metric, classify, detectable, side_words
-from biaslab.report.wording import condition_text, evidence, probability, size
+from biaslab.report.wording import WORDS, condition_text, evidence, probability, size
 from biaslab.stats.estimate import ALPHA, is_above, is_rounding, side_of
 from biaslab.stats.frame import require_columns
 from biaslab.stats.t_inference import p_by_t
@@ -23,24 +23,10 @@ from biaslab.stats.t_inference import p_by_t
 _FEW = 4  # cells of agreement that a page lists
 _ENOUGH = 30  # contexts with labels from which on agreement below chance speaks against a judge
 _TORN = ("contains", "leaves out")  # test and interval disagree: see `biaslab.report.verdicts.Doubt`
-#: What would settle an inconclusive finding, by the reason for it.
-_DECIDES = {
-    **dict.fromkeys(("contains", "leaves out", "wide", "few", "powerless"), "ask about more contexts"),
-    "missing": "judge the missing items again",
-    "reliability": "have a second person rate the texts, or declare how reliable the ratings are",
-    "noise": "ask about more contexts",
-    "peak": "ask about texts of more different quality",
-}
 _AT_ENDS = 0.45  # distance of a rate from ½ from which on averaging leaves hardly any verdict
 _NOTHING = {"none": "nothing", "slight": "nothing"}
 #: Mark (distinguishable without colour) and words for each status on a card.
-STATUS = {
-    "bias": ("●", "found"),
-    "slight": ("◐", "found, but slight"),
-    "none": ("○", "no bias that matters"),
-    "unclear": ("?", "inconclusive"),
-    "untested": ("–", "not tested"),
-}
+STATUS: dict[str, list[str]] = WORDS["statuses"]
 
 
 def is_bias(metric: str, probe: str) -> bool:
@@ -69,7 +55,7 @@ def sum_up(found: Sequence[Finding], remedies: pd.DataFrame | None = None) -> di
     advised = "; ".join(dict.fromkeys(filter(None, (advice[way == "below"] for way in ways if status == "bias"))))
     if metric.advice_at_ends and shown and all(abs(each.estimate - 0.5) >= _AT_ENDS for each in cells):
         advised = metric.advice_at_ends
-    to_do = _DECIDES.get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
+    to_do = WORDS["decides"].get(strongest.doubt, "") if status == "unclear" else _NOTHING.get(status, "")
     clauses = _clauses(cells, shown, status, strongest)
     hedges = dict.fromkeys(filter(None, (each.hedge for each in shown or (cells if status == "none" else ()))))
     return {
@@ -230,12 +216,9 @@ class Fitness:
     @property
     def parts(self) -> list[tuple[Light, str, str]]:
         """The sentences: status, opening words, and uses."""
-        sentences: list[tuple[Light, str, tuple[str, ...]]] = [
-            ("bias", "Do not use for", self.unfit),
-            ("none", "Fine for", self.fit),
-            ("unclear", "Cannot tell for", self.unknown),
-        ]
-        return [(status, words, _joined(uses)) for status, words, uses in sentences if uses]
+        words: tuple[tuple[Light, str], ...] = (("bias", "Do not use"), ("none", "Fine"), ("unclear", "Cannot tell"))
+        uses = (self.unfit, self.fit, self.unknown)
+        return [(of, f"{text} for", _joined(own)) for (of, text), own in zip(words, uses, strict=True) if own]
 
     def __str__(self) -> str:
         lines = [f"{words} {uses}." for _, words, uses in self.parts] or ["No use could be tested."]
@@ -394,11 +377,8 @@ def _measured(cells: Sequence[Finding], remedies: pd.DataFrame) -> pd.DataFrame:
     without = own["remedy"].fillna("").isin(["", "none"])
     part = [name for name in _PART if name in own and own[name].notna().any()]
     own = own.assign(**{name: own[name].map(condition_text) for name in part})
-    before = (
-        own[without & (against == "")]
-        if (without & (against == "")).any()
-        else pd.DataFrame([each.row for each in cells])
-    )
+    before = own[without & (against == "")]
+    before = pd.DataFrame([each.row for each in cells]) if before.empty else before
     after = own[~without & (against == "")]
     gap = own[~without & (against == "none")]
     gap_columns = {"estimate": "difference", "p_value": "p_value", "se": "se"}

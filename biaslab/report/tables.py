@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import Metric, find_metric
-from biaslab.core.output import estimate_and_interval, replacing, require_file
+from biaslab.core.output import AnyPath, estimate_and_interval, replacing, require_file
 from biaslab.report import wording
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
 
@@ -121,7 +120,7 @@ def to_csv(estimates: pd.DataFrame, metric: str | Sequence[str] | None = None, *
     return csv_of(pd.concat([whole, rows[[c for c in counts if c in rows]]], axis=1))
 
 
-def write(estimates: pd.DataFrame, path: str | PathLike[str], **options: Any) -> Path:
+def write(estimates: pd.DataFrame, path: AnyPath, **options: Any) -> Path:
     """Write a table to a .tex, .md, .html or .csv file.
 
     Parameters

@@ -538,11 +538,8 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
         if not (never or detectable > 0):
             return "open", "powerless" if row["mde"] > 0 else "unknown"
         value, reach = row["estimate"], detectable if detectable > 0 else 0.0
-        beyond = [
-            name
-            for name, (low, high) in plausible_intervals(row).items()
-            if name and max(value - low, high - value) > reach + ROUNDING
-        ]
+        intervals = {name: ends for name, ends in plausible_intervals(row).items() if name}
+        beyond = [n for n, (low, high) in intervals.items() if max(value - low, high - value) > reach + ROUNDING]
         return ("open", _doubt(beyond[0])) if beyond else ("none", "")
     doubt = first_doubt(row, null - size, null + size)
     if doubt == "":
@@ -550,14 +547,12 @@ def _decided(row: Mapping[Any, Any], null: float | None, size: float | None, det
     return ("none", "") if doubt is None else ("open", _doubt(doubt))
 
 
+_DEPENDS = "depends on single human ratings having a reliability above {reliability:.2f}"
 #: What a doubt's note leaves unsaid, and the codes of notes that may give its reason, with words if other than theirs.
 _NOTED: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "reliability": (
         ", which a single rating cannot show",
-        {
-            "depends_on_reliability": "depends on single human ratings having a reliability above {reliability:.2f}",
-            "over_reliabilities": "",
-        },
+        {"depends_on_reliability": _DEPENDS, "over_reliabilities": ""},
     ),
     "noise": (", which is not known", {"judge_noise": ""}),
     "peak": ("", {"narrow_peak": ""}),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
@@ -28,33 +30,10 @@ _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi - pi rho - sigma tau upsilon phi chi psi "
     "omega"
 )
-_TEX = str.maketrans({
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"{\char34}",  # \textquotedbl needs a font encoding that a paper may not load
-    "−": "$-$",
-    "×": r"$\times$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "½": r"$\frac{1}{2}$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "·": r"$\cdot$",
-    "\N{NO-BREAK SPACE}": "~",
-    **{chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"},
-})  # fmt: skip
+#: Words of reports and figures, and LaTeX for characters.
+WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+_LETTERS = {chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"}
+_TEX = str.maketrans(WORDS["tex"] | _LETTERS)
 
 
 def digits_apart(values: Iterable[float], other: float | None, digits: int = 3) -> int:

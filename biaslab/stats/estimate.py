@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -31,26 +33,8 @@ _NAN = math.nan
 _DECIMALS, _BITS = 10, 1e-14  # decimals of a short decimal; maximum relative distance of a float from it
 
 
-#: The words of the notes on which verdicts depend, by code. That a value is certain by construction, or holds for all
-#: reliabilities of single ratings, is said by its method. Other notes bring their own words.
-NOTE_WORDS: Mapping[str, str] = {
-    "by_construction": "",
-    "depends_on_condition": "missing judgements depend on {condition} (p = {p_value:.2g})",
-    "depends_on_reliability": "holds if single human ratings have a reliability above {reliability:.2f}",
-    "depends_on_shared_error": (
-        "holds if error shared by annotators is less than {percent} % of the variance they agree on"
-    ),
-    "few_contexts": "fewer than {fewest} contexts: too few for a reliable test",
-    "few_differ": "few contexts differ: a test needs {needed} that do, to one side",
-    "judge_noise": "{low:.2g} to {high:.2g}, depending on the reliability of the judge's scores",
-    "narrow_peak": "a smooth distribution like that of the other scores has an index of {index:.3g}",
-    "no_variation": "no variation between contexts",
-    "over_reliabilities": "{low:.2g} to {high:.2g}, depending on the reliability of single scores",
-    "single_ratings": "",
-    "tipping_point": "tipping point: missing scores {points:.2g} points off their predicted values",
-    "uneven_contexts": "contexts differ in size and count as {effective:.2g} of equal size",
-    "unbounded": "nothing bounds the effect of what is missing",
-}
+#: The words of the notes on which verdicts depend, by code. Other notes bring their own words.
+NOTE_WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_name("notes.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class JointValues:
         """Build from leave-one-context-out values, shape (1 + contexts, judges), the full sample first."""
         shifts = values[1:] - values[0]
         shifts[is_rounding(shifts, values[0])] = 0.0
-        return cls(values[0], math.sqrt((contexts - 1) / max(contexts, 1)) * shifts, contexts, level)
+        return cls(values[0], math.sqrt(max(contexts - 1, 0) / max(contexts, 1)) * shifts, contexts, level)
 
     def _missing(self) -> Remark:
         """Return why no joint estimate exists; empty if one does."""

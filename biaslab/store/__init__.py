@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from biaslab.core.errors import CorruptStoreError, InputError, StoreError
 from biaslab.core.interfaces import Judge, as_judge
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import Request, request_json, request_key
 from biaslab.core.trials import Reply, Usage, uncollected
 from biaslab.store.codec import (
@@ -93,7 +93,7 @@ class Store:
     True
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(self, path: AnyPath, *, create: bool = True) -> None:
         self.path = Path(path).expanduser()
         try:
             self._file = StoreFile(self.path.resolve(), create)
@@ -238,7 +238,7 @@ class Store:
         """
         return summarise(self._file)
 
-    def export(self, path: str | os.PathLike[str]) -> int:
+    def export(self, path: AnyPath) -> int:
         """Export all replies to one file, in order of arrival, without loading them all into memory.
 
         Parameters
@@ -322,7 +322,7 @@ class Store:
 
 
 @contextmanager
-def open_store(store: Store | str | os.PathLike[str] | None, create: bool = True) -> Iterator[Store | None]:
+def open_store(store: Store | AnyPath | None, create: bool = True) -> Iterator[Store | None]:
     """Open a store by its path within a block; an open one stays open. None if missing and not to be created."""
     if store is None or isinstance(store, Store):
         yield store

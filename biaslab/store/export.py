@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from biaslab.core.errors import CorruptStoreError, InputError, OutputError, StoreError
 from biaslab.core.files import guarded
 from biaslab.core.interfaces import short
-from biaslab.core.output import replacing, require_file
+from biaslab.core.output import AnyPath, replacing, require_file
 from biaslab.store.file import COLUMNS, SqlRow, StoreFile, connect, log_of, prepare
 
 if TYPE_CHECKING:
@@ -169,9 +169,7 @@ class Merged:
     different: int
 
 
-def merge_stores(
-    out: str | os.PathLike[str], stores: Sequence[str | os.PathLike[str]], first_wins: bool = False
-) -> Merged:
+def merge_stores(out: AnyPath, stores: Sequence[AnyPath], first_wins: bool = False) -> Merged:
     """Write a new store with the replies of several others, which are opened read-only.
 
     Replies are in the order of the stores and, within a store, in order of arrival. Keys in several stores are kept

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import read_csv, write_csv
-from biaslab.core.output import replacing, require_file
+from biaslab.core.output import AnyPath, replacing, require_file
 
 #: Key of the file's metadata that holds the ``attrs`` of trials, as JSON.
 ATTRS = b"biaslab"
@@ -79,7 +79,7 @@ class TrialsFile:
         If the file does not exist, or is not a Parquet file.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self.path = Path(path).expanduser()
         with self._opened() as file:
             self._rows, self._groups = file.metadata.num_rows, file.metadata.num_row_groups
@@ -171,7 +171,7 @@ class TrialsFile:
             raise InputError("trials", str(self.path), f"a Parquet file of trials ({why})") from error
 
 
-def opened(trials: pd.DataFrame | TrialsFile | str | PathLike[str]) -> pd.DataFrame | TrialsFile:
+def opened(trials: pd.DataFrame | TrialsFile | AnyPath) -> pd.DataFrame | TrialsFile:
     """Open trials given as the path of their file; return others unchanged."""
     return TrialsFile(trials) if isinstance(trials, str | PathLike) else trials
 
@@ -307,9 +307,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(plain, kind, from_pandas=True)
 
 
-def require_target(
-    out: str | os.PathLike[str], columns: TrialColumns, study: Mapping[str, str], grows: bool = False
-) -> Path:
+def require_target(out: AnyPath, columns: TrialColumns, study: Mapping[str, str], grows: bool = False) -> Path:
     """Return the path for new trials, unless there is something else.
 
     Parameters
@@ -393,9 +391,7 @@ class TrialsWriter:
             self._waiting, self._rows = [], 0
 
 
-def cached(
-    store: str | PathLike[str], name: str, depends: Mapping[str, object], make: Callable[[], pd.DataFrame]
-) -> pd.DataFrame:
+def cached(store: AnyPath, name: str, depends: Mapping[str, object], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     """Return a table from the cache if it was computed before, else compute and cache it.
 
     For results that need no judge, such as the scores of an evaluator that must be trained first.

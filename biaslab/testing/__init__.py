@@ -491,6 +491,7 @@ def _two_values(good: bytes) -> bytes:
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
 _UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"
 _CALL = {"id": "c", "type": "function", "function": {"name": "judge", "arguments": "{}"}}
+_CALLING = {"role": "assistant", "content": None, "tool_calls": [_CALL]}
 _HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 #: What the server does at each kind of fault that is more than a status.
@@ -534,13 +535,7 @@ _PLAYS: Mapping[str, Play] = {
     "no message": changed(_choice(message=None)),
     "number": changed(_message(4)),
     "null content": changed(_message(None)),
-    "tool calls": changed(
-        _choice(
-            message={"role": "assistant", "content": None, "tool_calls": [_CALL]},
-            finish_reason="tool_calls",
-            logprobs=None,
-        )
-    ),
+    "tool calls": changed(_choice(message=_CALLING, finish_reason="tool_calls", logprobs=None)),
     "no text": changed(_message("", "length")),
     "filter": changed(_message(None, "content_filter")),
     "refusal": changed(_message(None, refusal="I will not.")),

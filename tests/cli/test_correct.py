@@ -1,5 +1,7 @@
-"""``biaslab correct``: people's labels of a part, in any form, and the corrected number at the end of an audit."""
+"""``biaslab correct``, the corrected number at the end of an audit, and ``biaslab replace``: labels in any form."""
 
+import gzip
+import json
 import shlex
 from pathlib import Path
 
@@ -405,3 +407,61 @@ def test_audit_ends_with_the_corrected_number(log, capsys):
     line, command = capsys.readouterr().out.splitlines()[-2:]
     assert line == corrected_line(trials)
     assert command.endswith("biaslab correct part.csv")
+
+
+def annotators(items=60, seed=0):
+    """Labels of three people, and of a judge who mostly says what they say, as annotator → item → label."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(2, size=items)
+    labels = {name: np.where(rng.random(items) < 0.15, 1 - truth, truth) for name in ("ann", "bo", "cy")}
+    people = {name: {f"i{n}": int(label) for n, label in enumerate(own)} for name, own in labels.items()}
+    return people, {"judge": {f"i{n}": int(label) for n, label in enumerate(truth)}}
+
+
+def test_replace_reads_json_and_tables_of_labels(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    people, judge = annotators()
+    Path("judge.json").write_text(json.dumps(judge))
+    Path("people.json.gz").write_bytes(gzip.compress(json.dumps(people).encode()))
+    rows = [(who, item, label) for who, own in (people | judge).items() for item, label in own.items()]
+    pd.DataFrame(rows, columns=["annotator", "item", "label"]).to_csv("all.csv", index=False)
+    files = ["--out", "found.csv", "--people", "rest.csv", "--page", "page.html", "--price", ".5", "--error", ".3"]
+    found = []
+    for words in (["judge.json", "--labels", "people.json.gz"], ["all.csv", "--judge", "judge"]):
+        assert main(["replace", *words, *files]) == 0
+        found.append(pd.read_csv("found.csv").set_index("metric"))
+        assert found[-1].loc["winning_rate", "estimate"] == 1
+        assert found[-1].loc["stands", "estimate"] == 1
+    assert (found[0]["estimate"].dropna() == found[1]["estimate"].dropna()).all()
+    assert pd.read_csv("rest.csv").empty
+    assert "<li>" in Path("page.html").read_text(encoding="utf-8")
+    assert "$90.00" in capsys.readouterr().out  # 60 items × 3 people × .5
+
+
+def test_replace_reads_a_log_with_labels(log):
+    assert main(["replace", "part.csv", "--out", "found.csv"]) == 0
+    found = pd.read_csv("found.csv").set_index("metric")
+    assert found.loc["agreement_of_verdicts", "n_trials"] == 60
+    assert np.isnan(found.loc["winning_rate", "estimate"])
+
+
+def test_replace_compares_two_judges(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame = verdicts().drop(columns="human_verdict")
+    frame.to_csv("old.csv", index=False)
+    lenient = np.where(np.arange(400) < 300, "pass", frame["judge_verdict"])
+    frame.assign(judge_verdict=lenient).to_csv("new.csv", index=False)
+    assert main(["replace", "old.csv", "new.csv", "--out", "found.csv"]) == 0
+    found = pd.read_csv("found.csv").set_index("metric")
+    assert found.loc["judge_part", "estimate"] == pytest.approx(np.mean(lenient != frame["judge_verdict"]))
+    assert found.loc["judge_part", "equivalence"] == "different"
+    assert "bridge" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["all.csv", "--page", "page.txt"], ["judge.json", "--labels", "log.csv"], ["none.csv"]]
+)
+def test_replace_refuses_what_it_cannot_read(words, log, capsys):
+    Path("judge.json").write_text(json.dumps(annotators()[1]))
+    assert main(["replace", *words]) == 2
+    assert words[-1] in capsys.readouterr().err

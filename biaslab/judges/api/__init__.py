@@ -208,9 +208,8 @@ class ApiJudge(BaseJudge):
             off_by_effort=addresses[0].url == OPENAI or dialect == "responses",
             dialect=dialect,
         )
-        self.id = (
-            f"api:{model}@{addresses[0].shown}{settings(self.wire, fingerprint, exact, omitted, default_temperature)}"
-        )
+        own = settings(self.wire, fingerprint, exact, omitted, default_temperature)
+        self.id = f"api:{model}@{addresses[0].shown}{own}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
         self.redirects, self.attempts, self.faults = redirects, 0, Counter[str]()
         self.prices, self.limits = dict(prices or {}), dict(limits or {})

@@ -21,13 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from biaslab.core.errors import InputError, JudgeError, ServerError, UnsupportedRequestError
 from biaslab.core.files import DECODER
-from biaslab.core.output import replacing, require_file
+from biaslab.core.output import AnyPath, replacing, require_file
 from biaslab.core.requests import Choice, Completion, Message, Request, request_fields, request_key
 from biaslab.core.trials import Reply
 from biaslab.judges.api import ApiJudge, faults
@@ -82,7 +81,7 @@ class Imported:
 def export_batch(
     judge: ApiJudge,
     requests: Iterable[Request],
-    path: str | PathLike[str],
+    path: AnyPath,
     *,
     most_requests: int = MOST_REQUESTS,
     most_bytes: int = MOST_BYTES,
@@ -109,9 +108,8 @@ def export_batch(
     """
     base = require_file("path", Path(path).expanduser(), ".jsonl")
     if keys_of(base).exists():
-        raise InputError(
-            "path", str(path), "a path without an exported batch", "import that batch, or use another path"
-        )
+        remedy = "import that batch, or use another path"
+        raise InputError("path", str(path), "a path without an exported batch", remedy)
     wanted = sorted(dict.fromkeys(requests), key=prefix_order)
     if not wanted:
         raise InputError("requests", wanted, "at least one open request")
@@ -127,7 +125,7 @@ def export_batch(
     return Exported(tuple(names), len(wanted))
 
 
-def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[str]], store: Store) -> Imported:
+def import_results(path: AnyPath, results: Sequence[AnyPath], store: Store) -> Imported:
     """Import the replies of finished batches into a store.
 
     Partial and repeated files are safe: lines are matched by key in any order, the first reply to a request counts,
@@ -177,12 +175,12 @@ def import_results(path: str | PathLike[str], results: Sequence[str | PathLike[s
     return imported
 
 
-def keys_of(path: str | PathLike[str]) -> Path:
+def keys_of(path: AnyPath) -> Path:
     """Return the path of the file that lists the requests of an export."""
     return Path(path).expanduser().with_suffix(".keys.jsonl")
 
 
-def read_keys(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, Request]]:
+def read_keys(path: AnyPath) -> tuple[dict[str, Any], dict[str, Request]]:
     """Return the header of an export, and its requests by key.
 
     Raises
@@ -239,7 +237,7 @@ def _request(row: dict[str, Any]) -> Request:
     return Choice(messages, **row) if kind == "choice" else Completion(messages, **row)
 
 
-def _result_lines(results: Sequence[str | PathLike[str]]) -> Iterator[dict[str, Any] | None]:
+def _result_lines(results: Sequence[AnyPath]) -> Iterator[dict[str, Any] | None]:
     """Yield each line of the result files as an object; None if it is malformed."""
     for file in results:
         try:

@@ -377,9 +377,8 @@ class ApiKey:
         name = self._source or ("OPENAI_API_KEY" if official else "BIASLAB_API_KEY")
         key = os.environ.get(name, "").strip()
         if not key and (self._source or official):
-            raise ServerError(
-                f"the environment variable {name} is not set; set it to the API key, or pass a function as api_key"
-            )
+            remedy = "set it to the API key, or pass a function as api_key"
+            raise ServerError(f"the environment variable {name} is not set; {remedy}")
         return key
 
     def hide(self, text: str) -> str:

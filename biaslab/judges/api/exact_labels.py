@@ -190,9 +190,8 @@ class ExactLabels:
             if not self._tries:
                 bare = await self._ids("a", post)
                 self._anchored = bare != await self._behind_anchor("a", bare, post)
-            ways = [
-                await asyncio.gather(*(self._tokens(way, post) for way in (label, f" {label}"))) for label in labels
-            ]
+            pairs = [(label, f" {label}") for label in labels]
+            ways = [await asyncio.gather(*(self._tokens(way, post) for way in pair)) for pair in pairs]
             self._tries[labels] = LabelTrie.of(ways)
         return self._tries[labels]
 

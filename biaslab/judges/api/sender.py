@@ -142,9 +142,8 @@ class Sender:
         if isinstance(request, Choice) and (is_other := contradiction(request, document, reply)) is not None:
             self.texts.read, self.texts.contradicted = self.texts.read + 1, self.texts.contradicted + is_other
         thoughts.note(request, reply, body.get(self._wire.token_field) or 0, room)
-        return at_temperature(
-            request, replace(reply, usage=Usage(reasoning_tokens=reasoning)), self.refusals.temperature
-        )
+        known = replace(reply, usage=Usage(reasoning_tokens=reasoning))
+        return at_temperature(request, known, self.refusals.temperature)
 
     async def _measures(self, document: object, post: Post, endpoint: Endpoint) -> bool:
         """Return whether a server has measured probabilities; if its first answer is sure, ask where none can be."""
@@ -482,13 +481,11 @@ class Thoughts:
             'thinking="auto" determines how much it needs'
         )
         if (budget := thinking_of(request)) is not None:
-            remedy = (
-                f"set a larger budget than {budget}" if budget else "omit the budget 0, because the model thinks anyway"
-            )
+            off = "omit the budget 0, because the model thinks anyway"
+            remedy = f"set a larger budget than {budget}" if budget else off
         shown = f"{self._cut or self._suspected} of the first {count(self._seen, 'reply')}"
-        return CutOffError(
-            f"{shown} reached the limit of {self._limit:,} tokens before an answer; {took}; {remedy}", request
-        )
+        problem = f"{shown} reached the limit of {self._limit:,} tokens before an answer"
+        return CutOffError(f"{problem}; {took}; {remedy}", request)
 
 
 def _ends_with_verdict(request: Request, reply: Reply) -> bool:

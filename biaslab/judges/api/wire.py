@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, permutations
+from itertools import accumulate, chain, permutations
 from typing import Any, Literal, NamedTuple
 
 from biaslab.core.errors import JudgeError, UnsupportedRequestError
@@ -464,9 +464,8 @@ def _mass_of(labels: Sequence[str], places: Sequence[TokenPosition]) -> LabelMas
     bounded = tuple(i for i, p in enumerate(seen) if p <= 0.0)
     if len(bounded) < len(labels):
         seen = [hidden[i] if i in bounded else p for i, p in enumerate(seen)]
-    return LabelMass(
-        tuple(min(math.log(p), 0.0) if p > 0 else -math.inf for p in seen), min(max(unseen, 0.0), 1.0), bounded
-    )
+    levels = tuple(min(math.log(p), 0.0) if p > 0 else -math.inf for p in seen)
+    return LabelMass(levels, min(max(unseen, 0.0), 1.0), bounded)
 
 
 _SIGNS = " \n.*[]()"
@@ -681,19 +680,13 @@ def as_chat(document: object) -> object:
     parts = [part for item in output if item.get("type") == "message" for part in _parts(item, "content")]
     texts = [part for part in parts if part.get("type") == "output_text"]
     refusals = [str(part.get("refusal")) for part in parts if part.get("type") == "refusal"]
-    thoughts = [
-        str(part.get("text") or "")
-        for item in output
-        if item.get("type") == "reasoning"
-        for part in [*_parts(item, "content"), *_parts(item, "summary")]
-    ]
+    reasoning = [item for item in output if item.get("type") == "reasoning"]
+    steps = chain(*([*_parts(item, "content"), *_parts(item, "summary")] for item in reasoning))
+    thoughts = [str(part.get("text") or "") for part in steps]
     calls = [str(item.get("arguments") or "") for item in output if item.get("type") == "function_call"]
     text = "".join(str(part.get("text") or "") for part in texts) or next(iter(calls), "")
-    message = {
-        "content": text,
-        "reasoning_content": "\n".join(filter(None, thoughts)) or None,
-        "refusal": refusals[0] if refusals else None,
-    }
+    thought = "\n".join(filter(None, thoughts)) or None
+    message = {"content": text, "reasoning_content": thought, "refusal": refusals[0] if refusals else None}
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": _reason(document)}
     if content := [entry for part in texts for entry in part.get("logprobs") or ()]:
         choice["logprobs"] = {"content": content}

@@ -219,10 +219,8 @@ def write_scores(asked: ScoreQuestion, chosen: list[str]) -> str:
     """Format labels as requested, with reasons if requested."""
     if asked.replies:
         pairs = zip(asked.attributes, chosen, strict=True)
-        return "\n".join(
-            asked.replies[asked.scale.labels.index(label)].replace("{attribute}", attribute)
-            for attribute, label in pairs
-        )
+        replies = ((attribute, asked.replies[asked.scale.labels.index(label)]) for attribute, label in pairs)
+        return "\n".join(reply.replace("{attribute}", attribute) for attribute, reply in replies)
     if asked.layout == "bare":
         return chosen[0]
     if asked.layout == "json":

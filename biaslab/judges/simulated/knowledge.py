@@ -89,10 +89,9 @@ class Knowledge:
         alike = [c for c in self.owners[texts[0]] if all(c in self.owners[text] for text in texts)]
         seen = (c for c in alike if self.sources[c] in (("", source) if about.source else ("",)))
         context_id = next(seen, alike[0])
-        return tuple(
-            ShownCandidate(context_id, self.owners[text][context_id], shown.strip(), edit)
-            for text, shown, edit in zip(texts, about.texts, about.edits or [""] * len(texts), strict=True)
-        )
+        ids = [self.owners[text][context_id] for text in texts]
+        rows = zip(ids, about.texts, about.edits or [""] * len(texts), strict=True)
+        return tuple(ShownCandidate(context_id, own, shown.strip(), edit) for own, shown, edit in rows)
 
     def score(self, shown: ShownCandidate | tuple[str, str], attribute: str) -> float:
         """Return a candidate's mean human score; NaN if unrated; the lowest score for an empty text."""
@@ -243,11 +242,9 @@ class Questions:
         """
         about = request.about
         if about is None:
-            raise UnsupportedRequestError(
-                "the request does not say what it is about, and this judge reads no prompts",
-                request,
-                remedy="give it the field about, a biaslab.core.About, as probes and scorers do",
-            )
+            remedy = "give it the field about, a biaslab.core.About, as probes and scorers do"
+            problem = "the request does not say what it is about, and this judge reads no prompts"
+            raise UnsupportedRequestError(problem, request, remedy=remedy)
         key = (request.messages, about)
         question = self.known.questions.get(key)
         if question is None:

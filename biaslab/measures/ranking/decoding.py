@@ -422,11 +422,8 @@ def rank_intervals(
     bounds[:, known] = np.nanquantile(drawn_ranks[:, known], [tail, 1 - tail], axis=0)
     names = {"context_id": comparisons.context_id, "candidate_id": comparisons.candidate_id}
     rank = ranks(decode(comparisons, decoding).scores, context)
-    return pd.DataFrame(
-        names
-        | {"rank": rank, "ci_low": bounds[0], "ci_high": bounds[1], "ci_level": resampling.level}
-        | {"undefined": 1 - seen.mean(axis=0)}
-    )
+    found = {"rank": rank, "ci_low": bounds[0], "ci_high": bounds[1], "ci_level": resampling.level}
+    return pd.DataFrame(names | found | {"undefined": 1 - seen.mean(axis=0)})
 
 
 def _only_compared(scores: Floats, comparisons: Comparisons) -> Floats:
@@ -553,10 +550,8 @@ class Conditionals(NamedTuple):
 
     def log_chances(self, won: Floats) -> tuple[Floats, Floats]:
         """Return log P(ŷ|z = 1) and log P(ŷ|z = 0) of each decision; 0 for ties, which are uninformative."""
-        logs = [
-            np.select([won == 1, won == 0], [math.log(chance), math.log1p(-chance)])
-            for chance in (self.better, self.worse)
-        ]
+        chances, decided = (self.better, self.worse), [won == 1, won == 0]
+        logs = [np.select(decided, [math.log(chance), math.log1p(-chance)]) for chance in chances]
         return logs[0], logs[1]
 
 

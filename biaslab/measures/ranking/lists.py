@@ -139,9 +139,8 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
     kept = frame[whole]
     shape = (len(kept) // (orders * k), orders, k)
     first = kept.iloc[:: orders * k]
-    who = kept.groupby("context_id", sort=False)["candidate_id"].transform(
-        lambda each: pd.factorize(each, sort=True)[0]
-    )
+    names = kept.groupby("context_id", sort=False)["candidate_id"]
+    who = names.transform(lambda each: pd.factorize(each, sort=True)[0])
     n_dropped = len(trials) - len(kept)
     warn_missing(what, n_dropped, len(trials), "they, or another order of the same list, are missing")
     return ListBlocks(
@@ -159,9 +158,8 @@ def list_blocks(trials: pd.DataFrame, what: str) -> ListBlocks:
 
 _UNIT = (0.0, 1.0)
 _NO_DECISION = because("no_single_best", "no order has a single best candidate")
-_NO_ODDS = because(
-    "one_sided_lists", "no two orders both choose the first, or none chooses the other's first; use more lists"
-)
+_ONE_SIDED = "no two orders both choose the first, or none chooses the other's first; use more lists"
+_NO_ODDS = because("one_sided_lists", _ONE_SIDED)
 
 
 def place_rate(blocks: ListBlocks, place: int, tested: bool = False) -> Ratio:
@@ -421,9 +419,8 @@ def fit_plackett_luce(trials: pd.DataFrame, place_effects: bool = True, penalty:
         for left, taken, mass in stages:
             cost, slope = _stage_loss(worth[who] + (places if effects else 0.0), left, taken, mass)
             total += cost
-            gradient += np.concatenate(
-                [np.bincount(who.ravel(), slope.ravel(), len(names)), slope.sum(axis=0)[:effects]]
-            )
+            of_names = np.bincount(who.ravel(), slope.ravel(), len(names))
+            gradient += np.concatenate([of_names, slope.sum(axis=0)[:effects]])
         return total, gradient
 
     start = np.zeros(len(names) + effects)
@@ -647,9 +644,8 @@ def window_effect(orders: pd.DataFrame) -> pd.DataFrame:
         spread[code] = float(np.sqrt((rows["rank"] ** 2).groupby(rows["candidate_id"]).mean()).mean())
     effects = {"place_correlation": _mean(rho, 0.0, (-1.0, 1.0)), "rank_spread": _mean(spread, None, None)}
     columns = ("estimate", "ci_low", "ci_high", "p_value", "n_contexts")
-    return pd.DataFrame(
-        [{"metric": name} | {column: getattr(e, column) for column in columns} for name, e in effects.items()]
-    )
+    rows = [{"metric": name} | {column: getattr(e, column) for column in columns} for name, e in effects.items()]
+    return pd.DataFrame(rows)
 
 
 def _correlation(place: Floats, rank: Floats) -> float:

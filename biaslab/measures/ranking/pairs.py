@@ -391,10 +391,8 @@ class Verdicts:
         if the way of asking has no effect.
         """
         context, ones = self.pairs["context_id"], np.ones(len(self.pairs))
-        return {
-            "verdict_change": Ratio(context, self.between, ones, bounds=_UNIT, missing=_NO_PAIR),
-            "resampling_change": Ratio(context, self.within, ones, bounds=_UNIT, missing=ONE_SAMPLE),
-        }
+        changes = {"verdict_change": (self.between, _NO_PAIR), "resampling_change": (self.within, ONE_SAMPLE)}
+        return {name: Ratio(context, x, ones, bounds=_UNIT, missing=why) for name, (x, why) in changes.items()}
 
     def accuracies(self, single: bool = False) -> tuple[Ratio, ...]:
         """Return, for each way, the share of decisions that agree with humans, among different human scores.
@@ -532,9 +530,8 @@ def _alpha(sums: Floats, place: int) -> Statistic:
 
 
 _TINY = 1e-15  # keeps probabilities off 0 and 1, where the logit is infinite
-_MISSING = because(
-    "one_sided_pairs", "no pair where the first wins both orders, or none where the second does; use more samples"
-)
+_ONE_SIDED = "no pair where the first wins both orders, or none where the second does; use more samples"
+_MISSING = because("one_sided_pairs", _ONE_SIDED)
 
 
 def first_position_log_odds(blocks: pd.DataFrame, resampling: Resampling, null: float | None = 0.0) -> Estimate:

@@ -102,10 +102,8 @@ def compare_remedies(
             scores = human_of(selected, read, human, where["attribute"])
             chosen = [name for name in remedies if asked == "both" or name != "swap-average"]
             price = tokens_per_item(selected, read)
-            ratios = {
-                name: _measured(debiased, scores, decoding, price)
-                for name, debiased in _applied(read.comparisons, chosen, fitted or {}, folds, in_sample)
-            }
+            applied = _applied(read.comparisons, chosen, fitted or {}, folds, in_sample)
+            ratios = {name: _measured(debiased, scores, decoding, price) for name, debiased in applied}
             counts = len(read.comparisons), int((read.row < 0).sum())
             how = clustered(resampling, selected, pd.unique(read.comparisons.context_id), "remedies")
             for remedy, against, estimates in _side_by_side(ratios, how):

@@ -152,10 +152,8 @@ def self_consistency(
             sums = np.sum([_kept_orders(every, some, decoding, (final, gold)) for some in drawn], axis=0)
             names = ("final_accuracy", "gold_accuracy", "predicted_tie_rate")
             context, missing = np.arange(every.n_contexts), _NO_CONTEXT.with_values(candidates=int(size))
-            estimates = {
-                name: Ratio(context, kept, counted, None, (0.0, 1.0), missing).estimate(how)
-                for name, (kept, counted) in zip(names, sums, strict=True)
-            }
+            ratios = [Ratio(context, kept, counted, None, (0.0, 1.0), missing) for kept, counted in sums]
+            estimates = {name: ratio.estimate(how) for name, ratio in zip(names, ratios, strict=True)}
             at = where | {"candidates": size}
             rows += estimate_rows(estimates, at, resampling, len(every), int((read.row < 0).sum()))
     conditions = ["attribute", *(["template"] if "template" in trials else []), "candidates"]
@@ -289,10 +287,9 @@ def budget_needed(curves: pd.DataFrame, share: float = 0.9) -> pd.DataFrame:
     rho = curves[(curves["metric"] == "spearman") & (curves["strategy"] != "no-repeat")]
     several = [name for name in ("judge", "dataset", "template") if name in rho and len(set(rho[name])) > 1]
     index = [*several, "attribute", "debiasing"]
-    rows = [
-        dict(zip([*index, "strategy"], key, strict=True)) | {"budget": _reached(curve, share)}
-        for key, curve in rho.groupby([*index, "strategy"], sort=False)
-    ]
+    each = rho.groupby([*index, "strategy"], sort=False)
+    named = ((dict(zip([*index, "strategy"], key, strict=True)), curve) for key, curve in each)
+    rows = [where | {"budget": _reached(curve, share)} for where, curve in named]
     table = pd.DataFrame(rows, columns=[*index, "strategy", "budget"])
     wide = table.pivot_table("budget", index, "strategy")
     return wide.reindex(pd.MultiIndex.from_frame(table[index].drop_duplicates()), columns=table["strategy"].unique())

@@ -158,9 +158,8 @@ def agreement_difference(
     True
     """
     if isinstance(dataset, Mapping):
-        return _with_each(
-            dataset, lambda one: agreement_difference(first, second, one, levels, coefficients, resampling)
-        )
+        chosen = (levels, coefficients, resampling)
+        return _with_each(dataset, lambda one: agreement_difference(first, second, one, *chosen))
     how = resampling or Resampling()
     _require_options(levels, coefficients)
     whose = [_only(frame, name) for name, frame in (("first", first), ("second", second))]
@@ -227,9 +226,8 @@ def with_human(parts: Sequence[pd.DataFrame], dataset: Dataset, attribute: str) 
         known = pd.MultiIndex.from_frame(items[list(ITEM)])
         unknown = ~pd.MultiIndex.from_frame(scores[list(ITEM)]).isin(known)
         if unknown.any():
-            raise TrialsError.plain(
-                f"scores contain {scores.loc[unknown, list(ITEM)].iloc[0].tolist()}, which is not in the data set"
-            )
+            row = scores.loc[unknown, list(ITEM)].iloc[0].tolist()
+            raise TrialsError.plain(f"scores contain {row}, which is not in the data set")
         column = "score" if number == 1 else f"score_{number}"
         items = items.merge(scores[[*ITEM, "score"]].rename(columns={"score": column}), on=list(ITEM), how="left")
     return items

@@ -83,9 +83,8 @@ class TokenEmbedder:
         rows = [self._tokens(text) for text in texts]
         long = [i for i, (ids, _) in enumerate(rows) if len(ids) > self.window]
         if long:
-            message = (
-                f"{len(long)} of {len(texts)} texts are truncated to the {self.window}-token window of {self.name}"
-            )
+            window = f"the {self.window}-token window of {self.name}"
+            message = f"{len(long)} of {len(texts)} texts are truncated to {window}"
             warn(message, UserWarning)
             for index in long:
                 rows[index] = self._tokens(texts[index], truncation=True)

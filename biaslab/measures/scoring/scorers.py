@@ -532,13 +532,9 @@ class GPTScore(Design):
                 instruction = prompts.render("gpt_score", **_shown(dataset, attribute, item))
                 own, source = (item.candidate_id,), bool(item.context.strip())
                 about = About(item.context_id, own, (item.text,), (attribute,), source)
-                yield Trial(
-                    Likelihood(item.text, f"{instruction}\n", about),
-                    item.context_id,
-                    attribute,
-                    item.candidate_id,
-                    condition={"human": item.human[attribute]},
-                )
+                asked = Likelihood(item.text, f"{instruction}\n", about)
+                human = {"human": item.human[attribute]}
+                yield Trial(asked, item.context_id, attribute, item.candidate_id, condition=human)
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:  # noqa: ARG002 - as every scorer is asked
         """Return the mean log-probability of the candidate's tokens, and the status."""

@@ -245,7 +245,7 @@ class FeatureProbe(ScoreProbe):
         ends = np.array([judge.ci_low, judge.ci_high] if judge.ci_low <= judge.ci_high else [judge.estimate] * 2)
         hidden = np.clip(ends / math.sqrt(LEAST_RELIABILITY), -1, 1) - ends
         low, high = excess.ci_low + min(hidden[0], 0.0), excess.ci_high + max(hidden[1], 0.0)
-        return excess.noted(Note("judge_noise", {"low": float(low), "high": float(high)}))
+        return excess.noted(Note("judge_noise", {"low": float(f"{low:.6g}"), "high": float(f"{high:.6g}")}))
 
     def _correlation(self, items: pd.DataFrame, scorer: str, level: Level) -> Estimate:
         """Return the correlation of the feature with the scores of the judge or of humans, tested against 0."""

@@ -18,6 +18,7 @@ from biaslab.core.checks import require_counts_and_lists, require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Nearest, reading_text
 from biaslab.core.metrics import Calibration, Figure, Metric, MetricForm, declare_metrics
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import Request
 from biaslab.core.scales import REWARD, scale_named
 from biaslab.core.schema import Dataset
@@ -555,7 +556,7 @@ class Probe(Design, ABC):
 
     def estimate(
         self,
-        trials: pd.DataFrame | TrialsFile | str | PathLike[str],
+        trials: pd.DataFrame | TrialsFile | AnyPath,
         metrics: Sequence[str] | None = None,
         breakdowns: bool | None = None,
     ) -> pd.DataFrame:
@@ -660,7 +661,7 @@ def settle(probe: Any, parameters: Mapping[str, Any]) -> None:
         object.__setattr__(probe, name, value)
 
 
-def _opened(trials: TrialsFile | str | PathLike[str]) -> TrialsFile:
+def _opened(trials: TrialsFile | AnyPath) -> TrialsFile:
     from biaslab.store.tables import TrialsFile  # imported here because most trials are frames
 
     return TrialsFile(trials) if isinstance(trials, str | PathLike) else trials

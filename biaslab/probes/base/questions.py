@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import combinations, groupby, product
-from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
@@ -17,6 +16,7 @@ from biaslab import prompts
 from biaslab.core.checks import require_one_of, require_sampling, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
+from biaslab.core.output import AnyPath
 from biaslab.core.requests import About, Choice, Compare, Completion, Request, Score, request_key
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
@@ -85,7 +85,7 @@ class PairProbe(Probe):
     ties: bool = field(default=False, kw_only=True)
     replicates: int = field(default=1, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
-    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+    protocol: Protocol | AnyPath | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -348,7 +348,7 @@ class ScoreProbe(Probe):
     replicates: int = field(default=1, kw_only=True)
     temperature: float = field(default=1.0, kw_only=True)
     max_tokens: int = field(default=16, kw_only=True)
-    protocol: Protocol | str | PathLike[str] | None = field(default=None, kw_only=True)
+    protocol: Protocol | AnyPath | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

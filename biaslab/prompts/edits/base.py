@@ -288,11 +288,8 @@ def null_edit(edit: TextEdit) -> TextEdit:
     >>> null_edit(find_edit(str.upper))("So it didn't fall.")
     'So  it  did not  fall.'
     """
-    edits: dict[EditTarget, Callable[[str], str]] = {
-        "text": partial(_same_size, edit),
-        "heading": lambda _: _HEADING,
-        "note": partial(_same_note, edit),
-    }
+    own: dict[EditTarget, Callable[[str], str]] = {"text": partial(_same_size, edit), "note": partial(_same_note, edit)}
+    edits: dict[EditTarget, Callable[[str], str]] = own | {"heading": lambda _: _HEADING}
     return TextEdit(f"{PREFIX}{edit.name}", edits[edit.place], edit.place, source="the noise floor of " + edit.name)
 
 
@@ -440,9 +437,8 @@ def from_table(
 
     change.__doc__ = f"Look the edited text up among {len(looked_up)}."
     named = name or "_".join(filter(None, (stem, chosen))) or "table"
-    return TextEdit(
-        named, change, source=_SOURCES[form], quality=quality or ("lowered" if chosen in _LOWERED else "left")
-    )
+    quality = quality or ("lowered" if chosen in _LOWERED else "left")
+    return TextEdit(named, change, source=_SOURCES[form], quality=quality)
 
 
 def _kinds(frame: pd.DataFrame) -> tuple[str, dict[str, dict[str, str]]]:

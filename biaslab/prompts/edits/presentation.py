@@ -54,9 +54,8 @@ _FILLERS = ("This is worth noting.", "It should be kept in mind.", "So much can 
 def padding(text: str) -> str:
     """Put a sentence that says nothing behind every sentence."""
     parts = [sentence for sentence in split_sentences(text) if sentence.strip()]
-    fill = (
-        f"{sentence.rstrip()} {_FILLERS[i % 3]}{sentence[len(sentence.rstrip()) :]}" for i, sentence in enumerate(parts)
-    )
+    stripped = [(sentence.rstrip(), sentence) for sentence in parts]
+    fill = (f"{bare} {_FILLERS[i % 3]}{sentence[len(bare) :]}" for i, (bare, sentence) in enumerate(stripped))
     return "".join(fill)
 
 

@@ -112,11 +112,8 @@ def _read(text: str | None, scale: Scale, label: str, first: Sequence[_ScoreFind
     stated = _first_of(_stated(label), text, scale)
     if stated is None and is_refusal(text):
         return math.nan, "refused"
-    return (
-        stated
-        or _first_of((*first, _concluded, _phrased, _name_lines, _at_the_ends), text, scale)
-        or (math.nan, "unparsable")
-    )
+    readers = (*first, _concluded, _phrased, _name_lines, _at_the_ends)
+    return stated or _first_of(readers, text, scale) or (math.nan, "unparsable")
 
 
 def _first_of(readers: Sequence[_ScoreFinder], text: str, scale: Scale) -> ParsedScore | None:

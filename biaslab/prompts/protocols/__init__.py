@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property, lru_cache
 from inspect import signature
-from os import PathLike
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Literal, get_args
 
 from biaslab.core.checks import require_one_of, require_temperature, require_whole
 from biaslab.core.errors import InputError
+from biaslab.core.output import AnyPath
 from biaslab.core.project import PREFIX, SETTINGS, find_file, named_tables, own_object
 from biaslab.core.requests import About, Choice, Completion, Message, Request, Role
 from biaslab.core.scales import Scale, whole_numbers
@@ -266,7 +266,7 @@ class Protocol:
         return cls.from_template(**arguments_of(Path(path), name, changes, allowed))
 
     @classmethod
-    def loaded(cls, protocol: Protocol | str | PathLike[str]) -> Protocol:
+    def loaded(cls, protocol: Protocol | AnyPath) -> Protocol:
         """Return a protocol itself, or that of a file, of ``python:module:object`` or of a name in ``biaslab.toml``."""
         if isinstance(protocol, cls):
             return protocol
@@ -292,7 +292,7 @@ class Protocol:
         return replace(cls.from_file(folder / file, table.pop("which", None), **table), name=name)
 
     @classmethod
-    def of_form(cls, given: Protocol | str | PathLike[str], *forms: ProtocolForm) -> Protocol:
+    def of_form(cls, given: Protocol | AnyPath, *forms: ProtocolForm) -> Protocol:
         """Return a protocol, from its file if a path is given.
 
         Raises
@@ -624,10 +624,8 @@ class Protocol:
         if not SHORTEST_LIST <= len(texts) <= LONGEST_LIST:
             allowed = f"{SHORTEST_LIST} to {LONGEST_LIST} in one prompt"
             raise InputError("candidates", len(texts), allowed, "use biaslab.ranking.sliding_windows for longer lists")
-        return Candidates(
-            Entry(self.places.name(place), place, ascii_uppercase[place - 1], text)
-            for place, text in enumerate(texts, 1)
-        )
+        shown = enumerate(texts, 1)
+        return Candidates(Entry(self.places.name(at), at, ascii_uppercase[at - 1], text) for at, text in shown)
 
     def parse_list(self, text: str | None, k: int) -> tuple[tuple[float, ...], Status]:
         r"""Parse a reply about k candidates.
@@ -709,9 +707,8 @@ class Protocol:
         k, numbers = len(value), [float(each) for each in value]
         wanted = list(range(1, k + 1)) if self.places.ranks else [0] * (k - 1) + [1]
         if sorted(numbers) != [float(each) for each in wanted]:
-            allowed = (
-                f"the ranks 1 to {k}, one per position" if self.places.ranks else "1 for one position, 0 for others"
-            )
+            ranked = f"the ranks 1 to {k}, one per position"
+            allowed = ranked if self.places.ranks else "1 for one position, 0 for others"
             raise InputError("value", tuple(value), allowed)
         ordered = sorted(range(k), key=lambda at: numbers[at], reverse=not self.places.ranks)
         return self.places.write_order([at + 1 for at in ordered])

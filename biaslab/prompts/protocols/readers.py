@@ -353,9 +353,8 @@ class Matches(VerdictReader):
         later = [pattern.search(text) for pattern, _ in patterns]
         while at <= len(text):
             later = [m.re.search(text, at) if m is not None and m.start() < at else m for m in later]
-            spans = [
-                _span_at(pattern, text, at) or (m and m.span()) for m, (pattern, _) in zip(later, patterns, strict=True)
-            ]
+            found = zip(later, patterns, strict=True)
+            spans = [_span_at(pattern, text, at) or (m and m.span()) for m, (pattern, _) in found]
             hits = [(span, value) for span, (_, value) in zip(spans, patterns, strict=True) if span is not None]
             if not hits:
                 break

@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, get_args
@@ -155,9 +154,8 @@ def _parse(source: str) -> nodes.Template:
     except (RecursionError, MemoryError, SyntaxError) as error:  # of Python, which compiles it
         raise InputError.plain("template is nested too deeply; simplify its expressions") from error
     except jinja2.TemplateSyntaxError as error:
-        raise InputError.plain(
-            f'template fails in line {error.lineno}: {error.message}; for one without Jinja2, choose syntax="braces"'
-        ) from error
+        problem = f"template fails in line {error.lineno}: {error.message}"
+        raise InputError.plain(f'{problem}; for one without Jinja2, choose syntax="braces"') from error
     return tree
 
 
@@ -193,9 +191,7 @@ _ONE_OF_TWO = re.compile(
     rf"|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?"
 )
 _FIRST = {"a", "1", "one", "first"}
-_NAMES: dict[str, dict[str, str]] = tomllib.loads(
-    files("biaslab.prompts.protocols").joinpath("slot_names.toml").read_text(encoding="utf-8")
-)
+_NAMES: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("slot_names.toml").read_text("utf-8"))
 _CONTEXTS = _NAMES["any"]["context"].split()
 _SOURCE_OF, _SOURCE_OF_LISTS = (
     {name: source for source, names in _NAMES[form].items() for name in names.split()} for form in ("any", "list")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -16,7 +15,7 @@ from jinja2 import Environment
 
 from biaslab.core.checks import require_one_of, require_probe, require_whole
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.core.output import Page, count
+from biaslab.core.output import AnyPath, Page, count
 from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Rank, Request
 from biaslab.core.trials import Reply
 from biaslab.prompts.parsing.thoughts import split_thought
@@ -31,7 +30,7 @@ from biaslab.report.evidence.trials import (
     is_estimates,
     single_judgements,
 )
-from biaslab.report.wording import templates
+from biaslab.report.wording import WORDS, templates
 
 if TYPE_CHECKING:
     from biaslab.core.interfaces import Design
@@ -43,7 +42,7 @@ def show(
     judgements: pd.DataFrame,
     trials: pd.DataFrame | None = None,
     *,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     n: int = 6,
     sort: str = "flips",
     dataset: Dataset | None = None,
@@ -231,27 +230,12 @@ def _templates() -> Environment:
     environment = templates("biaslab.report.evidence")
     environment.filters["visible"] = visible
     environment.tests["folded"] = lambda segment: segment.part == "source" and len(segment.text) > _FOLDED
-    environment.globals["longest_thought"] = _LONGEST_THOUGHT
+    environment.globals |= {"longest_thought": _LONGEST_THOUGHT, "words": WORDS}
     return environment
 
 
 _SIDES = 4  # judgements per card
 _LETTERS = "XY"
-OUTCOME_WORDS = {
-    "flip": "flips: the decision changes with the order",
-    "tie": "a tie",
-    "unread": "no value read from a reply",
-    "plain": "",
-}
-STATUS_WORDS = {
-    "ok": "✓ read",
-    "tie": "= tie",
-    "refused": "⊘ refused",
-    "unparsable": "? not readable",
-    "out_of_range": "↯ out of range",
-    "unusable": "⊘ unusable probabilities",
-    "cut_off": "✂ cut off",
-}
 
 
 @dataclass(frozen=True)
@@ -300,11 +284,6 @@ class Side:
     read: str
     key: str
 
-    @property
-    def status_words(self) -> str:
-        """The status in words."""
-        return STATUS_WORDS.get(self.status, self.status)
-
 
 @dataclass(frozen=True)
 class Exhibit:
@@ -318,16 +297,6 @@ class Exhibit:
     more: int
     humans: tuple[str, ...]
     size: float = math.nan  # of the effect
-
-    @property
-    def outcome_words(self) -> str:
-        """The outcome in words."""
-        return OUTCOME_WORDS[self.outcome]
-
-    @property
-    def statuses(self) -> str:
-        """The statuses on the card, each once."""
-        return " ".join(dict.fromkeys(side.status for side in self.sides))
 
 
 def exhibit(card: pd.DataFrame, evidence: Evidence, people: People) -> Exhibit:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pandas as pd
 from biaslab.core.checks import require_one_of, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.files import read_csv, write_csv
-from biaslab.core.output import Page, count, require_file
+from biaslab.core.output import AnyPath, Page, count, require_file
 from biaslab.core.scales import scale_named
 from biaslab.core.schema import Dataset
 from biaslab.logs.readers import read_judgements
@@ -42,13 +41,13 @@ _OPEN = -1  # place of no choice
 
 
 def label(
-    items: Dataset | pd.DataFrame | str | PathLike[str],
+    items: Dataset | pd.DataFrame | AnyPath,
     choices: Mapping[str, float] | Sequence[str] | None = None,
     *,
-    path: str | PathLike[str] | None = None,
+    path: AnyPath | None = None,
     attribute: str | None = None,
     n: int | None = None,
-    contexts: pd.DataFrame | Sequence[str] | str | PathLike[str] | None = None,
+    contexts: pd.DataFrame | Sequence[str] | AnyPath | None = None,
     seed: int = 0,
     show: Sequence[str] = (),
     mapping: Mapping[str, Any] | str | Path | None = None,
@@ -190,7 +189,7 @@ class LabelPage(Page):
         facts = {"ids": ids, "file": file, "several": several, "mirrored": self._mirrored()}
         return template.render(page=self, records=records, **facts)
 
-    def save(self, path: str | PathLike[str]) -> Path:
+    def save(self, path: AnyPath) -> Path:
         """Write the page (.html), or a table of the items with their scores so far, to be filled in (.csv)."""
         target = require_file("path", path, ".html", ".csv")
         if target.suffix == ".html":
@@ -318,7 +317,7 @@ def _texts(record: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
 
 def _in_contexts(table: pd.DataFrame, contexts: Any) -> pd.DataFrame:
     """Return the items of some contexts, with the probability of each if it is given."""
-    if isinstance(contexts, str | PathLike):
+    if isinstance(contexts, str | Path):
         contexts = read_csv(require_file("contexts", contexts, ".csv"))
     if not isinstance(contexts, pd.DataFrame):
         contexts = pd.DataFrame({"context_id": list(contexts)})

@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ from biaslab import datasets
 from biaslab.core.arrays import Bools, Floats, Ints
 from biaslab.core.errors import BiaslabError, InputError, TrialsError
 from biaslab.core.interfaces import Design
-from biaslab.core.output import count
+from biaslab.core.output import AnyPath, count
 from biaslab.core.requests import KINDS, Request, request_key
 from biaslab.core.scales import scale_named
 from biaslab.core.trials import Reply, Status, Trial
@@ -153,7 +152,7 @@ class Evidence:
 
 def find(
     trials: pd.DataFrame,
-    store: Store | str | PathLike[str] | None = None,
+    store: Store | AnyPath | None = None,
     dataset: Dataset | None = None,
     probe: Design | None = None,
 ) -> Evidence:
@@ -205,7 +204,7 @@ def bundled(trials: pd.DataFrame) -> Dataset | None:
     return dataset if dataset.name == name else None
 
 
-def _records(store: Store | str | PathLike[str], keys: Sequence[str]) -> Iterator[StoredReply]:
+def _records(store: Store | AnyPath, keys: Sequence[str]) -> Iterator[StoredReply]:
     if isinstance(store, Store):
         yield from store.records(keys)
     else:
@@ -416,7 +415,7 @@ _COLUMNS = (
 
 
 def trials_of_store(
-    store: Store | str | PathLike[str], dataset: Dataset | None = None, probes: Sequence[str] | None = None
+    store: Store | AnyPath, dataset: Dataset | None = None, probes: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return a trial for every reply in a store.
 

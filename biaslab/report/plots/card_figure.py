@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import seaborn as sns
 
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import count, number, percent, with_interval
+from biaslab.core.output import AnyPath, count, number, percent, with_interval
 from biaslab.probes import available
 from biaslab.report.plots.drawing import caption, fit_text, height_of, intervals
 from biaslab.report.plots.figure import DrawnFigures, close
@@ -219,7 +218,7 @@ def bias_matrix(
     matters: Mapping[str, float] | None = None,
     title: str | None = None,
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
 ) -> DrawnFigures:
     """Plot which judge has which bias: a row per judge, a column per bias.
 
@@ -337,7 +336,7 @@ def forest(
     by: str = "dataset",
     title: str | None = None,
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
 ) -> DrawnFigures:
     """Plot each judge's independent estimates of one metric, and pool them: a forest plot.
 
@@ -409,7 +408,7 @@ def matrix(
     by: str = "judge",
     title: str | None = None,
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
     headline: str | None = None,
 ) -> DrawnFigures:
     """Plot one metric as numbers on colours: a row per value of one condition, a column per value of another.

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -24,9 +25,9 @@ from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import number, percent, with_interval, written
 from biaslab.report.plots import style
-from biaslab.report.plots.figure_words import AXES, FLOORS, marked, named, remember_rows, row_name
+from biaslab.report.plots.figure_words import FLOORS, marked, named, remember_rows, row_name
 from biaslab.report.verdicts import Peers, find_peers, judges_of, with_findings
-from biaslab.report.wording import conditions, varying
+from biaslab.report.wording import WORDS, conditions, varying
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
 from biaslab.stats.missing import plausible_intervals
 
@@ -177,7 +178,7 @@ def against(
     width = float(np.ptp(places)) or 1.0
     draw_marks(drawn, chosen, places, hue, 0.012 * width, vertical=True, order=hue_order)
     remember_rows(drawn, chosen, label)
-    drawn.set_xlabel(xlabel or AXES.get(x, x.replace("_", " ")))
+    drawn.set_xlabel(xlabel or WORDS["axes"].get(x, x.replace("_", " ")))
     _finish(drawn, chosen, title, label, null, vertical=True)
     if (places % 1 == 0).all():
         drawn.xaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
@@ -386,10 +387,10 @@ def _by_family(rows: pd.DataFrame) -> list[tuple[str | None, Any, pd.DataFrame]]
     if len(set(judges)) == 1 or set(families) == {"others"}:
         return [(None, None, rows)]
     several = len(set(families)) > 1
-    return [
-        (str(family) if several else None, style.family_colour(str(judges[part.index[0]])), part)
-        for family, part in rows.groupby(families, sort=False)
-    ]
+    parts = [part for _, part in rows.groupby(families, sort=False)]
+    names = [families[part.index[0]] if several else None for part in parts]
+    colours = [style.family_colour(str(judges[part.index[0]])) for part in parts]
+    return list(zip(names, colours, parts, strict=True))
 
 
 def _write_numbers(ax: Axes, values: pd.Series, digits: int, places: np.ndarray, colour: Any) -> None:
@@ -421,11 +422,7 @@ def each_panel(
     series: int,
 ) -> Iterator[tuple[Axes, pd.DataFrame, list[str]]]:
     """Yield the Axes, the rows, and the named values of `row` and `col` of each panel; remove Axes without rows."""
-    places = [
-        (row_value, col_value)
-        for row_value in values_of(rows, row, metrics)
-        for col_value in values_of(rows, col, metrics)
-    ]
+    places = list(product(values_of(rows, row, metrics), values_of(rows, col, metrics)))
     across = len(values_of(rows, col, metrics))
     columns = across if row is not None else min(across, _PANELS_ACROSS)
     own = "metric" in (row, col)

@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import write_csv
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import Says, find_metric
-from biaslab.core.output import replacing, with_interval
+from biaslab.core.output import AnyPath, replacing, with_interval
 from biaslab.report.plots import style
 from biaslab.report.plots.drawing import (
     against,
@@ -97,7 +96,7 @@ def draw(
     published: pd.DataFrame | None = None,
     reference: str | pd.DataFrame | None = None,
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
     headline: str | None = None,
     says: Says | str | None = None,
 ) -> DrawnFigures:
@@ -202,7 +201,7 @@ def close(
     axes: list[Axes],
     shown: pd.DataFrame,
     name: str | None,
-    out: str | PathLike[str],
+    out: AnyPath,
     headline: str | None,
     says: Says | str | None = None,
 ) -> DrawnFigures:
@@ -217,7 +216,7 @@ def close(
 
 
 def standard(
-    probe: ProbeInterface, estimates: pd.DataFrame, *names: str, out: str | PathLike[str] = "figures", **options: Any
+    probe: ProbeInterface, estimates: pd.DataFrame, *names: str, out: AnyPath = "figures", **options: Any
 ) -> DrawnFigures:
     """Draw the standard figures of a probe, and save them.
 
@@ -346,7 +345,7 @@ def compared(
     metric: str | None = None,
     title: str | None = None,
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
     headline: str | None = None,
 ) -> list[Axes]:
     """Plot the result of `biaslab.compare` for one metric: estimates on the left, differences on the right.
@@ -387,10 +386,9 @@ def compared(
         raise TrialsError("metric", metric, f"one of {', '.join(dict.fromkeys(own['metric']))}")
     names, who = varying(rows, condition_names(rows, "role", "compared")), rows["compared"].astype(str)
     pairs = {f"{other} − {one}": (other, one) for one, other in permutations(map(str, own["compared"].unique()), 2)}
-    rows = rows.assign(
-        cell=[", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")],
-        who=["\n− ".join(style.shortened(each, _LONG) for each in pairs.get(text, (text,))) for text in who],
-    )
+    cell = [", ".join(named(name, row[name]) for name in names) for row in rows.to_dict("records")]
+    people = ["\n− ".join(style.shortened(each, _LONG) for each in pairs.get(text, (text,))) for text in who]
+    rows = rows.assign(cell=cell, who=people)
     shifts = rows["role"] == "difference"
     shown, apart = rows[~shifts].drop_duplicates(["who", "cell"]), rows[shifts]
     left, right = style.panels(2, 3.0 + 0.85 * max(len(shown), len(apart)), sharex=False, sharey=False)
@@ -424,7 +422,7 @@ def inherited(
     unit: str = "SD",
     title: str | None = None,
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
     headline: str | None = None,
 ) -> list[Axes]:
     """Plot the result of `biaslab.distill.bias_inheritance`: estimates on the left, inherited shares on the right.
@@ -517,7 +515,7 @@ def _shares(ax: Axes, rows: pd.DataFrame, places: np.ndarray) -> None:
 
 @style.styled
 def leaderboard(
-    ranking: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures", **options: Any
+    ranking: pd.DataFrame, name: str | None = None, out: AnyPath = "figures", **options: Any
 ) -> DrawnFigures:
     """Draw a corrected ranking: each system's number and rank, by the judge, by the labels alone, and corrected.
 
@@ -572,7 +570,7 @@ def _order_of(best: pd.DataFrame, ranks: pd.DataFrame) -> str:
     return f"{order}; correction moves {moves or 'no system'}" if has_both else order
 
 
-def recovery(found: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
+def recovery(found: pd.DataFrame, name: str | None = None, out: AnyPath = "figures") -> DrawnFigures:
     """Plot estimates of planted biases against their population, in units of the smallest size that matters.
 
     Parameters
@@ -624,7 +622,7 @@ def identity(
     title: str,
     labels: tuple[str, str],
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
     headline: str | None = None,
 ) -> DrawnFigures:
     """Plot estimates against what they should be, such as planted or published values; on the dashed line both agree.
@@ -683,7 +681,7 @@ def save(
     estimates: pd.DataFrame,
     study: str,
     name: str,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
     formats: Sequence[str] = ("png", "pdf"),
     headline: str | None = None,
 ) -> list[Path]:

@@ -15,7 +15,7 @@ from biaslab.core.metrics import Metric, Says, find_metric
 from biaslab.core.output import WAYS, count, number, with_interval, written
 from biaslab.report.plots import style
 from biaslab.report.verdicts import side_words, with_findings
-from biaslab.report.wording import fair, span, varying
+from biaslab.report.wording import WORDS, fair, span, varying
 from biaslab.stats.frame import LEADING, TRAILING
 
 if TYPE_CHECKING:
@@ -62,10 +62,8 @@ def headline(estimates: pd.DataFrame, says: Says | str | None = None) -> str:
     if defined.empty:
         return ""
     defined = defined.assign(**{name: "" for name in ("judge", "probe") if name not in defined})
-    metrics = [
-        (_drawn(rows, find_metric(str(metric), str(probe))), rows)
-        for (probe, metric), rows in defined.groupby(["probe", "metric"], sort=False, dropna=False)
-    ]
+    groups = defined.groupby(["probe", "metric"], sort=False, dropna=False)
+    metrics = [(_drawn(rows, find_metric(str(metric), str(probe))), rows) for (probe, metric), rows in groups]
     first, rows = metrics[0]
     who = _judges(defined, first)
     small = f"; n = {span(rows['n_contexts'])} contexts" if 0 < rows["n_contexts"].min() < _FEW else ""
@@ -210,8 +208,6 @@ def _where(row: dict[Any, Any], differ: list[str]) -> str:
     return f" ({text})" if text and len(text) <= _LONG else ""
 
 
-#: Orders of a judge's answer, by their abbreviations in papers and configurations.
-_ORDERS = {"s": "score alone", "sr": "score first", "rs": "reasons first"}
 _AT_THE_END = re.compile(r"(?<=, )(s|sr|rs)$")
 _KINDS = frozenset(["api", "ray", "reward", "local", "function", "python", "sampled"])  # prefixes of judge names
 #: Conditions whose values need no column name.
@@ -228,56 +224,7 @@ _DATA = frozenset(["data", "dataset", "source"])
 _TOY = re.compile("smollm", re.IGNORECASE)  # the embedded judge, part of the installation
 #: Conditions that are noise floors, drawn in grey.
 FLOORS = frozenset([("variant", "null edit")])
-#: Axis labels of numeric conditions.
-AXES = {
-    "human_gap": "absolute human score gap (points)",
-    "place": "place in the list",
-    "position": "position in the output (0: asked alone)",
-    "score": "score (points)",
-}
-#: Names of values that tables abbreviate.
-_WORDS = {
-    ("remedy", "none"): "no remedy",
-    ("remedy", "position-term"): "position term",
-    ("remedy", "swap-average"): "both orders averaged",
-    ("remedy", "threshold"): "threshold (α, τ)",
-    ("remedy", "uniform-prior"): "uniform prior",
-    ("defence", "none"): "no defence",
-    ("defence", "two_step"): "two steps",
-    ("source", "with"): "with the source",
-    ("source", "without"): "without the source",
-    **{("order", short): text for short, text in _ORDERS.items()},
-    ("level", "dataset"): "over the data set",
-    ("level", "context"): "within contexts",
-    ("order", "rs-sr"): "reasons first − score first",
-    ("order", "sr-s"): "score first − score alone",
-    ("rules", "True"): "with special rules",
-    ("rules", "False"): "without special rules",
-    ("form", "ex"): "a worked example",
-    ("form", "json"): "JSON",
-    ("form", "score"): "scores",
-    ("form", "pair"): "pairs",
-    ("edited", "better"): "the better one is edited",
-    ("edited", "worse"): "the worse one is edited",
-    ("edited", "equal"): "one of two as good is edited",
-    ("quality", "left"): "quality is left",
-    ("quality", "lowered"): "quality is lowered",
-    ("between", "template"): "base and this template",
-    ("between", "order"): "both orders",
-    ("between", "resampling"): "samples of one request",
-    ("adjusted", ""): "at equal reference score",
-    ("adjusted", "log perplexity"): "at equal perplexity too",
-    ("rater", "judge"): "the judge and a person",
-    ("rater", "people"): "two people",
-    ("scorer", "judge"): "judge",
-    ("scorer", "human"): "reference scores",
-    ("correction", "judge"): "judge as it is",
-    ("correction", "human"): "labels alone",
-    ("correction", "ppi"): "corrected (PPI)",
-    ("correction", "rogan_gladen"): "Rogan–Gladen",
-    ("cot", "CoT"): "with CoT",
-    ("cot", "no CoT"): "without CoT",
-}
+_WORDS: dict[str, dict[str, str]] = WORDS["values"]
 
 
 def named(column: str, value: object) -> str:
@@ -288,7 +235,7 @@ def named(column: str, value: object) -> str:
     >>> named("remedy", "none"), named("order", "rs"), named("template", 2), named("attribute", "fluency")
     ('no remedy', 'reasons first', 'template 2', 'fluency')
     """
-    words = _WORDS.get((column, str(value)))
+    words = _WORDS.get(column, {}).get(str(value))
     if words is not None:
         return words
     text = _in_words(column, f"{value:g}" if isinstance(value, float) else str(value))
@@ -340,8 +287,8 @@ def row_name(column: str, value: object) -> str:
     >>> row_name("order", "s"), row_name("configuration", "auto-CoT, rs"), row_name("template", 2)
     ('score alone', 'auto-CoT, reasons first', '2')
     """
-    text = _WORDS.get((column, str(value)), _in_words(column, str(value)))
-    return _AT_THE_END.sub(lambda match: _ORDERS[match[0]], text)
+    text = _WORDS.get(column, {}).get(str(value), _in_words(column, str(value)))
+    return _AT_THE_END.sub(lambda match: _WORDS["order"][match[0]], text)
 
 
 def _in_words(column: str, text: str) -> str:

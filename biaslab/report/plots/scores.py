@@ -5,13 +5,11 @@ After Stureborg et al. (2024), Figs. 3 and 5, and Bland and Altman (1999).
 
 from __future__ import annotations
 
-from os import PathLike
-
 import pandas as pd
 import seaborn as sns
 
 from biaslab.core.errors import TrialsError
-from biaslab.core.output import number, percent, with_interval, written
+from biaslab.core.output import AnyPath, number, percent, with_interval, written
 from biaslab.core.scales import scale_named
 from biaslab.report.plots.drawing import fit_text
 from biaslab.report.plots.figure import DrawnFigures, close
@@ -26,7 +24,7 @@ from biaslab.stats.reliability import read_ratings
 
 @styled
 def heaps(
-    trials: pd.DataFrame, scale: str | None = None, name: str | None = None, out: str | PathLike[str] = "figures"
+    trials: pd.DataFrame, scale: str | None = None, name: str | None = None, out: AnyPath = "figures"
 ) -> DrawnFigures:
     """Plot the share of each score that a judge gives on one scale.
 
@@ -95,7 +93,7 @@ _AREA = 1500  # square points of a dot that represents all samples of a panel
 
 
 @styled
-def spread(trials: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures") -> DrawnFigures:
+def spread(trials: pd.DataFrame, name: str | None = None, out: AnyPath = "figures") -> DrawnFigures:
     """Plot the scores that a judge samples against the human scores of the texts.
 
     The area of a dot is its share of the samples. There is one panel per attribute in the first configuration, and one
@@ -175,7 +173,7 @@ _LARGEST = 400  # square points of the largest dot
 
 @styled
 def confusion(
-    estimates: pd.DataFrame, name: str | None = None, out: str | PathLike[str] = "figures", title: str | None = None
+    estimates: pd.DataFrame, name: str | None = None, out: AnyPath = "figures", title: str | None = None
 ) -> DrawnFigures:
     """Plot how often each verdict of a judge meets each label of people, with a panel for each judge.
 
@@ -227,7 +225,7 @@ def bland_altman(
     trials: pd.DataFrame,
     estimates: pd.DataFrame,
     name: str | None = None,
-    out: str | PathLike[str] = "figures",
+    out: AnyPath = "figures",
     title: str | None = None,
 ) -> DrawnFigures:
     """Plot the differences of a judge's and people's scores against their means.

@@ -16,6 +16,7 @@ from matplotlib.font_manager import fontManager
 
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
+from biaslab.report.wording import WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,10 +142,8 @@ def share_legend(axes: Sequence[Axes]) -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     after = [*FOUND_WORDS.values(), BEYOND, SMALL["label"]]  # own estimates first
-    labels = sorted(
-        handles,
-        key=lambda name: (after.index(name) + 1 if name in after else 0, name.startswith(PUBLISHED), RECORDED in name),
-    )
+    places = {name: place for place, name in enumerate(after, 1)}
+    labels = sorted(handles, key=lambda name: (places.get(name, 0), name.startswith(PUBLISHED), RECORDED in name))
     for drawn in axes[0].figure.legends:
         drawn.remove()
     widest = max((len(shortened(label)) for label in labels), default=0)
@@ -152,13 +151,9 @@ def share_legend(axes: Sequence[Axes]) -> None:
     letters = 9 * width if len(axes) > 1 else 62 * width / 8
     columns = max(1, min(len(labels), int(letters / (widest + 6))))
     if handles:
-        legend = axes[0].figure.legend(
-            [handles[label] for label in labels],
-            [shortened(label) for label in labels],
-            loc="outside lower center",
-            frameon=False,
-            ncols=columns,
-        )
+        shown, names = [handles[label] for label in labels], [shortened(label) for label in labels]
+        how: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "ncols": columns}
+        legend = axes[0].figure.legend(shown, names, **how)
         for text in legend.get_texts():
             text.set_parse_math(False)
     for ax in axes[1:]:
@@ -201,14 +196,7 @@ FILLS: dict[str, dict[str, Any]] = {
     "untested": {"markersize": 2.4},
 }
 #: What the marks mean, in a legend.
-FOUND_WORDS = {
-    "found": "found (q < .05)",
-    "slight": "found, but slight",
-    "none": "none that matters",
-    "undetected": "none detected",
-    "open": "inconclusive",
-    "untested": "not tested",
-}
+FOUND_WORDS: dict[str, str] = WORDS["found"]
 
 
 def dots(

@@ -1,0 +1,262 @@
+"""Verdicts of judges beside each person's labels of the same items, from trials, tables and mappings."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.arrays import Floats
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.files import read_csv
+from biaslab.correct.labels import HumanLabels, LabelledCell, read_cells
+from biaslab.stats.blocks import CELL, ITEM, has_value
+from biaslab.stats.frame import require_columns
+from biaslab.stats.reliability import read_ratings
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+
+#: Labels by annotator, or verdicts by judge, and by item.
+ByAnnotator = Mapping[str, Mapping[Any, Any]]
+Labelling = Literal["word", "pass", "pair", "score"]
+ConfidenceSource = Literal["label probabilities", "samples", "both orders", "column", "none"]
+COLUMNS = ("annotator", "item", "label")
+_SIDES = ("candidate_id", "opponent_id")
+_EVEN = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """A judge's verdicts and people's labels of the same items.
+
+    Attributes
+    ----------
+    where : dict
+        ``judge, dataset, attribute``.
+    items : pandas.DataFrame
+        One row per judged item: ``context_id, item, judged, confidence``, and for verdicts of 0 and 1 ``yes``, the
+        judge's probability of 1; NaN if unknown. Verdicts on pairs are 1, 0 or ½ for the first of both names.
+    people : numpy.ndarray, shape (items, annotators)
+        People's labels as numbers; NaN without one.
+    names : list of str
+        The annotators.
+    kind : {"word", "pass", "pair", "score"}
+        What verdicts are: words, 0 or 1, the winner of a pair, or numbers.
+    words : list or None
+        The words that numbers stand for.
+    source : str
+        What confidences are: label probabilities, shares of samples, agreement of both orders, or a column of a table.
+    dropped : int
+        Judgements that could not be read.
+    """
+
+    where: dict[str, Any]
+    items: pd.DataFrame
+    people: Floats
+    names: list[str]
+    kind: Labelling
+    words: list[Any] | None = None
+    source: ConfidenceSource = "none"
+    dropped: int = 0
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """The smallest and the largest label of people and judge."""
+        known = np.concatenate([self.people.ravel(), self.items["judged"].to_numpy(float)])
+        return float(np.nanmin(known)), float(np.nanmax(known))
+
+    def loss(self, within: float = 0.0) -> Floats:
+        """Return the share of people whose label is further from the verdict than this; NaN without a label."""
+        verdict = self.items["judged"].to_numpy(float)[:, None]
+        labelled = (~np.isnan(self.people)).sum(axis=1)
+        apart = (np.abs(self.people - verdict) > within + 1e-9).sum(axis=1)
+        known = (labelled > 0) & ~np.isnan(verdict[:, 0])
+        return np.where(known, apart / np.maximum(labelled, 1), np.nan)
+
+
+def read_annotations(
+    judged: pd.DataFrame | ByAnnotator,
+    labels: pd.DataFrame | ByAnnotator | Dataset | str | Path | None = None,
+    judges: Sequence[str] | None = None,
+) -> list[Annotations]:
+    """Match verdicts with people's labels; parameters as in `biaslab.replace`.
+
+    Raises
+    ------
+    InputError, TrialsError
+        If columns are missing, a label is given twice, nobody labelled a judged item, or only items of one context; or
+        as in `biaslab.correct`.
+    """
+    if isinstance(judged, pd.DataFrame) and not set(COLUMNS[1:]) <= set(judged.columns):
+        return list(_of_trials(judged, labels))
+    if not isinstance(judged, pd.DataFrame | Mapping):
+        raise InputError("judged", judged, "trials, a table or a mapping", "read a file with biaslab.read_judgements")
+    return list(_of_tables(judged, labels, judges))
+
+
+def read_label_tables(file: Path) -> pd.DataFrame | ByAnnotator | None:
+    """Return a file that holds labels by annotator and item; None if it is a log.
+
+    It is a table with ``annotator, item, label``, or JSON of annotator → item → label, perhaps compressed with gzip.
+    """
+    if not file.is_file():
+        raise InputError("file", str(file), "an existing file")
+    if {".csv", ".tsv"} & set(file.suffixes):
+        table = read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",")
+        return table if set(COLUMNS) <= {"annotator" if name == "judge" else name for name in table} else None
+    if ".json" not in file.suffixes:
+        return None
+    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    try:
+        found = json.loads(content)
+    except ValueError:  # JSON Lines, or none
+        return None
+    known = isinstance(found, dict) and found and all(isinstance(own, dict) for own in found.values())
+    flat = known and not any(isinstance(label, dict | list) for own in found.values() for label in own.values())
+    return found if flat else None
+
+
+def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterator[Annotations]:
+    """Yield each judge of a table or a mapping."""
+    verdicts = _long(judged, "judged")
+    if labels is None:
+        given = list(dict.fromkeys(verdicts["annotator"]))
+        if judges is None:
+            remedy = "name them, judges=['gpt-4o'], or pass people's labels apart"
+            raise InputError.plain(f"judged does not say which annotators are judges: {', '.join(given[:5])}; {remedy}")
+        if strangers := [name for name in judges if name not in given]:
+            raise InputError("judges", strangers, f"annotators of the table, such as {', '.join(given[:5])}")
+        of_judges = verdicts["annotator"].isin(list(judges))
+        verdicts, people = verdicts[of_judges], verdicts[~of_judges]
+    else:
+        people = _long(labels, "labels")
+    known = pd.concat([verdicts["label"], people["label"]])
+    are_words = not pd.to_numeric(known, errors="coerce").notna().all()
+    words = sorted(map(str, known.unique())) if are_words else None
+    codes = {word: float(place) for place, word in enumerate(words or ())}
+
+    def numbers(column: pd.Series) -> Floats:
+        return np.asarray(column.astype(str).map(codes) if words else pd.to_numeric(column), np.float64)
+
+    kind: Labelling = "word" if words else "pass" if set(numbers(known)) <= {0.0, 1.0} else "score"
+    rated = people.assign(label=numbers(people["label"])).pivot_table("label", "item", "annotator", sort=False)
+    for judge, own in verdicts.groupby("annotator", sort=False):
+        items = own[["context_id", "item"]].assign(judged=numbers(own["label"]), confidence=own["confidence"])
+        if kind == "pass":
+            sure = items["confidence"]
+            items = items.assign(yes=sure.where(items["judged"] == 1, 1 - sure))
+        table = rated.reindex(items["item"]).to_numpy(float)
+        where = {"judge": str(judge), "dataset": "labels", "attribute": "overall"}
+        _require_labels(items, table, str(judge))
+        source: ConfidenceSource = "column" if items["confidence"].notna().any() else "none"
+        yield Annotations(where, items.reset_index(drop=True), table, [*map(str, rated)], kind, words, source)
+
+
+def _long(table: Any, name: str) -> pd.DataFrame:
+    """Return ``annotator, item, label, context_id, confidence`` of a table or a mapping, without empty labels."""
+    if isinstance(table, Mapping):
+        if not all(isinstance(labels, Mapping) for labels in table.values()):
+            raise InputError(name, table, "annotator → item → label", "such as {'ann': {'item 1': 'yes'}}")
+        rows = [(who, item, label) for who, labels in table.items() for item, label in labels.items()]
+        table = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame = table.rename(columns={"judge": "annotator"} if "annotator" not in table else {})
+    require_columns(frame, COLUMNS, name)
+    context = frame.get("context_id", frame.get("context", frame["item"]))
+    confidence = pd.to_numeric(frame.get("confidence", pd.Series(np.nan, frame.index)), errors="coerce")
+    if not confidence.dropna().between(0, 1).all():
+        raise TrialsError(f"{name}, confidence", float(confidence.max()), "numbers from 0 to 1")
+    long = pd.DataFrame({key: frame[key] for key in COLUMNS}).assign(context_id=context, confidence=confidence)
+    long = long[long["label"].notna() & (long["label"] != "")].astype(
+        {"annotator": str, "item": str, "context_id": str}
+    )
+    if (twice := long.duplicated(["annotator", "item"])).any():
+        who, item = long.loc[twice, ["annotator", "item"]].iloc[0]
+        raise TrialsError.plain(f"{name}: {who} labelled {item} twice; keep one label of each annotator and item")
+    return long
+
+
+def _of_trials(judged: pd.DataFrame, labels: Any) -> Iterator[Annotations]:
+    """Yield each judge, data set and attribute of trials."""
+    if labels is not None and hasattr(labels, "human_means"):
+        labels = labels.human
+    frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
+    frame = frame if "status" in frame else frame.assign(status="ok")
+    known = HumanLabels.read(labels, frame)
+    for cell in read_cells(frame, known, None, ()):
+        chosen = (frame[list(CELL)] == pd.Series(cell.where)[list(CELL)]).all(axis=1)
+        rows = frame[chosen & has_value(frame)]
+        items = _with_confidence(cell, rows)
+        names, people = _people(cell, rows, known)
+        kind: Labelling = "pair" if cell.pairs else "pass" if _is_pass(cell) else "score"
+        source = _source(cell, rows, kind)
+        item = cell.items["context_id"]
+        for name in _SIDES if cell.pairs else _SIDES[:1]:
+            item = item + " | " + cell.items[name].astype(str)
+        yield Annotations(dict(cell.where), items.assign(item=item), people, names, kind, None, source, cell.n_dropped)
+
+
+def _is_pass(cell: LabelledCell) -> bool:
+    return cell.scale == (0.0, 1.0) and cell.binary
+
+
+def _with_confidence(cell: LabelledCell, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return ``context_id, judged, confidence`` and, for probabilities, ``yes`` of the items of a cell."""
+    items, value = cell.items[["context_id"]], cell.items["value"].to_numpy(float)
+    if cell.pairs or _is_pass(cell):
+        verdict = np.where(np.abs(value - _EVEN) < 1e-9, _EVEN, (value > _EVEN).astype(float))
+        return items.assign(judged=verdict, confidence=np.maximum(value, 1 - value), yes=value)
+    votes = rows.assign(n=1).astype(dict.fromkeys(ITEM, str)).groupby([*ITEM, "value"], sort=False)[["n"]].sum()
+    votes = votes.reset_index().sort_values("n", ascending=False, kind="stable")
+    votes = votes.assign(share=votes["n"] / votes.groupby(list(ITEM))["n"].transform("sum"))
+    modes = (
+        votes.drop_duplicates(list(ITEM)).set_index(list(ITEM)).reindex(pd.MultiIndex.from_frame(cell.items[[*ITEM]]))
+    )
+    sampled = len(rows) > len(cell.items)
+    return items.assign(
+        judged=modes["value"].to_numpy(float), confidence=modes["share"].to_numpy(float) if sampled else np.nan
+    )
+
+
+def _source(cell: LabelledCell, rows: pd.DataFrame, kind: Labelling) -> ConfidenceSource:
+    """Return what the confidences of a cell are."""
+    several = len(rows) > len(cell.items)
+    if kind == "score":
+        return "samples" if several else "none"
+    if not rows["value"].isin([0.0, _EVEN, 1.0]).all():
+        return "label probabilities"
+    repeated = "replicate" in rows and len(rows["replicate"].unique()) > 1
+    return "samples" if several and repeated else "both orders" if several and kind == "pair" else "none"
+
+
+def _people(cell: LabelledCell, rows: pd.DataFrame, known: HumanLabels) -> tuple[list[str], Floats]:
+    """Return the annotators of a cell, and their labels of its items; "people" if single ones are unknown."""
+    table, attribute = known.of_attribute(str(cell.where["attribute"])), str(cell.where["attribute"])
+    if known.table is not None and "annotator" in table and len(table["annotator"].unique()) > 1:
+        given = {str(name): replace(known, table=own) for name, own in table.groupby("annotator", sort=False)}
+        columns = [each.of_items(cell.items.assign(own=np.nan), attribute, cell.pairs) for each in given.values()]
+        return list(given), np.column_stack(columns)
+    if known.table is None and not cell.pairs and "ratings" in rows and rows["ratings"].fillna("").ne("").any():
+        once = rows[rows["human"].notna()].astype(dict.fromkeys(ITEM, str)).drop_duplicates(list(ITEM))
+        ratings = read_ratings(once, once["human"].to_numpy(float))
+        wide = ratings.pivot_table("score", "item", "annotator", sort=False).reindex(range(len(once)))
+        wide.index = pd.MultiIndex.from_frame(once[[*ITEM]])
+        keys = pd.MultiIndex.from_frame(cell.items[list(ITEM)])
+        named = "annotators" in once and bool(once["annotators"].fillna("").ne("").any())
+        return [str(name) if named else f"unnamed {name}" for name in wide], wide.reindex(keys).to_numpy(float)
+    return ["people"], cell.items[["human"]].to_numpy(float)
+
+
+def _require_labels(items: pd.DataFrame, people: Floats, judge: str) -> None:
+    """Raise `TrialsError` if people labelled no judged item, or only items of one context."""
+    labelled = len(set(items["context_id"].to_numpy(object)[(~np.isnan(people)).any(axis=1)]))
+    if not labelled:
+        raise TrialsError.plain(f"nobody labelled an item that {judge} judged; items must have the same names in both")
+    if labelled == 1:
+        raise TrialsError.plain(f"labels of {judge}'s items cover one context; label items of several")

@@ -1,0 +1,432 @@
+"""Can a judge replace a person, and which of its verdicts may stand? One answer, in sentences with numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from biaslab.core.arrays import Floats
+from biaslab.core.checks import require_one_of, require_share, require_whole
+from biaslab.core.errors import InputError
+from biaslab.core.metrics import Metric, declare_metrics
+from biaslab.core.output import PrintedText, count, number, with_interval
+from biaslab.correct.abstention import Selection, contexts_for_people, risk_coverage, select
+from biaslab.correct.alternative import (
+    ALIGNMENTS,
+    FEWEST_ITEMS,
+    Alignment,
+    Contest,
+    Decision,
+    ItemPlan,
+    decide,
+    plan_items,
+)
+from biaslab.correct.annotations import Annotations, ByAnnotator, read_annotations
+from biaslab.correct.confidence import Confidences, Recalibration, recalibrated
+from biaslab.correct.label_plan import Choosing
+from biaslab.stats.estimate import Estimate
+from biaslab.stats.frame import estimate_rows, estimates_frame
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
+
+if TYPE_CHECKING:
+    from biaslab.datasets import Dataset
+
+#: Value of the column ``probe`` in its estimates.
+NAME = "replace"
+METRICS = (
+    Metric("winning_rate", "ω, annotators that the judge may replace", "share", quality=True),
+    Metric("advantage_probability", "ρ, items on which the judge is as good as an annotator", "share", quality=True),
+    Metric("headline_change", "new judge's mean of new items minus old judge's of old ones", "points"),
+    Metric("judge_part", "the judge's part: new minus old judge on the same items", "points"),
+    Metric("systems_part", "the systems' part: change of the mean less the judge's part", "points"),
+    Metric("system_shift", "new minus old judge for one system, less that for all", "points"),
+    Metric("agreement_gain", "closeness to people, new minus old judge", "share of the scale"),
+    Metric("panel_reliability", "reliability of the panel's mean score, Eρ²", quality=True),
+    Metric("panel_validity", "correlation of the panel with what people agree on", quality=True),
+    Metric("expert_validity", "correlation of one person with what people agree on"),
+    Metric(
+        "panel_lead",
+        "correlation of the panel less that of one person",
+        null=0.0,
+        above="is better than one person",
+        below="is worse than one person",
+    ),
+    Metric("annotator_lead", "items won by the annotator minus those won by the judge", "share"),
+    Metric("agreement_of_verdicts", "people who agree with a verdict", "share", quality=True),
+    Metric("selective_error", "people who disagree with a verdict that stands", "share"),
+    Metric("stands", "verdicts that may stand at the promised error", "share"),
+    Metric(
+        "overconfidence",
+        "confidence minus agreement of people",
+        "share",
+        null=0.0,
+        above="is more confident than people agree with it",
+        below="is less confident than people agree with it",
+        advice="recalibrate its confidence on labelled contexts",
+        use="verdicts selected by their stated confidence",
+        matters=0.05,
+        primary=True,
+    ),
+    Metric(
+        "lean_towards_yes",
+        "probability of yes minus people's share of yes",
+        "share",
+        null=0.0,
+        above="leans towards yes",
+        below="leans towards no",
+        matters=0.05,
+        primary=True,
+    ),
+    Metric("agreement_at_confidence", "people who agree with verdicts of a confidence", "share"),
+    Metric("calibration_error", "calibration error (root mean square, debiased)", "share"),
+    Metric("brier_score", "Brier score", "share"),
+    Metric("brier_reliability", "Brier score, reliability", "share"),
+    Metric("brier_resolution", "Brier score, resolution", "share"),
+    Metric("brier_uncertainty", "Brier score, uncertainty", "share"),
+    Metric("error_auroc", "AUROC of errors: confidence tells right from wrong", "share", null=0.5, quality=True),
+)
+declare_metrics(NAME, METRICS)
+_CONDITIONS = (
+    *("attribute", "epsilon", "alignment", "left_out", "other_judge"),
+    *("promised_error", "threshold", "coverage", "confidence", "recalibration"),
+)
+_TESTED = ("overconfidence", "lean_towards_yes", "advantage_probability_difference")
+_RECALIBRATED = ("calibration_error", "brier_score")
+_WITHIN = 1.0  # points by which people's scores may differ from one that they agree with
+_DIGITS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ReplacedJudge:
+    """What is known of one judge.
+
+    Attributes
+    ----------
+    judge, dataset, attribute : str
+        Which judgements.
+    decision : {"yes", "no", "cannot tell"}
+        Whether it may replace one of these annotators.
+    epsilon : float
+        Threshold of the test.
+    winning_rate, advantage_probability : Estimate
+        ω and ρ.
+    annotators : pandas.DataFrame
+        One row per annotator left out: ``annotator, items, contexts, judge_wins, annotator_wins, p_value, p_adjusted,
+        replaceable``.
+    plan : ItemPlan or None
+        If it cannot be told: the number of contexts that would settle it.
+    selection : Selection
+        Which verdicts may stand.
+    confidence : dict of str to Estimate
+        Calibration error and others, if the judge's confidence is known.
+    items : pandas.DataFrame
+        ``context_id, item, judged, confidence, loss, stands``; those that do not stand go to people.
+    source : str
+        What confidences are.
+    within : float
+        Points by which a score may differ from people's without counting as an error.
+    """
+
+    judge: str
+    dataset: str
+    attribute: str
+    decision: Decision
+    epsilon: float
+    winning_rate: Estimate
+    advantage_probability: Estimate
+    annotators: pd.DataFrame
+    plan: ItemPlan | None
+    selection: Selection
+    confidence: dict[str, Estimate]
+    items: pd.DataFrame
+    source: str
+    within: float
+
+    def contexts_for_people(self, budget: int, how: Choosing = "uncertain", seed: int = 0) -> pd.DataFrame:
+        """Choose contexts for people to label among those with verdicts that may not stand.
+
+        Parameters and result are those of `biaslab.correct.choose_contexts`.
+        """
+        return contexts_for_people(self.items, self.selection, budget, how, seed)
+
+    def sentences(self) -> Iterator[str]:
+        """Yield the answer, one sentence at a time."""
+        people = f"may replace one of these {count(len(self.annotators), 'annotator')} at ε = {self.epsilon:g}"
+        if math.isnan(self.winning_rate.estimate):
+            yield f"may replace a person: cannot tell ({self.winning_rate.note})"
+        else:
+            omega, rho = (
+                with_interval(each.row(), _DIGITS) for each in (self.winning_rate, self.advantage_probability)
+            )
+            yield f"{people}: {self.decision} (ω {omega}, ρ {rho})"
+        if self.plan is not None:
+            yield f"what would settle it, if annotators are ahead by as much as here: {self.plan}"
+        yield f"which verdicts may stand: {self.selection}{self._of_scores()}"
+        error = self.confidence.get("calibration_error")
+        if error is not None and not math.isnan(error.estimate):
+            over = with_interval(self.confidence["overconfidence"].row(), _DIGITS)
+            shown = with_interval(error.row(), _DIGITS)
+            yield f"confidence ({self.source}): calibration error {shown}, confidence minus agreement {over}"
+        auroc = self.confidence.get("error_auroc")
+        if auroc is not None and not math.isnan(auroc.estimate):
+            yield f"confidence tells right from wrong with AUROC {with_interval(auroc.row(), _DIGITS)}"
+        rest = int((~self.selection.stands).sum())
+        yield f"for people: {count(rest, 'verdict')} of {len(self.items):,}"
+
+    def _of_scores(self) -> str:
+        return f"; an error is a difference above {self.within:g}" if self.within else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Replacement(PrintedText):
+    """Whether judges may replace a person, and which of their verdicts may stand; prints as sentences.
+
+    Attributes
+    ----------
+    estimates : pandas.DataFrame
+        An estimates frame, ``probe`` "replace", for tables, macros, cards and methods (`biaslab.report`); see
+        `biaslab.replace`.
+    judges : tuple of ReplacedJudge
+        One per judge, data set and attribute.
+    """
+
+    estimates: pd.DataFrame
+    judges: tuple[ReplacedJudge, ...]
+
+    @property
+    def for_people(self) -> pd.DataFrame:
+        """The items whose verdict may not stand, with the ``judge`` that gave it."""
+        return pd.concat([each.items[~each.items["stands"]].assign(judge=each.judge) for each in self.judges])
+
+    def __getitem__(self, judge: str) -> ReplacedJudge:
+        """Return the first entry of a judge."""
+        require_one_of("judge", judge, [each.judge for each in self.judges])
+        return next(each for each in self.judges if each.judge == judge)
+
+    def __str__(self) -> str:
+        return "\n".join(line for head, lines in self._parts() for line in (head, *(f"  {one}" for one in lines)))
+
+    def to_html(self) -> str:
+        """Return the sentences as HTML."""
+        lists = ((escape(head), "".join(f"<li>{escape(one)}</li>" for one in lines)) for head, lines in self._parts())
+        return "".join(f"<p><b>{head}</b></p><ul>{lines}</ul>" for head, lines in lists)
+
+    _repr_html_ = to_html
+
+    def _parts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the judge, with data set and attribute if they vary, and its sentences; last the judges compared."""
+        varying = [name for name in ("dataset", "attribute") if len({getattr(each, name) for each in self.judges}) > 1]
+        for each in self.judges:
+            yield ", ".join([each.judge, *(getattr(each, name) for name in varying)]), list(each.sentences())
+        rows = self.estimates[self.estimates["metric"] == "advantage_probability_difference"].dropna(subset="estimate")
+        if len(rows):
+            lines = [
+                f"{row['judge']} − {row['other_judge']}: ρ {with_interval(row, _DIGITS)}, q {number(row['q_value'])}"
+                for row in rows.to_dict("records")
+            ]
+            yield "judges compared", lines
+
+
+def replace(
+    judged: pd.DataFrame | ByAnnotator,
+    labels: pd.DataFrame | ByAnnotator | Dataset | str | Path | None = None,
+    *,
+    judges: Sequence[str] | None = None,
+    epsilon: float = 0.1,
+    alignment: Alignment | None = None,
+    error: float = 0.1,
+    within: float | None = None,
+    least: int = FEWEST_ITEMS,
+    resampling: Resampling | None = None,
+) -> Replacement:
+    """Answer whether a judge may replace a person who labels, and which of its verdicts may stand.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame or mapping
+        Trials of pairs, scores or pass and fail (`biaslab.collect`, `biaslab.read_judgements`); a table of labels,
+        ``annotator, item, label`` and optionally ``context``, ``confidence`` (0 to 1); or a mapping of judge to item to
+        label. Labels of a table or mapping are words or numbers.
+    labels : DataFrame, mapping, Dataset, or path, optional
+        People's labels: for trials as in `biaslab.correct`, with a column ``annotator`` to tell people apart; otherwise
+        a table or mapping like `judged`. By default those that `judged` holds.
+    judges : sequence of str, optional
+        For a table that holds people's labels too: which annotators are judges.
+    epsilon : float
+        How much worse than an annotator the judge may be, as a share of items, because it costs less: .2 for experts,
+        .15 for skilled people, .1 for crowd workers (Calderon et al. 2025).
+    alignment : {"accuracy", "neg_rmse"} or callable, optional
+        How well a label agrees with the others': the share that are equal, minus the root mean squared difference, or a
+        function of a label and the list of the others'. By default "neg_rmse" for numbers other than 0 and 1.
+    error : float
+        Promised share of people who disagree with a verdict that stands.
+    within : float, optional
+        Points by which a score may differ from a person's who agrees with it; by default 1 for scores, else 0.
+    least : int
+        Items that an annotator must have labelled together with others, 30 as published.
+    resampling : Resampling, optional
+        Confidence level of intervals and of the promised error, and related contexts.
+
+    Returns
+    -------
+    Replacement
+        Its estimates have the metrics ``winning_rate`` (ω), ``advantage_probability`` (ρ), ``annotator_lead`` (column
+        ``left_out``; p is one-sided against epsilon, not corrected), ``advantage_probability_difference`` (column
+        ``other_judge``); ``stands``, ``agreement_of_verdicts`` and ``selective_error`` (columns ``threshold``,
+        ``coverage``); and, if confidences are known, ``calibration_error``, ``overconfidence``, ``lean_towards_yes``,
+        ``brier_score`` and its parts, ``error_auroc`` (column ``recalibration``: none, temperature, isotonic, the last
+        two fitted on other contexts).
+
+    Raises
+    ------
+    InputError, TrialsError
+        If an option is out of range, columns are missing, an annotator labelled an item twice, no item has both a
+        verdict and a label, or labels are on another scale than verdicts.
+
+    Notes
+    -----
+    With one annotator, annotators without names, too few items, or constant labels, ω and ρ are NaN with the reason,
+    and the rest is estimated. Confidence is the larger label probability of the mean over both orders; the share of
+    samples that agree; or whether both orders do. Contexts are the sampling unit throughout.
+
+    References
+    ----------
+    Calderon, Reichart & Dror 2025, *The alternative annotator test for LLM-as-a-judge*, ACL, arXiv 2501.10970.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=80)
+    >>> people = {name: dict(enumerate(np.where(rng.random(80) < 0.2, 1 - truth, truth))) for name in "abc"}
+    >>> found = replace({"judge": dict(enumerate(truth))}, people, error=0.3)
+    >>> found["judge"].decision, found["judge"].winning_rate.estimate
+    ('yes', 1.0)
+    """
+    how = resampling or Resampling()
+    if not 0 <= epsilon < 1:
+        raise InputError("epsilon", epsilon, "a number from 0 to below 1", "such as 0.2 for experts")
+    if not (alignment is None or callable(alignment)):
+        require_one_of("alignment", alignment, ALIGNMENTS)
+    require_share("error", error, "use 0.1 for 10 %")
+    require_whole("least", least, 2)
+    rows: list[dict[str, Any]] = []
+    found: list[tuple[ReplacedJudge, Contest]] = []
+    for each in read_annotations(judged, labels, judges):
+        judge = _Judge(each, alignment, within, least, how)
+        replaced = judge.replaced(epsilon, error)
+        rows += judge.rows(replaced)
+        found.append((replaced, judge.contest))
+    for (one, own), (other, theirs) in combinations(found, 2):
+        if (one.dataset, one.attribute) == (other.dataset, other.attribute) and own.names and theirs.names:
+            where = {"judge": one.judge, "dataset": one.dataset, "attribute": one.attribute, "other_judge": other.judge}
+            difference = {"advantage_probability_difference": own.against(theirs, how)}
+            rows += estimate_rows(difference, where, how, int(own.items.sum()), 0)
+    frame = estimates_frame(rows, NAME, _TESTED, _CONDITIONS)
+    return Replacement(frame, tuple(replaced for replaced, _ in found))
+
+
+class _Judge:
+    """The labels of one judge, and how they are compared."""
+
+    def __init__(
+        self, given: Annotations, alignment: Alignment | None, within: float | None, least: int, how: Resampling
+    ) -> None:
+        self.given, self.how, self.least = given, how, least
+        self.alignment: Alignment = alignment or ("neg_rmse" if given.kind == "score" else "accuracy")
+        if given.kind == "word" and self.alignment == "neg_rmse":
+            raise InputError("alignment", "neg_rmse", "accuracy or a function for labels that are words")
+        self.within = within if within is not None else _WITHIN * (given.kind == "score")
+        self.context = np.asarray(how.cluster_of(given.items["context_id"]), object)
+        named = [name for name in given.names if not name.startswith("unnamed ")]
+        people = given.people if named else given.people[:, :0]
+        verdict = given.items["judged"].to_numpy(float)
+        self.contest = Contest.of(verdict, people, self.context, named, self.alignment, given.words, least)
+        self.loss = given.loss(self.within)
+        self.labelled = ~np.isnan(self.loss)
+
+    def replaced(self, epsilon: float, error: float) -> ReplacedJudge:
+        """Return what is known of the judge."""
+        given, contest = self.given, self.contest
+        omega = contest.winning_rate(epsilon, self.how)
+        decision = decide(omega)
+        settled = decision != "cannot tell" or math.isnan(omega.estimate) or int(contest.shortfall[2].min()) < 2
+        plan = None if settled else plan_items(contest, epsilon)
+        sure = given.items["confidence"].to_numpy(float)
+        every = np.ones(len(sure)) if np.isnan(sure).all() else sure  # without confidences, all may stand or none
+        selection = select(every, self.loss, self.context, error, self.how)
+        items = given.items[["context_id", "item", "judged", "confidence"]]
+        if given.words:
+            items = items.assign(judged=[given.words[int(code)] for code in items["judged"]])
+        items = items.assign(loss=self.loss, stands=selection.stands)
+        where = {name: str(given.where[name]) for name in ("judge", "dataset", "attribute")}
+        rho, table = contest.advantage_probability(self.how), contest.table(epsilon)
+        return ReplacedJudge(
+            **where, decision=decision, epsilon=epsilon, winning_rate=omega, advantage_probability=rho,
+            annotators=table, plan=plan, selection=selection, confidence=self.confidences(),
+            items=items, source=given.source, within=self.within,
+        )  # fmt: skip
+
+    def confidences(self) -> dict[str, Estimate]:
+        """Return what is known of confidences, if the judge has any."""
+        known = self._known()
+        if known is None:
+            return {}
+        found = known.estimates(self.how)
+        if self.given.kind == "pass":
+            lean = self.given.items["yes"].to_numpy(float) - np.nan_to_num(self.given.people).sum(axis=1) / np.maximum(
+                (~np.isnan(self.given.people)).sum(axis=1), 1
+            )
+            lean, context = lean[self.labelled], self.context[self.labelled]
+            mean = Ratio(context, lean, np.ones(len(lean)), 0.0, (-1.0, 1.0), inference="t")
+            found["lean_towards_yes"] = mean.estimate(self.how)
+        return found
+
+    def _known(self) -> Confidences | None:
+        sure = self.given.items["confidence"].to_numpy(float)
+        known = ~np.isnan(sure) & self.labelled
+        if self.given.source == "none" or not known.any():
+            return None
+        return Confidences(sure[known], 1 - self.loss[known], self.context[known])
+
+    def rows(self, found: ReplacedJudge) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the estimates frame."""
+        where = {**self.given.where, "alignment": self.alignment if isinstance(self.alignment, str) else "function"}
+        tested, contest = {**where, "epsilon": found.epsilon}, self.contest
+        both = {"winning_rate": found.winning_rate, "advantage_probability": found.advantage_probability}
+        yield from estimate_rows(both, tested, self.how, int(contest.items.sum()), self.given.dropped)
+        for name, lead, n in contest.leads(found.epsilon, self.how):
+            yield from estimate_rows({"annotator_lead": lead}, {**tested, "left_out": name}, self.how, n, 0)
+        n, seen = int(self.labelled.sum()), self.context[self.labelled]
+        right = _rate(seen, 1 - self.loss[self.labelled]).estimate(self.how)
+        yield from estimate_rows({"agreement_of_verdicts": right}, self.given.where, self.how, n, self.given.dropped)
+        stands, selection = found.selection.stands, found.selection
+        promised = {**self.given.where, "promised_error": selection.error, "threshold": selection.threshold}
+        share = _rate(self.context, stands.astype(float)).estimate(self.how)
+        yield from estimate_rows({"stands": share}, promised, self.how, len(stands), self.given.dropped)
+        every = self.given.items["confidence"].to_numpy(float)
+        for at, loss in risk_coverage(every, self.loss, self.context, self.how):
+            yield from estimate_rows({"selective_error": loss}, {**self.given.where, **at}, self.how, n, 0)
+        yield from estimate_rows(found.confidence, {**self.given.where, "recalibration": "none"}, self.how, n, 0)
+        if (known := self._known()) is None:
+            return
+        for sure, agreed in known.diagram(self.how):
+            yield from estimate_rows(
+                {"agreement_at_confidence": agreed}, {**self.given.where, "confidence": sure}, self.how, n, 0
+            )
+        for name in get_args(Recalibration):
+            again = Confidences(recalibrated(known, name, self.how.seed), known.agreement, known.context)
+            values = {metric: each for metric, each in again.estimates(self.how).items() if metric in _RECALIBRATED}
+            yield from estimate_rows(values, {**self.given.where, "recalibration": name}, self.how, n, 0)
+
+
+def _rate(context: Any, values: Floats) -> Ratio:
+    return Ratio(context, values, np.ones(len(values)), bounds=(0.0, 1.0), inference="score")
