@@ -16,8 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from scipy import special
 
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_share
@@ -26,6 +25,7 @@ from biaslab.core.output import PrintedText, count
 from biaslab.correct.correction import max_t_quantile
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, because, undefined, without_interval
+from biaslab.stats.frame import adjust
 from biaslab.stats.resample import Resampling, cluster_statistic
 from biaslab.stats.t_inference import student
 
@@ -152,9 +152,9 @@ class Contest:
         error = np.linalg.norm(errors, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(error > 1e-9, (value - epsilon) / error, np.where(value < epsilon - 1e-9, -np.inf, np.inf))
-        p_values = np.maximum(stats.t.cdf(t, np.maximum(size - 1, 1)), 0.5**size)
+        p_values = np.maximum(special.stdtr(np.maximum(size - 1, 1), t), 0.5**size)
         p_values = np.where(size > 1, p_values, 1.0)
-        adjusted = multipletests(p_values, method="fdr_by")[1] if len(p_values) else p_values
+        adjusted = np.minimum(adjust(p_values) * (1 / np.arange(1, 1 + len(p_values))).sum(), 1.0)
         return p_values, adjusted, adjusted <= rate
 
     def winning_rate(self, epsilon: float, resampling: Resampling, rate: float = RATE) -> Estimate:
@@ -175,7 +175,7 @@ class Contest:
         error = np.linalg.norm(errors, axis=0)
         varies = error > 1e-9
         df, alpha = int(size.min()) - 1, 1 - resampling.level
-        reach = float(stats.t.ppf(1 - alpha / people, df))  # an annotator's interval can be wrong on one side only
+        reach = float(special.stdtrit(df, 1 - alpha / people))  # an annotator's interval can be wrong on one side only
         if varies.any():
             reach = min(reach, max_t_quantile(errors[:, varies], df + 1, resampling.level, resampling.seed))
         margin = reach * np.where(varies, error, 0.0)
@@ -323,8 +323,9 @@ def plan_items(
     def passes(contexts: int) -> bool:
         n = np.maximum(contexts * size / len(pilot.contexts), 2.0)
         with np.errstate(divide="ignore"):
-            t = (noise + (epsilon - assumed) * np.sqrt(n) / spread) / np.sqrt(stats.chi2.ppf(uniform, n - 1) / (n - 1))
-        won = (np.sort(stats.t.sf(t, n - 1), axis=1) <= bounds) * ranks
+            spreads = np.sqrt(special.chdtri(n - 1, 1 - uniform) / (n - 1))
+            t = (noise + (epsilon - assumed) * np.sqrt(n) / spread) / spreads
+        won = (np.sort(special.stdtr(n - 1, -t), axis=1) <= bounds) * ranks
         return bool(np.mean(won.max(axis=1) >= HALF * people) >= power)
 
     wanted = next((2**k for k in range(3, _DOUBLINGS) if passes(2**k)), None)
