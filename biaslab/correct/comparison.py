@@ -244,12 +244,12 @@ def _of_probes(frame: pd.DataFrame, probe: Probe | None) -> Iterator[tuple[pd.Da
     if "estimate" in frame:
         yield from ((rows, None) for _, rows in frame.groupby("probe", sort=False))
         return
-    for name in [probe.name] if probe is not None else dict.fromkeys(frame["probe"]):
+    for name in [probe.name] if probe is not None else frame["probe"].unique():
         if name == "recorded":
             remedy = "such as biaslab.probes.Position()"
             raise InputError.plain(f"probe is missing, expected: a probe to estimate recorded judgements; {remedy}")
         wanted = probe or find_probe(str(name))()
-        accepted = wanted.accepts(frame if probe is not None else frame[frame["probe"] == name])
+        accepted = wanted.accepts(frame)
         if accepted.trials.empty:
             raise TrialsError.plain(f"found has no trials that the probe {name} can estimate: {accepted.note}")
         yield accepted.trials, accepted.probe or wanted

@@ -303,7 +303,8 @@ class Budgets:
 
     def cell_of(self, name: str) -> Cell:
         """Return the trials at one budget."""
-        return replace(self.cell, trials=self.cell.trials[self.cell.trials["thinking"] == name])
+        resampling = replace(self.cell.resampling, leave_one_out=True)
+        return replace(self.cell, trials=self.cell.trials[self.cell.trials["thinking"] == name], resampling=resampling)
 
     @cached_property
     def _parts(self) -> dict[str, dict[CellKey, Part]]:
@@ -407,7 +408,7 @@ class Budgets:
 
     def _carried(self, metric: Estimable) -> Floats | None:
         """Return a metric over all trials, then without each unit, if its estimate carries these values."""
-        settings = replace(self.cell.resampling, values_only=False)
+        settings = replace(self.cell.resampling, values_only=False, leave_one_out=True)
         estimate = _estimate(metric, replace(self.cell, resampling=settings))
         return carried(estimate.estimate, estimate.leave_one_out, self._units)
 

@@ -131,14 +131,14 @@ def on_common_contexts(frames: Mapping[str, pd.DataFrame]) -> tuple[list[pd.Data
     TrialsError
         If the judges have fewer than two contexts in common.
     """
-    names = [set(frame["context_id"]) for frame in frames.values()]
+    names = [set(frame["context_id"].unique()) for frame in frames.values()]
     common = set.intersection(*names)
     if len(common) < _FEWEST:
         of_each = "; ".join(f"{len(own)} of {name}" for name, own in zip(frames, names, strict=True))
         described = f"{len(common)} in common ({of_each})"
         raise TrialsError.plain(f"at least two common contexts are needed, not {described}")
-    kept = [frame[frame["context_id"].isin(common)] for frame in frames.values()]
-    return kept, len(set.union(*names)) - len(common)
+    left_out = len(set.union(*names)) - len(common)
+    return [frame[frame["context_id"].isin(common)] if left_out else frame for frame in frames.values()], left_out
 
 
 def condition_names(estimates: pd.DataFrame, *besides: str) -> list[str]:

@@ -111,7 +111,8 @@ class Ratio:
         if resampling.values_only:
             return estimate
         estimate = self._bounded(estimate, resampling).noted(*note_uneven(sums[:, 1]))
-        estimate = replace(estimate, leave_one_out=(names, _without_each(sums, _ratio)))
+        if resampling.leave_one_out:
+            estimate = replace(estimate, leave_one_out=(names, _without_each(sums, _ratio)))
         if not self.margin or self.null is None or estimate.n_contexts < 2:
             return estimate
         margin = f"departure from {self.null:g} greater than {self.margin:g}"
@@ -193,7 +194,8 @@ class Ratio:
 
         method = _Method(swapped, interval) if self.inference == "resampling" else _Method(by_t, interval, *_BY_T)
         estimate = _estimate(sums, _difference, replace(method, null=0.0), resampling, None)
-        return replace(estimate, leave_one_out=(names, _without_each(sums, _difference)))
+        left_out = (names, _without_each(sums, _difference)) if resampling.leave_one_out else None
+        return replace(estimate, leave_one_out=left_out)
 
     def _method(self, sums: Floats, resampling: Resampling) -> _Method:
         """Return the test, and the interval unless it is a bootstrap."""

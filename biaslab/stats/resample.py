@@ -89,8 +89,8 @@ class Resampling:
         Compute rates, means and jackknifed statistics without interval, test and bounds, for studies that are
         estimated many times, for example leaving out each context.
     leave_one_out : bool
-        Also refit logistic models without each context, for ``leave_one_out`` of their estimates; others have it
-        anyway.
+        Give estimates their values without each context (`biaslab.stats.Estimate`). Statistics with a jackknife error
+        have them anyway.
 
     Raises
     ------
