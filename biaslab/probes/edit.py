@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Calibration, Figure, Metric
+from biaslab.core.metrics import FAIR, Calibration, Figure, Metric, planted
 from biaslab.core.requests import Compare, Completion, Request, Score
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
@@ -25,7 +25,6 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, drawn_items
 from biaslab.probes.base.probe import (
-    FAIR,
     LABEL_MASS,
     Accepted,
     Cell,
@@ -37,7 +36,6 @@ from biaslab.probes.base.probe import (
     label_mass,
     mean_of,
     paired,
-    planted,
     scored,
 )
 from biaslab.probes.base.questions import PairProbe, ScoreProbe, by_context, draw_of, name_candidates, protocol_column

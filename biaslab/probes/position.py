@@ -10,24 +10,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.metrics import Comparison, Figure, Metric, Says
+from biaslab.core.metrics import FAIR, Comparison, Figure, Metric, Says, planted
 from biaslab.core.requests import EACH_ALONE, Compare
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, missing_data_bounds, note_missing_pairs
-from biaslab.probes.base.probe import (
-    FAIR,
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Metrics,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Metrics, Part, label_mass, mean_of, paired
 from biaslab.probes.base.questions import PairProbe
 from biaslab.stats.estimate import Estimate, because, by_construction
 from biaslab.stats.frame import estimate_rows, estimates_frame

@@ -14,7 +14,7 @@ import pandas as pd
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, planted
 from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
@@ -29,18 +29,7 @@ from biaslab.probes.base.feature_probe import (
     level_of,
     with_missing_scores,
 )
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-    scored,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, mean_of, paired, scored
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, Remark, because, undefined
@@ -55,6 +44,7 @@ _NAMELESS = because("no_system", "no candidate has a system")
 _ADJUSTED = "not tested: the test is that of the estimate at equal log perplexity"
 _UNADJUSTED = "not told from a preference for familiar text: log perplexities are not known"
 _UNNAMED = "not tested: own is not set, so each system is treated as the judge's own in turn"
+_AT_EQUAL = ("self_preference_logit", "self_preference_shift")
 _SYSTEMS = ("own", "another", "a third")
 
 
@@ -197,13 +187,7 @@ class SelfPreference(PairFeatureProbe):
         LABEL_MASS,
     )
     figures = (
-        Figure(
-            "at_equal_quality",
-            ("self_preference_logit", "self_preference_shift"),
-            by=("own", "attribute"),
-            hue="adjusted",
-            col="metric",
-        ),
+        Figure("at_equal_quality", _AT_EQUAL, by=("own", "attribute"), hue="adjusted", col="metric"),
         Figure("wins", "own_win_rate", by="system", hue="attribute"),
     )
 

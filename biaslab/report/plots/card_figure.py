@@ -264,10 +264,7 @@ def bias_matrix(
         [
             {**each.row, "status": status, "finding": each.kind, "slight": each.slight, "matters": each.matters}
             | {"distance": (each.estimate - each.null) / (each.matters or np.nan)}
-            | {
-                "n_found": sum(cell.is_bias for cell in cells),
-                "n_tests": sum(cell.kind != "untested" for cell in cells),
-            }
+            | {"n_found": sum(one.is_bias for one in cells), "n_tests": sum(one.kind != "untested" for one in cells)}
             for cells in by_metric(classified).values()
             for status, each in [strongest_of(cells)]
         ]
