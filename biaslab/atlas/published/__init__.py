@@ -293,18 +293,14 @@ def _plain(item: str) -> str:
 @cache
 def _all() -> tuple[Experiment, ...]:
     runs = declared("biaslab.atlas.published", "experiments.toml")
-    return tuple(
-        Experiment(
-            run["paper"],
-            tuple(items),
-            run["notebook"],
-            dataset,
-            {name: _as_text(value) for name, value in run["settings"].items()},
-            tuple(run.get("not_stated", ())),
-        )
-        for run in runs["run"]
-        for dataset, items in run["data"].items()
-    )
+    found = []
+    for run in runs["run"]:
+        settings = {name: _as_text(value) for name, value in run["settings"].items()}
+        rest = (settings, tuple(run.get("not_stated", ())))
+        found += [
+            Experiment(run["paper"], tuple(items), run["notebook"], data, *rest) for data, items in run["data"].items()
+        ]
+    return tuple(found)
 
 
 def _as_text(value: Any) -> str:

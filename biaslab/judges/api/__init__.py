@@ -197,17 +197,10 @@ class ApiJudge(BaseJudge):
             prefill = PREFILLS[prefill]
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
-        self.wire = Wire(
-            model,
-            token_field or (TOKEN_FIELD if dialect == "responses" else of_chat),
-            dict(parameters or {}),
-            prefill,
-            likelihood,
-            top_logprobs,
-            ThinkingOption.of(thinking),
-            off_by_effort=addresses[0].url == OPENAI or dialect == "responses",
-            dialect=dialect,
-        )
+        limit = token_field or (TOKEN_FIELD if dialect == "responses" else of_chat)
+        off = addresses[0].url == OPENAI or dialect == "responses"
+        read = (prefill, likelihood, top_logprobs, ThinkingOption.of(thinking))
+        self.wire = Wire(model, limit, dict(parameters or {}), *read, off_by_effort=off, dialect=dialect)
         own = settings(self.wire, fingerprint, exact, omitted, default_temperature)
         self.id = f"api:{model}@{addresses[0].shown}{own}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
