@@ -93,16 +93,11 @@ class PairOrScoreProbe(Probe):
 def comparing(probe: Any, template: Literal[1, 2] = 1) -> Position:
     """Return the `Position` probe that asks for pairs in both orders, with a template or the protocol of `probe`."""
     is_text = probe.answer == "text"
-    answer: Any = "verdict" if probe.answer == "score" else probe.answer
-    return Position(
-        probe.attributes,
-        templates=(template,),
-        answer=answer,
-        replicates=probe.replicates if is_text else 1,
-        temperature=probe.temperature,
-        protocol=probe.protocol if "pairs" in probe.asks else None,
-        seed=probe.seed,
-    )
+    answer = "verdict" if probe.answer == "score" else probe.answer
+    protocol = probe.protocol if "pairs" in probe.asks else None
+    asked: dict[str, Any] = {"replicates": probe.replicates if is_text else 1, "temperature": probe.temperature}
+    asked |= {"templates": (template,), "answer": answer}
+    return Position(probe.attributes, **asked, protocol=protocol, seed=probe.seed)
 
 
 def pair_trials(
