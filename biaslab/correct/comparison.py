@@ -130,12 +130,7 @@ class _Pair:
     """Two values of a column, and the rows of one probe."""
 
     def __init__(
-        self,
-        by: str,
-        names: tuple[object, object],
-        rows: pd.DataFrame,
-        probe: Probe | None,
-        metrics: Sequence[str] | None,
+        self, by: str, names: tuple[Any, Any], rows: pd.DataFrame, probe: Probe | None, metrics: Sequence[str] | None
     ) -> None:
         self.by, self.names, self.probe, self.metrics = by, names, probe, metrics
         self.name = str(rows["probe"].iloc[0]) if probe is None else probe.name

@@ -625,29 +625,24 @@ def untouched(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> Ratio:
 
 
 def whole(
-    cell: Cell,
-    trials: pd.DataFrame,
-    condition: str,
-    levels: Sequence[str],
-    keep: Sequence[str] = (),
-    loud: bool = False,
+    cell: Cell, rows: pd.DataFrame, condition: str, levels: Sequence[str], keep: Sequence[str] = (), loud: bool = False
 ) -> pd.DataFrame:
     """Put levels of a condition side by side (`Cell.blocks`); empty if one was never judged.
 
     Only one contrast of a cell, the ``loud`` one, warns of missing data.
     """
-    lacking = [level for level in levels if level not in set(trials[condition])]
+    lacking = [level for level in levels if level not in set(rows[condition])]
     if lacking:
         columns = dict.fromkeys(ITEM, object) | dict.fromkeys((*keep, *levels), float)
         blank = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
         unjudged = _UNJUDGED.with_values(variant=lacking[0].partition(",")[0])
-        why = because("nothing_edited", "the edit changes none of the texts") if trials.empty else unjudged
+        why = because("nothing_edited", "the edit changes none of the texts") if rows.empty else unjudged
         blank.attrs.update(n_trials=0, n_dropped=0, why=why)
         return blank
     with warnings.catch_warnings():
         if not loud:
             warnings.simplefilter("ignore", MissingDataWarning)
-        blocks = cell.blocks(condition, levels, keep, trials)
+        blocks = cell.blocks(condition, levels, keep, rows)
     blocks.attrs["why"] = _UNREAD.with_values(variants=" and ".join(levels))
     return blocks
 

@@ -629,21 +629,16 @@ class Chats:
         return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
 
     def trials(
-        self,
-        context_id: str,
-        form: VariantForm,
-        variants: Sequence[Variant],
-        asking: AnswerSettings,
-        n_items: int | None,
+        self, context: str, form: VariantForm, variants: Sequence[Variant], asking: AnswerSettings, n_items: int | None
     ) -> Iterator[Trial]:
         """Yield the trials of one context: its candidates, or pairs in both orders, under every variant."""
-        items = self.items[context_id]
+        items = self.items[context]
         if form == "score":
-            for item, variant in product(draw(items, n_items, self.seed, context_id), variants):
+            for item, variant in product(draw(items, n_items, self.seed, context), variants):
                 where = _named(form, variant) | {"words": count_words(item.text)}
                 yield from self.rate(item, variant).trials(asking, where)
             return
-        drawn = draw(list(combinations(items, 2)), n_items, self.seed, context_id)
+        drawn = draw(list(combinations(items, 2)), n_items, self.seed, context)
         for (first, second), variant in product(both_orders(drawn), variants):
             yield from self._pair(first, second, variant, asking)
 

@@ -276,14 +276,7 @@ def name_candidates(noun: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=1024)
 def _form(
-    template: int,
-    noun: str,
-    attribute: str,
-    definition: str,
-    ties: bool,
-    headings: tuple[str, str],
-    note: str,
-    cue: str,
+    template: int, noun: str, attribute: str, definition: str, ties: bool, headings: Sequence[str], note: str, cue: str
 ) -> tuple[str, ...]:
     """Return a comparative prompt without its texts and outer white space; see `biaslab.prompts.prepare`."""
     of = {"noun": noun, "attribute": attribute, "definition": definition}
