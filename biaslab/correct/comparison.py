@@ -16,18 +16,10 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import difference_of, find_metric
 from biaslab.probes import find_probe
 from biaslab.probes.base.probe import Probe
+from biaslab.stats import joint_jackknife
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame, require_columns
-from biaslab.stats.joint_jackknife import (
-    CellKey,
-    JointValues,
-    condition_names,
-    on_common_contexts,
-    rows_by_cell,
-    where_apart,
-    with_fast_intervals,
-    without_each,
-)
+from biaslab.stats.joint_jackknife import CellKey, JointValues, condition_names, with_fast_intervals, without_each
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 
 _ROLES = ("reference", "other")
@@ -158,7 +150,7 @@ class _Pair:
     def _of_trials(self, probe: Probe, progress: bool) -> tuple[list[dict[str, Any]], list[str], int]:
         """Return rows, condition names and the number of contexts left out from trials, paired by context."""
         wanted = list(probe.primary if self.metrics is None else self.metrics)
-        trials, left_out = on_common_contexts(self.parts)
+        trials, left_out = joint_jackknife.on_common_contexts(self.parts)
         own = [probe.estimate(frame, wanted) for frame in trials]
         conditions = condition_names(own[0], *self._free(trials))
         cells = self._cells(own, conditions)
@@ -182,10 +174,10 @@ class _Pair:
     def _cells(self, frames: Sequence[pd.DataFrame], conditions: Sequence[str]) -> list[Cells]:
         """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
-        cells = [rows_by_cell(frame, columns) for frame in frames]
+        cells = [joint_jackknife.rows_by_cell(frame, columns) for frame in frames]
         both = [key for key in cells[0] if key in cells[1]]
         if not both:
-            differing = where_apart(cells, columns, [str(name) for name in self.names])
+            differing = joint_jackknife.where_apart(cells, columns, [str(name) for name in self.names])
             raise TrialsError.plain(f"there is no common cell: {differing}; ask both under the same conditions")
         return [{key: rows[key] for key in both} for rows in cells]
 

@@ -21,14 +21,7 @@ from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import (
-    WITH_BENDS,
-    PairFeatureProbe,
-    add_perplexities,
-    kept_columns,
-    level_of,
-    with_missing_scores,
-)
+from biaslab.probes.base.feature_probe import WITH_BENDS, PairFeatureProbe, kept_columns, level_of, with_missing_scores
 from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, mean_of, paired, scored
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import each_cell, has_value, usable
@@ -230,7 +223,7 @@ class SelfPreference(PairFeatureProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each form and own system."""
         columns = (*_WAYS, "own")
-        trials = add_perplexities(cell.trials, _LIKELIHOOD)
+        trials = feature_probe.add_perplexities(cell.trials, _LIKELIHOOD)
         trials = trials.assign(**{name: feature_probe.column_or_blank(trials, name) for name in columns})
         for values, part in each_cell(trials, columns):
             where = dict(zip(columns, values, strict=True))

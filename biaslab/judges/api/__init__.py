@@ -15,15 +15,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from urllib.parse import parse_qsl
 
-from biaslab.core.checks import (
-    check_spending,
-    describe,
-    did_you_mean,
-    fits,
-    require_fits,
-    require_one_of,
-    require_whole,
-)
+from biaslab.core import checks
+from biaslab.core.checks import check_spending, did_you_mean, fits, require_fits, require_one_of, require_whole
 from biaslab.core.errors import InexactLabelsWarning, InputError, ModelChangedWarning, NearestDesignWarning, warn
 from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
@@ -467,7 +460,7 @@ def _read(name: str, hint: Any, value: Any) -> Any:
     parsed = {key: _value(each) for key, each in value.items()} if isinstance(value, Mapping) else _value(value)
     value = parsed if fits(parsed, hint) else value
     if name.rpartition(".")[2] in _SECRET and not fits(value, hint):
-        raise InputError(name, HIDDEN, describe(hint))
+        raise InputError(name, HIDDEN, checks.describe(hint))
     require_fits(name, value, hint)
     return value
 
