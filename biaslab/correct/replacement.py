@@ -122,6 +122,8 @@ class ReplacedJudge:
     annotators : pandas.DataFrame
         One row per annotator left out: ``annotator, items, contexts, judge_wins, annotator_wins, p_value, p_adjusted,
         replaceable``.
+    contest : Contest
+        The items that judge and annotators won, by context, from which `biaslab.replace.plan_items` plans.
     plan : ItemPlan or None
         If it cannot be told: the number of contexts that would settle it.
     selection : Selection
@@ -144,6 +146,7 @@ class ReplacedJudge:
     winning_rate: Estimate
     advantage_probability: Estimate
     annotators: pd.DataFrame
+    contest: Contest
     plan: ItemPlan | None
     selection: Selection
     confidence: dict[str, Estimate]
@@ -319,19 +322,20 @@ def replace(
     require_share("error", error, "use 0.1 for 10 %")
     require_whole("least", least, 2)
     rows: list[dict[str, Any]] = []
-    found: list[tuple[ReplacedJudge, Contest]] = []
+    found: list[ReplacedJudge] = []
     for each in read_annotations(judged, labels, judges):
         judge = _Judge(each, alignment, within, least, how)
         replaced = judge.replaced(epsilon, error)
         rows += judge.rows(replaced)
-        found.append((replaced, judge.contest))
-    for (one, own), (other, theirs) in combinations(found, 2):
+        found.append(replaced)
+    for one, other in combinations(found, 2):
+        own, theirs = one.contest, other.contest
         if (one.dataset, one.attribute) == (other.dataset, other.attribute) and own.names and theirs.names:
             where = {"judge": one.judge, "dataset": one.dataset, "attribute": one.attribute, "other_judge": other.judge}
             difference = {"advantage_probability_difference": own.against(theirs, how)}
             rows += estimate_rows(difference, where, how, int(own.items.sum()), 0)
     frame = estimates_frame(rows, NAME, _TESTED, _CONDITIONS)
-    return Replacement(frame, tuple(replaced for replaced, _ in found))
+    return Replacement(frame, tuple(found))
 
 
 class _Judge:
@@ -371,7 +375,7 @@ class _Judge:
         rho, table = contest.advantage_probability(self.how), contest.table(epsilon)
         return ReplacedJudge(
             **where, decision=decision, epsilon=epsilon, winning_rate=omega, advantage_probability=rho,
-            annotators=table, plan=plan, selection=selection, confidence=self.confidences(),
+            annotators=table, contest=contest, plan=plan, selection=selection, confidence=self.confidences(),
             items=items, source=given.source, within=self.within,
         )  # fmt: skip
 
