@@ -14,23 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from biaslab.atlas.estimates_table import (
-    CONDITIONS,
-    FOLDER,
-    MONTH,
-    Contribution,
-    contributions,
-    estimates as all_estimates,
-)
-from biaslab.atlas.judgements import (
-    OPEN_LICENCES,
-    PERPLEXITIES,
-    coded,
-    load_rows,
-    require_row_labels,
-    rows_file,
-    save_rows,
-)
+from biaslab.atlas import estimates_table, judgements
+from biaslab.atlas.estimates_table import CONDITIONS, FOLDER, MONTH, Contribution, estimates as all_estimates
+from biaslab.atlas.judgements import OPEN_LICENCES, PERPLEXITIES, load_rows, require_row_labels, rows_file, save_rows
 from biaslab.atlas.release_trend import released as known_dates
 from biaslab.atlas.sources import SOURCES, AtlasSource
 from biaslab.core.checks import require_one_of
@@ -136,15 +122,15 @@ def add(
     [['my_pairs', 0.833333, 30]]
     """
     _require_facts(source, licence, repository, released)
-    contributed = contributions(folder) if Path(folder).is_dir() else []
-    others = [one for one in [*contributed, *contributions()] if one.source["name"] != source]
+    contributed = estimates_table.contributions(folder) if Path(folder).is_dir() else []
+    others = [one for one in [*contributed, *estimates_table.contributions()] if one.source["name"] != source]
     _require_new_name(source, Path(folder), replace)
     trials = _named(_read(log, format, mapping), judge)
     trials = trials.assign(dataset=trials["dataset"].where(trials["dataset"] != _UNNAMED, source))
     digest = _digest(trials)
     _require_new_judgements(digest, others)
     _require_own_verdicts(trials)
-    trials = coded(trials)
+    trials = judgements.coded(trials)
     source_facts = AtlasSource(source, title or source, repository, licence, "", False, (), "", "")
     rows = estimate_source(trials, source_facts, resampling=resampling)
     if rows.empty:
@@ -179,7 +165,7 @@ def _require_facts(source: str, licence: str, repository: str, released: str) ->
 
 
 def _require_new_name(source: str, folder: Path, replace: bool) -> None:
-    existing = {one.name for one in SOURCES} | {one.source["name"] for one in contributions()}
+    existing = {one.name for one in SOURCES} | {one.source["name"] for one in estimates_table.contributions()}
     if source in existing and folder.resolve() != FOLDER.resolve():
         raise InputError("source", source, "a name not yet in the atlas", "see `biaslab atlas list`")
     if (folder / f"{source}.json").exists() and not replace:
@@ -313,7 +299,7 @@ def check(folder: AnyPath = FOLDER, *, update: bool = False, resampling: Resampl
     """
     place = Path(folder)
     rows = []
-    for one in contributions(place):
+    for one in estimates_table.contributions(place):
         why, again = _compared(one, place, resampling)
         outcome = DIFFERENT if why else EQUAL if again is not None else NOT_CARRIED
         if update and why and again is not None:

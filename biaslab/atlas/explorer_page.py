@@ -10,14 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from biaslab.atlas.estimates_table import (
-    CONDITIONS,
-    PEOPLE,
-    contributions,
-    estimates as all_estimates,
-    is_plain,
-    of_models,
-)
+from biaslab.atlas import estimates_table
+from biaslab.atlas.estimates_table import CONDITIONS, PEOPLE, contributions, estimates as all_estimates, of_models
 from biaslab.atlas.judgements import JudgementNames
 from biaslab.atlas.release_trend import dated_by, forms, has_fallen, one_each, regressed, released, with_judges
 from biaslab.atlas.sources import SOURCES
@@ -158,7 +152,7 @@ def explorer_data(rows: pd.DataFrame, added: Sequence[Contribution] = ()) -> dic
         month).
     """
     asked = forms(rows)
-    plain = is_plain(rows)
+    plain = estimates_table.is_plain(rows)
     judgements = JudgementNames()
     metrics, judges, sources, texts = (_Places() for _ in range(4))
     table = []

@@ -7,11 +7,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +20,7 @@ from biaslab.atlas.estimates_table import estimates
 from biaslab.atlas.judgements import JudgementNames
 from biaslab.atlas.sources import SOURCES
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.files import declared
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import MISSING, Page, count, number, percent
 from biaslab.stats.frame import require_columns
@@ -304,9 +303,8 @@ class PrintedMetric(NamedTuple):
     rules: tuple[Rule, ...] = ()
 
 
-@cache
 def _document() -> dict[str, Any]:
-    return tomllib.loads(files("biaslab.atlas.published").joinpath("replications.toml").read_text(encoding="utf-8"))
+    return declared("biaslab.atlas.published", "replications.toml")
 
 
 def cited(paper: str) -> tuple[str, str]:

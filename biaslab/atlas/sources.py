@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
+from biaslab.core.files import declared
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -90,14 +88,9 @@ class AtlasSource:
             raise InputError("folder", str(folder), f"a folder with {', '.join(missing)}", remedy)
 
 
-def _read_sources() -> Iterator[AtlasSource]:
-    for entry in tomllib.loads(files(__package__).joinpath("sources.toml").read_text(encoding="utf-8"))["source"]:
-        entry["files"] = tuple(entry["files"])
-        yield AtlasSource(**entry)
-
-
+_LISTED = declared("biaslab.atlas", "sources.toml")["source"]
 #: All sources, as listed in ``sources.toml`` next to this module.
-SOURCES = tuple(_read_sources())
+SOURCES = tuple(AtlasSource(**entry | {"files": tuple(entry["files"])}) for entry in _LISTED)
 
 
 def find_source(name: str) -> AtlasSource:

@@ -52,7 +52,7 @@ __all__ = [
 
 _CONTEXTS = (8, 24, 100)
 Kinds = Sequence[type[ProbeInterface]]
-_Names = Sequence[str]
+Words = Sequence[str]
 _Wanted = tuple[type[ProbeInterface], Metric, str, str]  # with the answer mode and the generator
 _MODES = ("exact", "text", "sampled:3", "sampled:5")  # modes of the full table
 _Report = Callable[[pd.DataFrame], object]
@@ -199,7 +199,7 @@ def _check(studies: int, contexts: Sequence[int], curve: Sequence[int], populati
         require_whole(name, int(value) if isinstance(value, np.integer) else value, least)
 
 
-def _chosen(kinds: Kinds | None, metrics: _Names | None, modes: _Names | None, generators: _Names) -> list[_Wanted]:
+def _chosen(kinds: Kinds | None, metrics: Words | None, modes: Words | None, generators: Words) -> list[_Wanted]:
     """Return every metric with every mode and generator that applies to it; raise `InputError` if none does."""
     for mode in modes or ():
         AnswerMode(mode)
@@ -213,7 +213,7 @@ def _chosen(kinds: Kinds | None, metrics: _Names | None, modes: _Names | None, g
     return cells
 
 
-def _applicable(kinds: Kinds | None, metrics: _Names | None, modes: _Names | None, generators: _Names) -> list[_Wanted]:
+def _applicable(kinds: Kinds | None, metrics: Words | None, modes: Words | None, generators: Words) -> list[_Wanted]:
     return [
         (kind, metric, mode, generator)
         for kind, metric in _declared(kinds, metrics)
@@ -241,7 +241,7 @@ def describe(row: Any) -> str:
     )
 
 
-def _declared(probes: Kinds | None, metrics: _Names | None) -> list[tuple[type[ProbeInterface], Metric]]:
+def _declared(probes: Kinds | None, metrics: Words | None) -> list[tuple[type[ProbeInterface], Metric]]:
     """Return the probes and metrics that declare a calibration, restricted to the named ones."""
     kinds = list(available().values() if probes is None else probes)
     for kind in kinds:

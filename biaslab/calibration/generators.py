@@ -6,10 +6,8 @@ others.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import pandas as pd
 from biaslab.calibration.pair_models import AskedPairs, PairFeatures
 from biaslab.calibration.text_models import Draws, OwnTexts, PlainTexts, RejudgedTexts
 from biaslab.core.errors import InputError
+from biaslab.core.files import declared
 
 _OWN = ("self_preference",)
 _EFFECT = {
@@ -87,8 +86,8 @@ _TEXTS = {"plain": PlainTexts, "rejudged": RejudgedTexts, "pair_features": PairF
 
 def _read() -> dict[str, PopulationModel]:
     """Return the generators that ``generators.toml`` declares."""
-    declared = tomllib.loads(files("biaslab.calibration").joinpath("generators.toml").read_text(encoding="utf-8"))
-    return {name: _made(**settings) for name, settings in declared.items()}
+    models = declared("biaslab.calibration", "generators.toml")
+    return {name: _made(**settings) for name, settings in models.items()}
 
 
 def _made(texts: dict[str, Any] | None = None, own: dict[str, Any] | None = None, **settings: Any) -> PopulationModel:

@@ -89,13 +89,10 @@ def construct_population(
         for attribute in wanted
         for k, scores in enumerate(_annotators(means[attribute], rng).T)
     ]
-    return Dataset(
-        "population (constructed)",
-        pd.DataFrame(names | texts),
-        pd.concat(human, ignore_index=True),
-        {attribute: _ATTRIBUTES[attribute] for attribute in wanted},
-        provenance="Constructed for calibration: numbered texts and random scores. No human ever rated them.",
-    )
+    definitions = {attribute: _ATTRIBUTES[attribute] for attribute in wanted}
+    frames = (pd.DataFrame(names | texts), pd.concat(human, ignore_index=True))
+    provenance = "Constructed for calibration: numbered texts and random scores. No human ever rated them."
+    return Dataset("population (constructed)", *frames, definitions, provenance=provenance)
 
 
 def population_for(calibration: Calibration, contexts: int, seed: int = 0) -> Dataset:

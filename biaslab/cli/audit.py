@@ -330,11 +330,10 @@ def explore(out: Path = Path("atlas.html"), folder: Path | None = None) -> None:
     typer.echo(f"{count(len(shown.estimates), 'estimate')} written to {shown.save(out)}")
 
 
-@command(
-    atlas_app,
-    calls="biaslab.atlas.contribution:add",
-    takes=("title", "repository", "family", "released", "reasons", "replace"),
-)
+_OF_LOG = ("title", "repository", "family", "released", "reasons", "replace")
+
+
+@command(atlas_app, calls="biaslab.atlas.contribution:add", takes=_OF_LOG)
 def add(
     file: Path,
     /,

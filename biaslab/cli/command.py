@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cached_property
@@ -17,6 +16,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from biaslab.core.files import declared
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 OptionTexts = Mapping[str, tuple[str | None, str]]
 
@@ -25,7 +26,7 @@ _SECTION = re.compile(r"^(\w+)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: : (.*))?\n((?: +.*\n?|\n)+)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.])\s+(?=[A-Z])")
 
-_DECLARED = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+_DECLARED = declared("biaslab.cli", "words.toml")
 #: Metavariable and help of options that mean the same in every command that does not document them itself.
 COMMON: OptionTexts = {name: (about.get("metavar"), about["help"]) for name, about in _DECLARED["options"].items()}
 #: Words that people type instead of a command, and the commands that answer.

@@ -227,11 +227,10 @@ def screen(
         typer.echo(f"written: {', '.join(map(str, result.card.save(out)))}")
 
 
-@command(
-    study_app,
-    calls="biaslab.study.planning:plan",
-    takes=("effect", "contexts", "metric", "power", "alpha", "answer", "flips"),
-)
+_OF_PLAN = ("effect", "contexts", "metric", "power", "alpha", "answer", "flips")
+
+
+@command(study_app, calls="biaslab.study.planning:plan", takes=_OF_PLAN)
 def plan(
     name: str,
     /,

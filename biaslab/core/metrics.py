@@ -63,6 +63,34 @@ class Calibration:
     conservative: tuple[str, ...] = ()
 
 
+#: Simulated judge with quality and noise but no bias, on which most metrics are calibrated.
+FAIR: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
+
+
+def planted(
+    bias: Mapping[str, Any], parameters: Mapping[str, Any] | None = None, fair: Mapping[str, Any] = FAIR, **options: Any
+) -> Calibration:
+    """Declare how a metric is calibrated: on a fair judge, and on the same judge with a bias.
+
+    Parameters
+    ----------
+    bias : mapping
+        Settings of `biaslab.SimulatedJudge` that add the bias.
+    parameters : mapping, optional
+        Parameters of the probe with which the metric has a single value.
+    fair : mapping
+        Settings of the fair judge.
+    **options
+        Other fields of `biaslab.core.Calibration`.
+
+    Examples
+    --------
+    >>> planted({"position": 0.4}, fair={"noise": 1.0}).planted
+    {'noise': 1.0, 'position': 0.4}
+    """
+    return Calibration(fair, {**fair, **bias}, parameters or {}, **options)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Declare when estimates of a metric are comparable between judges; see `biaslab.report.verdicts`.

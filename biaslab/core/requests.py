@@ -558,15 +558,9 @@ def request_fields(request: Request) -> dict[str, object]:
     if not isinstance(request, Completion):
         values = {name: getattr(request, name) for name in _FIELDS[type(request)]}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    listed: dict[str, object] = {
-        "messages": [list(m) for m in request.messages],
-        "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
-        "replicate": request.replicate,
-    }
-    if request.seed:
-        listed["seed"] = request.seed
-    return listed | _thought(request)
+    numbers = {name: getattr(request, name) for name in ("temperature", "max_tokens", "replicate")}
+    seed = {"seed": request.seed} if request.seed else {}
+    return {"messages": [list(m) for m in request.messages], **numbers, **seed, **_thought(request)}
 
 
 def _thought(request: Choice | Completion) -> dict[str, object]:

@@ -23,7 +23,6 @@ from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
 from biaslab.core.output import PrintedText, count
 from biaslab.correct.correction import max_t_quantile
-from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, because, undefined, without_interval
 from biaslab.stats.frame import adjust
 from biaslab.stats.resample import Resampling, cluster_statistic
@@ -109,19 +108,19 @@ class Contest:
         least : int
             Annotators with fewer items are left out.
         """
-        table = np.zeros((len(judged), 3, len(names)))
+        codes, contexts = pd.factorize(np.asarray(context, object))
+        sums = np.zeros((3, len(contexts), len(names)))
         for place in range(len(names)):
-            others = np.delete(people, place, axis=1)
-            known = ~np.isnan(judged) & ~np.isnan(people[:, place]) & ~np.isnan(others).all(axis=1)
-            one, two = (_aligned(side[known], others[known], alignment, words) for side in (judged, people[:, place]))
-            table[known, :, place] = np.column_stack([one >= two, two >= one, np.ones(len(one))])
-        many = table[:, 2].sum(axis=0) >= least
-        table = table[:, :, many]
-        chosen = [name for name, kept in zip(names, many, strict=True) if kept]
-        columns = table.reshape(len(judged), 3 * len(chosen)).T
-        sums, contexts = sum_by_context(np.asarray(context, object), np.ones(len(judged)), *columns)
-        judge, person, items = np.moveaxis(sums[:, 1:].reshape(len(contexts), 3, len(chosen)), 1, 0)
-        compared = items.sum(axis=1) > 0
+            own = np.flatnonzero(~np.isnan(judged) & ~np.isnan(people[:, place]))
+            others = np.delete(people[own], place, axis=1)
+            known = ~np.isnan(others).all(axis=1)
+            own, others = own[known], others[known]
+            one, two = (_aligned(side[own], others, alignment, words) for side in (judged, people[:, place]))
+            for total, won in zip(sums, (one >= two, two >= one, np.ones(len(one))), strict=True):
+                total[:, place] = np.bincount(codes[own], won, len(contexts))
+        many = sums[2].sum(axis=0) >= least
+        judge, person, items = sums[:, :, many]
+        compared, chosen = items.sum(axis=1) > 0, [name for name, kept in zip(names, many, strict=True) if kept]
         return cls(judge[compared], person[compared], items[compared], chosen, contexts[compared], len(names), least)
 
     @property

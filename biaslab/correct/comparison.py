@@ -16,18 +16,10 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import difference_of, find_metric
 from biaslab.probes import find_probe
 from biaslab.probes.base.probe import Probe
+from biaslab.stats import joint_jackknife
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame, require_columns
-from biaslab.stats.joint_jackknife import (
-    CellKey,
-    JointValues,
-    condition_names,
-    estimated_rows,
-    on_common_contexts,
-    rows_by_cell,
-    where_apart,
-    without_each,
-)
+from biaslab.stats.joint_jackknife import CellKey, JointValues, condition_names, without_each
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 
 _ROLES = ("reference", "other")
@@ -130,12 +122,7 @@ class _Pair:
     """Two values of a column, and the rows of one probe."""
 
     def __init__(
-        self,
-        by: str,
-        names: tuple[object, object],
-        rows: pd.DataFrame,
-        probe: Probe | None,
-        metrics: Sequence[str] | None,
+        self, by: str, names: tuple[Any, Any], rows: pd.DataFrame, probe: Probe | None, metrics: Sequence[str] | None
     ) -> None:
         self.by, self.names, self.probe, self.metrics = by, names, probe, metrics
         self.name = str(rows["probe"].iloc[0]) if probe is None else probe.name
@@ -163,8 +150,8 @@ class _Pair:
     def _of_trials(self, probe: Probe, progress: bool) -> tuple[list[dict[str, Any]], list[str], int]:
         """Return rows, condition names and the number of contexts left out from trials, paired by context."""
         wanted = list(probe.primary if self.metrics is None else self.metrics)
-        trials, left_out = on_common_contexts(self.parts)
-        (own, conditions), free = estimated_rows(probe, trials, wanted), self._free(trials)
+        trials, left_out = joint_jackknife.on_common_contexts(self.parts)
+        (own, conditions), free = joint_jackknife.estimated_rows(probe, trials, wanted), self._free(trials)
         conditions = [name for name in conditions if name not in free]
         cells = self._cells(own, conditions)
         bar = f"{self.name} without" if progress else ""
@@ -186,10 +173,10 @@ class _Pair:
     def _cells(self, rows_of_each: Sequence[Sequence[Mapping[Any, Any]]], conditions: Sequence[str]) -> list[Cells]:
         """Return the rows of both for their common cells, in the order of the first."""
         columns = self._columns(conditions)
-        cells = [rows_by_cell(rows, columns) for rows in rows_of_each]
+        cells = [joint_jackknife.rows_by_cell(rows, columns) for rows in rows_of_each]
         both = [key for key in cells[0] if key in cells[1]]
         if not both:
-            differing = where_apart(cells, columns, [str(name) for name in self.names])
+            differing = joint_jackknife.where_apart(cells, columns, [str(name) for name in self.names])
             raise TrialsError.plain(f"there is no common cell: {differing}; ask both under the same conditions")
         return [{key: rows[key] for key in both} for rows in cells]
 

@@ -80,8 +80,8 @@ class Confidences:
         place, context = self.bins(), np.asarray(self.context, object)
         found = []
         for own in (place == number for number in range(place.max() + 1)):
-            right = Ratio(context[own], self.agreement[own], np.ones(own.sum()), None, _UNIT, inference="score")
-            found.append((round(float(self.confidence[own].mean()), _SHOWN), right.estimate(resampling)))
+            agreed = share(context[own], self.agreement[own], resampling)
+            found.append((round(float(self.confidence[own].mean()), _SHOWN), agreed))
         return found
 
     def _mean(self, values: Floats, bounds: tuple[float, float], resampling: Resampling) -> Estimate:
@@ -108,6 +108,11 @@ class Confidences:
         low, high, p_value = logit_interval(value, max(error, 1e-12), contexts, resampling.level, _UNIT, 0.5)
         method = "structural components of contexts, t on the logit scale"
         return Estimate(value, error, low, high, p_value, math.nan, contexts, method)
+
+
+def share(context: ArrayLike, values: Floats, resampling: Resampling) -> Estimate:
+    """Estimate the mean of shares of items, with a score interval over contexts."""
+    return Ratio(context, values, np.ones(len(values)), None, _UNIT, inference="score").estimate(resampling)
 
 
 def _shares_below(values: Floats, weight: Floats) -> Floats:

@@ -287,13 +287,8 @@ def _capped(likely: Floats, budget: int) -> Floats:
 
 NAME = "label_draws"
 _LEVEL = 0.95
-declare_metrics(
-    NAME,
-    (
-        Metric("coverage", "intervals that contain the estimate from all labels", "share", null=_LEVEL),
-        Metric("interval_width", "width of the interval"),
-    ),
-)
+_COVERAGE = Metric("coverage", "intervals that contain the estimate from all labels", "share", null=_LEVEL)
+declare_metrics(NAME, (_COVERAGE, Metric("interval_width", "width of the interval")))
 
 
 def draw_labels(

@@ -303,9 +303,8 @@ def with_labels(trials: pd.DataFrame, labels: AnyLabels) -> pd.DataFrame:
     """
     known = replace(HumanLabels.read(labels, trials), fills=True)
     labelled = pd.DataFrame(trials).reset_index(drop=True)
-    for (_, attribute, _, paired), part in labelled.groupby(
-        ["judge", "attribute", "scale", labelled["opponent_id"].notna()], sort=False, dropna=False
-    ):
+    named = ["judge", "attribute", "scale", labelled["opponent_id"].notna()]
+    for (_, attribute, _, paired), part in labelled.groupby(named, sort=False, dropna=False):
         own = (np.sign(part["human_gap"]) + 1) / 2 if paired else part["human"]
         items = part.assign(own=own, **{name: part[name].astype(str) for name in ("context_id", *_SIDES)})
         values = known.of_items(items, str(attribute), bool(paired))

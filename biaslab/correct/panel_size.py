@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NAME = "replace"
 _CONDITIONS = ("attribute", "conditions", "samples", "calls", "price")
+_MARGIN = 0.05  # by which a panel's correlation may be below a person's
 _BOUNDS, _SIGNED = (0.0, 1.0), (-1.0, 1.0)
 
 
@@ -49,9 +50,12 @@ class PanelSizes(PrintedText):
 
     @property
     def smallest(self) -> tuple[int, int] | None:
-        """The panel of the fewest calls that is at least as valid as one person: conditions and samples."""
+        """Conditions and samples of the panel of the fewest calls that is shown to be as valid as one person.
+
+        Its correlation is not below that of a person by more than .05, with the confidence of the interval.
+        """
         rows = self.estimates[self.estimates["metric"] == "panel_lead"].sort_values("calls", kind="stable")
-        enough = rows[rows["ci_low"] > 0]
+        enough = rows[rows["ci_low"] > -_MARGIN]
         return None if enough.empty else (int(enough["conditions"].iloc[0]), int(enough["samples"].iloc[0]))
 
     def __str__(self) -> str:
@@ -66,7 +70,7 @@ class PanelSizes(PrintedText):
                     price = "" if math.isnan(row["price"]) else f", ${number(row['price'], 4)} an item"
                 yield f"{size}: correlation with what people agree on {with_interval(row, 2)}{price}"
         if self.smallest is not None:
-            yield "shown to be better than one person, with the fewest calls: {} × {}".format(*self.smallest)
+            yield "as good as one person with the fewest calls: {} × {}".format(*self.smallest)
 
 
 def panel_sizes(

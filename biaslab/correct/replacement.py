@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_one_of, require_share, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
@@ -30,7 +29,7 @@ from biaslab.correct.alternative import (
     plan_items,
 )
 from biaslab.correct.annotations import Annotations, ByAnnotator, read_annotations
-from biaslab.correct.confidence import Confidences, Recalibration, recalibrated
+from biaslab.correct.confidence import Confidences, Recalibration, recalibrated, share
 from biaslab.correct.label_plan import Choosing
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.frame import estimate_rows, estimates_frame
@@ -122,6 +121,8 @@ class ReplacedJudge:
     annotators : pandas.DataFrame
         One row per annotator left out: ``annotator, items, contexts, judge_wins, annotator_wins, p_value, p_adjusted,
         replaceable``.
+    contest : Contest
+        The items that judge and annotators won, by context, from which `biaslab.replace.plan_items` plans.
     plan : ItemPlan or None
         If it cannot be told: the number of contexts that would settle it.
     selection : Selection
@@ -144,6 +145,7 @@ class ReplacedJudge:
     winning_rate: Estimate
     advantage_probability: Estimate
     annotators: pd.DataFrame
+    contest: Contest
     plan: ItemPlan | None
     selection: Selection
     confidence: dict[str, Estimate]
@@ -319,19 +321,20 @@ def replace(
     require_share("error", error, "use 0.1 for 10 %")
     require_whole("least", least, 2)
     rows: list[dict[str, Any]] = []
-    found: list[tuple[ReplacedJudge, Contest]] = []
+    found: list[ReplacedJudge] = []
     for each in read_annotations(judged, labels, judges):
         judge = _Judge(each, alignment, within, least, how)
         replaced = judge.replaced(epsilon, error)
         rows += judge.rows(replaced)
-        found.append((replaced, judge.contest))
-    for (one, own), (other, theirs) in combinations(found, 2):
+        found.append(replaced)
+    for one, other in combinations(found, 2):
+        own, theirs = one.contest, other.contest
         if (one.dataset, one.attribute) == (other.dataset, other.attribute) and own.names and theirs.names:
             where = {"judge": one.judge, "dataset": one.dataset, "attribute": one.attribute, "other_judge": other.judge}
             difference = {"advantage_probability_difference": own.against(theirs, how)}
             rows += estimate_rows(difference, where, how, int(own.items.sum()), 0)
     frame = estimates_frame(rows, NAME, _TESTED, _CONDITIONS)
-    return Replacement(frame, tuple(replaced for replaced, _ in found))
+    return Replacement(frame, tuple(found))
 
 
 class _Judge:
@@ -371,7 +374,7 @@ class _Judge:
         rho, table = contest.advantage_probability(self.how), contest.table(epsilon)
         return ReplacedJudge(
             **where, decision=decision, epsilon=epsilon, winning_rate=omega, advantage_probability=rho,
-            annotators=table, plan=plan, selection=selection, confidence=self.confidences(),
+            annotators=table, contest=contest, plan=plan, selection=selection, confidence=self.confidences(),
             items=items, source=given.source, within=self.within,
         )  # fmt: skip
 
@@ -406,12 +409,12 @@ class _Judge:
         for name, lead, n in contest.leads(found.epsilon, self.how):
             yield from estimate_rows({"annotator_lead": lead}, {**tested, "left_out": name}, self.how, n, 0)
         n, seen = int(self.labelled.sum()), self.context[self.labelled]
-        right = _rate(seen, 1 - self.loss[self.labelled]).estimate(self.how)
+        right = share(seen, 1 - self.loss[self.labelled], self.how)
         yield from estimate_rows({"agreement_of_verdicts": right}, self.given.where, self.how, n, self.given.dropped)
         stands, selection = found.selection.stands, found.selection
         promised = {**self.given.where, "promised_error": selection.error, "threshold": selection.threshold}
-        share = _rate(self.context, stands.astype(float)).estimate(self.how)
-        yield from estimate_rows({"stands": share}, promised, self.how, len(stands), self.given.dropped)
+        stood = share(self.context, stands.astype(float), self.how)
+        yield from estimate_rows({"stands": stood}, promised, self.how, len(stands), self.given.dropped)
         every = self.given.items["confidence"].to_numpy(float)
         for at, loss in risk_coverage(every, self.loss, self.context, self.how):
             yield from estimate_rows({"selective_error": loss}, {**self.given.where, **at}, self.how, n, 0)
@@ -426,7 +429,3 @@ class _Judge:
             again = Confidences(recalibrated(known, name, self.how.seed), known.agreement, known.context)
             values = {metric: each for metric, each in again.estimates(self.how).items() if metric in _RECALIBRATED}
             yield from estimate_rows(values, {**self.given.where, "recalibration": name}, self.how, n, 0)
-
-
-def _rate(context: Any, values: Floats) -> Ratio:
-    return Ratio(context, values, np.ones(len(values)), bounds=(0.0, 1.0), inference="score")

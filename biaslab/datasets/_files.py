@@ -9,7 +9,6 @@ import io
 import json
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -20,14 +19,13 @@ import pandas as pd
 
 from biaslab.core.checks import is_there
 from biaslab.core.errors import DatasetError, InputError
-from biaslab.core.files import Allowance
+from biaslab.core.files import Allowance, declared
 from biaslab.core.schema import CANDIDATE_COLUMNS, HUMAN_COLUMNS, Dataset
 
 FileRecord = Mapping[str, Any]
 T = TypeVar("T")
 #: Attributes of each data set, with their definitions.
-_FILE = Path(__file__).with_name("attributes.toml")
-DECLARED: dict[str, dict[str, Any]] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+DECLARED: dict[str, dict[str, Any]] = declared("biaslab.datasets", "attributes.toml")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 

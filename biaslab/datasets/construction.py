@@ -55,10 +55,7 @@ def load_graded(path: Path | None = None) -> Dataset:
     >>> load_graded()
     Dataset('graded (constructed)': 96 contexts, 576 candidates, 4 attributes, 2304 human scores)
     """
-    provenance = (
-        "Constructed for biaslab: original texts with invented facts, summaries degraded by a script, scores "
-        "derived from the degradations applied. Not human ratings. Licence: Apache-2.0."
-    )
+    provenance = DECLARED["provenance"]["graded"]
     return read_built("graded", GRADED_ATTRIBUTES, path, scale=(1.0, 5.0), noun="summary", provenance=provenance)
 
 
@@ -118,10 +115,7 @@ def load_lengths(path: Path | None = None) -> Dataset:
             rows.append(row | {"score": 5.0 - errors})
     frame = pd.DataFrame(rows)
     human = frame.assign(attribute="consistency", annotator="construction")
-    provenance = (
-        "Constructed for biaslab from the texts of `graded`: summaries of three lengths, half of them with two facts "
-        "exchanged by a script, scores derived from that alone. Not human ratings. Licence: Apache-2.0."
-    )
+    provenance = DECLARED["provenance"]["lengths"]
     return Dataset("lengths (constructed)", frame, human, LENGTH_ATTRIBUTES, (1.0, 5.0), "summary", provenance)
 
 
@@ -160,11 +154,7 @@ def load_dialogues(path: Path | None = None) -> Dataset:
     >>> load_dialogues()
     Dataset('dialogues (constructed)': 10 contexts, 51 candidates, 3 attributes, 153 human scores)
     """
-    provenance = (
-        "Constructed for biaslab in the manner of Chen et al. 2024: original dialogues with repetitions, "
-        "contradictions and stock replies planted by a script, scores derived from them. "
-        "Not human ratings. Licence: Apache-2.0."
-    )
+    provenance = DECLARED["provenance"]["dialogues"]
     return read_built("dialogues", DIALOGUE_ATTRIBUTES, path, scale=(1.0, 10.0), noun="dialogue", provenance=provenance)
 
 
@@ -224,11 +214,7 @@ def load_dialogue_sets(path: Path | None = None) -> Dataset:
     candidates = frame.assign(context="", candidate_id="set", system="constructed", reference="")
     human = frame.assign(candidate_id="set", attribute=SEVERITY, annotator="construction")
     attributes = {SEVERITY: "the problems of the set of dialogues are many and severe"}
-    provenance = (
-        "Constructed for biaslab in the manner of Chen et al. 2024: sets of original dialogues with exchanges repeated "
-        "and facts contradicted by a script, the severity derived from how many there are. Not human ratings. "
-        "Licence: Apache-2.0."
-    )
+    provenance = DECLARED["provenance"]["dialogue_sets"]
     name, noun = "dialogue_sets (constructed)", "set of dialogues"
     return Dataset(name, candidates, human, attributes, (1.0, 10.0), noun, provenance)
 

@@ -7,16 +7,8 @@ from pathlib import Path
 
 from biaslab.core.errors import DatasetError
 from biaslab.core.schema import Dataset
-from biaslab.datasets._files import (
-    DECLARED,
-    FileRecord,
-    choose_by_scale,
-    from_rows,
-    need_path,
-    read_jsonl,
-    take,
-    take_number,
-)
+from biaslab.datasets import _files
+from biaslab.datasets._files import DECLARED, FileRecord, from_rows, need_path, read_jsonl, take, take_number
 
 #: Each attribute's scale and definition.
 ATTRIBUTES = {name: ((low, high), about) for name, (low, high, about) in DECLARED["rose"].items()}
@@ -79,7 +71,7 @@ def from_records(records: Iterable[FileRecord], attributes: Sequence[str] = ("ac
     where : str
         Name of the records in messages.
     """
-    definitions, scale = choose_by_scale(tuple(attributes), ATTRIBUTES)
+    definitions, scale = _files.choose_by_scale(tuple(attributes), ATTRIBUTES)
     names = tuple(definitions)
     candidates: list[tuple[str, ...]] = []
     human: list[tuple[object, ...]] = []

@@ -76,15 +76,10 @@ def load(
     names = ["key", "src", "system", "system", "mt", "ref"]
     candidates = rows[names].astype(str).apply(lambda texts: texts.str.strip()).set_axis(CANDIDATE_COLUMNS, axis=1)
     human = candidates.assign(attribute="quality", annotator="mqm", score=rows["score"])
-    return Dataset(
-        f"wmt {table['lp'].iloc[0]}",
-        candidates,
-        human,
-        {"quality": "the translation says what the source says, in good and natural language"},
-        (float(scale[0]), float(scale[1])),
-        "translation",
-        "MQM scores of the WMT metrics shared tasks.",
-    )
+    name, provenance = f"wmt {table['lp'].iloc[0]}", "MQM scores of the WMT metrics shared tasks."
+    attributes = {"quality": "the translation says what the source says, in good and natural language"}
+    ends = (float(scale[0]), float(scale[1]))
+    return Dataset(name, candidates, human, attributes, ends, "translation", provenance)
 
 
 def _only(table: pd.DataFrame, column: str, wanted: str | int | None) -> pd.DataFrame:

@@ -192,16 +192,8 @@ class Stars(Design):
                 "candidate": item.text,
             }
             for aspect in chosen:
-                prompt = prompts.render(
-                    "stars",
-                    **shown,
-                    stars=self.scale == "stars",
-                    noun=aspect.noun,
-                    attribute=aspect.name,
-                    worst=aspect.worst,
-                    perfect=aspect.perfect,
-                    definition=aspect.definition,
-                )
+                words = {name: getattr(aspect, name) for name in ("noun", "worst", "perfect", "definition")}
+                prompt = prompts.render("stars", **shown, **words, stars=self.scale == "stars", attribute=aspect.name)
                 human = {**item.human, aspect.name: item.human.get(aspect.name, math.nan)}
                 asked = replace(item, context=shown["source"], human=human)
                 about = about_scores(asked, _named(aspect, dataset), scale)

@@ -18,17 +18,11 @@ from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import Metric
+from biaslab.stats import joint_jackknife
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import Estimate, because, is_above
 from biaslab.stats.frame import estimates_frame, require_columns
-from biaslab.stats.joint_jackknife import (
-    JointValues,
-    estimated_rows,
-    on_common_contexts,
-    rows_by_cell,
-    where_apart,
-    without_each,
-)
+from biaslab.stats.joint_jackknife import JointValues, rows_by_cell, where_apart, without_each
 from biaslab.stats.t_inference import effect_and_notes
 
 ROLES = ("teacher", "student", "control")
@@ -138,7 +132,7 @@ def bias_inheritance(
     """
     wanted = _require_metrics(probe, metrics)
     trials, left_out = _common([frame for frame in (teacher, student, control) if frame is not None])
-    own, conditions = estimated_rows(probe, trials, list(wanted))
+    own, conditions = joint_jackknife.estimated_rows(probe, trials, list(wanted))
     conditions = [name for name in conditions if name not in _MAY_DIFFER]
     columns = ("metric", "dataset", *conditions)
     cells = [rows_by_cell(one, columns) for one in own]
@@ -180,7 +174,7 @@ def _common(trials: Sequence[pd.DataFrame]) -> tuple[list[pd.DataFrame], int]:
         judges = sorted(set(frame["judge"]))
         if len(judges) != 1:
             raise TrialsError.plain(f"{role}'s trials have {len(judges)} judges; select the rows of one")
-    return on_common_contexts(dict(zip(ROLES, trials, strict=False)))
+    return joint_jackknife.on_common_contexts(dict(zip(ROLES, trials, strict=False)))
 
 
 def _compared(

@@ -180,14 +180,9 @@ def _papermill(task: NotebookTask, tally: Path) -> tuple[str, ...]:
     parameters = {name: value for name, value in (task.wanted | task.always).items() if name in types}
     if parameters.get("out") == own.get("out") and not changes(task.source, task.wanted):
         parameters.pop("out", None)  # for a later manual run of the executed notebook with other parameters
-    papermill.execute_notebook(
-        _plain(task.source),
-        _plain(task.target),
-        parameters=parameters,
-        kernel_name="python3",
-        progress_bar=task.progress and task.jobs == 1,
-        kernel_manager_class=_kernel(tally, task.jobs),
-    )
+    kernel = {"kernel_name": "python3", "kernel_manager_class": _kernel(tally, task.jobs)}
+    how = {"parameters": parameters, "progress_bar": task.progress and task.jobs == 1, **kernel}
+    papermill.execute_notebook(_plain(task.source), _plain(task.target), **how)
     return tuple(name for name in task.wanted if name not in types)
 
 

@@ -282,13 +282,9 @@ class _Batch:
         numbers = [(row.last, len(row) - 1, row.shared) for row in self.active]
         ids, own, before = torch.tensor(numbers, device=self.tree.device).unsqueeze(-1).unbind(1)
         with attending(self.tree.model) if shared else contextlib.nullcontext():
-            logits: torch.Tensor = self.tree.model(
-                input_ids=ids,
-                position_ids=before + own,
-                attention_mask=self._mask(before[:, None, None], own[:, None, None]),
-                use_cache=True,
-                **{self.tree.takes_cache: self.slots.cache},
-            ).logits
+            places = {"position_ids": before + own, self.tree.takes_cache: self.slots.cache}
+            mask = self._mask(before[:, None, None], own[:, None, None])
+            logits: torch.Tensor = self.tree.model(input_ids=ids, attention_mask=mask, use_cache=True, **places).logits
         return logits[:, -1]
 
     def _mask(self, before: torch.Tensor, own: torch.Tensor) -> Any:
@@ -401,12 +397,9 @@ class PaddedGenerator:
         steps = rows[0].request.max_tokens
         inputs, begin = self._encoded(rows) if self.opening else self._padded(rows)
         with self._plain_settings():
-            output = self.model.generate(
-                **inputs,
-                generation_config=self._greedy(steps),
-                logits_processor=LogitsProcessorList([_Drawing(rows, steps)]),
-                stopping_criteria=StoppingCriteriaList([_Ending(rows, begin)]),
-            )
+            drawing, ending = LogitsProcessorList([_Drawing(rows, steps)]), StoppingCriteriaList([_Ending(rows, begin)])
+            how = {"generation_config": self._greedy(steps), "logits_processor": drawing, "stopping_criteria": ending}
+            output = self.model.generate(**inputs, **how)
         return [_until(row[begin:], self.terminators) for row in output.tolist()]
 
     def _padded(self, rows: Sequence[Prompted]) -> tuple[dict[str, Any], int]:

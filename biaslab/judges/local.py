@@ -14,16 +14,8 @@ from biaslab.core.interfaces import BaseJudge, Closable, ReplyBatch, require_kin
 from biaslab.core.output import html_table
 from biaslab.core.requests import Choice, Completion, Likelihood, Request, as_prompt, canonical_json, thinking_of
 from biaslab.core.trials import Reply, Usage
-from biaslab.judges.loading import (
-    EMBEDDED,
-    DeviceMap,
-    choose_device,
-    choose_dtype,
-    choose_main_device,
-    find_model,
-    input_device,
-    load_model,
-)
+from biaslab.judges import loading
+from biaslab.judges.loading import EMBEDDED, DeviceMap, choose_main_device, find_model, input_device, load_model
 from biaslab.judges.thinking import LEAST, ThinkingOption
 from biaslab.prompts.parsing.thoughts import answered
 
@@ -140,8 +132,10 @@ class LocalJudge(BaseJudge):
             self.device, self.dtype = str(input_device(model.model)), str(model.model.dtype).removeprefix("torch.")
         else:
             self._source = find_model(model, gguf_file, revision)
-            self.device = choose_device(device) if device_map is None else choose_main_device(device_map, device)
-            self.dtype, name = choose_dtype(dtype, self.device), f"{self._source.name}@{self._source.revision}"
+            self.device = (
+                loading.choose_device(device) if device_map is None else choose_main_device(device_map, device)
+            )
+            self.dtype, name = loading.choose_dtype(dtype, self.device), f"{self._source.name}@{self._source.revision}"
         self.id = f"local:{name}:{self.dtype}{_in_id(self._thinking)}"
         self._max_batch_tokens, self._device_map = max_batch_tokens, device_map
 

@@ -190,14 +190,9 @@ class TreeScorer:
         logits = torch.empty((0, self.vocabulary), dtype=self.model.dtype, device=self.device)
         if size:
             tokens, depths, ends = self._send([pack.tokens, pack.depths, pack.subtree_ends()])
-            output = self.model(
-                input_ids=tokens[None],
-                position_ids=depths[None],
-                attention_mask=self._mask(pack.depth, depths, ends),
-                use_cache=True,
-                logits_to_keep=self._places(nodes or [size - 1]),
-                **{self.takes_cache: cache},
-            )
+            places = {"position_ids": depths[None], "attention_mask": self._mask(pack.depth, depths, ends)}
+            places |= {"logits_to_keep": self._places(nodes or [size - 1]), self.takes_cache: cache}
+            output = self.model(input_ids=tokens[None], use_cache=True, **places)
             self.computed += size
             logits = output.logits[0] if nodes else logits
         after = logits[-1:].clone() if last else before

@@ -10,16 +10,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from biaslab.judges.batches import (
-    BatchScorer,
-    Distributions,
-    Scored,
-    TokenSet,
-    batch_tokens,
-    most_logits,
-    pack_tokens,
-    padded,
-)
+from biaslab.judges import batches
+from biaslab.judges.batches import BatchScorer, Distributions, Scored, TokenSet, batch_tokens, pack_tokens, padded
 from biaslab.judges.prefix_tree import TreeScorer, cache_argument
 
 AnyScorer: TypeAlias = TreeScorer | BatchScorer
@@ -44,7 +36,7 @@ def choose_scorer(model: Any, max_batch_tokens: int | None = None, opening: tupl
     opening : tuple of int
         See `BatchScorer`.
     """
-    tokens, logits = max_batch_tokens or batch_tokens(model), most_logits(model)
+    tokens, logits = max_batch_tokens or batch_tokens(model), batches.most_logits(model)
     plain = BatchScorer(model, tokens, logits, opening=opening)
     if model.config.is_encoder_decoder:
         return plain  # the encoder sees the whole prompt, so only its complete output can be shared, and is

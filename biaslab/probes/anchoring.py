@@ -16,14 +16,14 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, ends_begun
-from biaslab.core.metrics import Figure, Metric
+from biaslab.core.metrics import Figure, Metric, planted
 from biaslab.core.requests import Choice, Message, Request
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.agreement import NO_FIRST_SCORE, later_scores
 from biaslab.measures.scoring.pointwise import Item, Question, about_scores, drawn_items, read_score
-from biaslab.probes.base.probe import Cell, Counts, Metrics, Part, planted
+from biaslab.probes.base.probe import Cell, Counts, Metrics, Part
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.prompts.parsing import parse_scores
 from biaslab.stats.blocks import ITEM, number_items, side_by_side, usable

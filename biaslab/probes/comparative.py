@@ -16,7 +16,7 @@ import pandas as pd
 from biaslab.core.arrays import Codes
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
-from biaslab.core.metrics import Metric
+from biaslab.core.metrics import FAIR, Metric, planted
 from biaslab.core.requests import Compare
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
@@ -25,7 +25,7 @@ from biaslab.measures.ranking.debiasing import Debiasing, debias
 from biaslab.measures.ranking.decoding import Decoding, decode
 from biaslab.measures.ranking.remedies import MEASURES, RemediedComparisons, tokens_per_item
 from biaslab.measures.ranking.selection import SelectionStrategy, most_informative, select
-from biaslab.probes.base.probe import FAIR, LABEL_MASS, Cell, Part, label_mass, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Part, label_mass
 from biaslab.probes.base.questions import PairProbe, by_context, draw_of
 from biaslab.stats.correlation import CorrelationMethod, Level, estimate_correlation
 from biaslab.stats.estimate import Estimate, Note, Remark

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.checks import require_some_of, require_whole
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, planted
 from biaslab.core.output import AnyPath
 from biaslab.core.requests import Choice
 from biaslab.core.scales import SCALES, find_scale, scale_named
@@ -24,18 +24,7 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, S
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import ONE_SAMPLE, sample_count
 from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, comparing, pair_trials
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    Metrics,
-    Part,
-    label_mass,
-    planted,
-    scored,
-    settle,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Metrics, Part, label_mass, scored, settle
 from biaslab.probes.base.questions import draw_score, protocol_column, question_of, random_number, read_reply
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import CELL, ITEM, number_items, of_items, usable
@@ -47,9 +36,12 @@ _UNIT = ("candidate_id", "unit")
 
 
 _ONE: dict[str, Any] = {"attributes": ("coherence",), "scales": ("1-5",), "levels": ("interval",)}
+_THREE_SAMPLES = _ONE | {"replicates": 3, "joint": False}
 _FAIR: dict[str, Scalar] = {"quality": 1.0, "context_noise": 0.3}
 _SAMPLES = Comparison("samples of one request", ("level", "answer"))
 _OF_PAIRS = Comparison("verdicts on pairs")
+_BY_PAIR: dict[str, Any] = {"null": 0.0, "form": "pair", "comparison": _OF_PAIRS}
+_ALPHA = "Krippendorff's α"
 _PAIRS, _OF_A_PAIR = "pairs", ("pair_alpha", "order_alpha", "order_gap")
 _DEGREES = because("one_probability", 'a single probability cannot represent ties or degrees; use answer="text"')
 _READ = ("configuration", "scale", "ratings", "replicate", "value", "status", "label_mass")
@@ -149,14 +141,12 @@ class Consistency(PairOrScoreProbe):
     protocol_forms = ("pair", "score")
     needs = "scores on a scale"
     metrics = (
-        Metric(
-            "sample_alpha", "agreement between samples", "Krippendorff's α", null=0.0, form="score", comparison=_SAMPLES
-        ),
-        Metric("human_alpha", "agreement between annotators", "Krippendorff's α", null=0.0, form="score"),
+        Metric("sample_alpha", "agreement between samples", _ALPHA, null=0.0, form="score", comparison=_SAMPLES),
+        Metric("human_alpha", "agreement between annotators", _ALPHA, null=0.0, form="score"),
         Metric(
             "alpha_gap",
             "agreement between samples minus between annotators",
-            "Krippendorff's α",
+            _ALPHA,
             null=0.0,
             above="agrees with itself more than annotators with one another",
             below="agrees with itself less than annotators with one another",
@@ -165,18 +155,13 @@ class Consistency(PairOrScoreProbe):
             matters=0.1,
             form="score",
             primary=True,
-            calibration=planted(
-                {"sharpness": 4.0},
-                _ONE | {"replicates": 3, "joint": False},
-                fair=_FAIR | {"sharpness": 5.12},
-                attributes=2,
-            ),
+            calibration=planted({"sharpness": 4.0}, _THREE_SAMPLES, fair=_FAIR | {"sharpness": 5.12}, attributes=2),
         ),
-        Metric("configuration_alpha", "agreement between ways to ask", "Krippendorff's α", null=0.0, form="score"),
+        Metric("configuration_alpha", "agreement between ways to ask", _ALPHA, null=0.0, form="score"),
         Metric(
             "configuration_gap",
             "agreement between ways to ask minus between samples",
-            "Krippendorff's α",
+            _ALPHA,
             null=0.0,
             above="agrees more across ways to ask than within one",
             below="answers differently with a different prompt",
@@ -189,33 +174,17 @@ class Consistency(PairOrScoreProbe):
                 {"noise": 0.6}, _ONE | {"replicates": 4}, fair=_FAIR | {"sharpness": 4.0}, attributes=2
             ),
         ),
-        Metric(
-            "pair_alpha",
-            "agreement between samples of a pair",
-            "Krippendorff's α",
-            null=0.0,
-            form="pair",
-            comparison=_OF_PAIRS,
-        ),
-        Metric(
-            "order_alpha",
-            "agreement between both orders of a pair",
-            "Krippendorff's α",
-            null=0.0,
-            form="pair",
-            comparison=_OF_PAIRS,
-        ),
+        Metric("pair_alpha", "agreement between samples of a pair", _ALPHA, **_BY_PAIR),
+        Metric("order_alpha", "agreement between both orders of a pair", _ALPHA, **_BY_PAIR),
         Metric(
             "order_gap",
             "agreement between both orders minus between samples",
-            "Krippendorff's α",
-            null=0.0,
+            _ALPHA,
             above="agrees more across orders than within one",
             below="decides differently when candidates swap places",
             advice=("", "ask every pair in both orders and average"),
             matters=0.1,
-            comparison=_OF_PAIRS,
-            form="pair",
+            **_BY_PAIR,
         ),
         LABEL_MASS,
     )

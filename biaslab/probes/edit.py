@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError, MissingDataWarning
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Calibration, Figure, Metric
+from biaslab.core.metrics import FAIR, Calibration, Figure, Metric, planted
 from biaslab.core.requests import Compare, Completion, Request, Score
 from biaslab.core.scales import REWARD, Scale, scale_named
 from biaslab.core.schema import Dataset
@@ -25,7 +25,6 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, drawn_items
 from biaslab.probes.base.probe import (
-    FAIR,
     LABEL_MASS,
     Accepted,
     Cell,
@@ -37,7 +36,6 @@ from biaslab.probes.base.probe import (
     label_mass,
     mean_of,
     paired,
-    planted,
     scored,
 )
 from biaslab.probes.base.questions import PairProbe, ScoreProbe, by_context, draw_of, name_candidates, protocol_column
@@ -627,29 +625,24 @@ def untouched(trials: pd.DataFrame, by: Sequence[str] = ITEM) -> Ratio:
 
 
 def whole(
-    cell: Cell,
-    trials: pd.DataFrame,
-    condition: str,
-    levels: Sequence[str],
-    keep: Sequence[str] = (),
-    loud: bool = False,
+    cell: Cell, rows: pd.DataFrame, condition: str, levels: Sequence[str], keep: Sequence[str] = (), loud: bool = False
 ) -> pd.DataFrame:
     """Put levels of a condition side by side (`Cell.blocks`); empty if one was never judged.
 
     Only one contrast of a cell, the ``loud`` one, warns of missing data.
     """
-    lacking = [level for level in levels if level not in set(trials[condition])]
+    lacking = [level for level in levels if level not in set(rows[condition])]
     if lacking:
         columns = dict.fromkeys(ITEM, object) | dict.fromkeys((*keep, *levels), float)
         blank = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
         unjudged = _UNJUDGED.with_values(variant=lacking[0].partition(",")[0])
-        why = because("nothing_edited", "the edit changes none of the texts") if trials.empty else unjudged
+        why = because("nothing_edited", "the edit changes none of the texts") if rows.empty else unjudged
         blank.attrs.update(n_trials=0, n_dropped=0, why=why)
         return blank
     with warnings.catch_warnings():
         if not loud:
             warnings.simplefilter("ignore", MissingDataWarning)
-        blocks = cell.blocks(condition, levels, keep, trials)
+        blocks = cell.blocks(condition, levels, keep, rows)
     blocks.attrs["why"] = _UNREAD.with_values(variants=" and ".join(levels))
     return blocks
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Figure, Metric
+from biaslab.core.metrics import Figure, Metric, planted
 from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
@@ -35,7 +35,6 @@ from biaslab.probes.base.probe import (
     by_configuration,
     label_mass,
     paired,
-    planted,
     rated,
     settle,
 )
@@ -66,6 +65,9 @@ def widest_range(estimates: pd.DataFrame) -> str | None:
 
 _ADVICE = "compare only scores of texts with similar perplexity, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts with similar perplexity, or adjust win rates for it"
+_OF_SCORES = ("familiarity_slope", "familiarity_excess", "familiarity_correlation")
+_CORRELATION: dict[str, Any] = {"unit": "Spearman's ρ", "null": 0.0, "form": "score"}
+_BY_SCORE: dict[str, Any] = {"x": "score", "hue": "scorer", "col": "attribute", "log": True}
 _CALIBRATED: dict[str, Any] = {"sources": False, "reliability": 1.0}
 
 
@@ -150,9 +152,7 @@ class Familiarity(PairFeatureProbe):
     columns = (*ScoreProbe.columns, "asked", "label_mass")
     needs = "log perplexities of the judged texts"
     metrics = (
-        Metric(
-            "familiarity_correlation", "correlation of score and log perplexity", "Spearman's ρ", null=0.0, form="score"
-        ),
+        Metric("familiarity_correlation", "correlation of score and log perplexity", **_CORRELATION),
         Metric(
             "familiarity_excess",
             "ρ of the judge minus ρ of the reference",
@@ -200,30 +200,16 @@ class Familiarity(PairFeatureProbe):
         Metric("mean_perplexity", "mean perplexity", "per token", form="score"),
         Metric("score_share", "items with this score", "share", form="score"),
         LABEL_MASS,
-        Metric(
-            "source_correlation",
-            "correlation of score and the source's log perplexity",
-            "Spearman's ρ",
-            null=0.0,
-            form="score",
-        ),
-        Metric("source_excess", "ρ of judge minus reference, source", "Spearman's ρ", null=0.0, form="score"),
+        Metric("source_correlation", "correlation of score and the source's log perplexity", **_CORRELATION),
+        Metric("source_excess", "ρ of judge minus reference, source", **_CORRELATION),
         Metric("source_slope", "score per nat of the source's log perplexity", "SD", null=0.0, form="score"),
         Metric("source_perplexity", "mean perplexity of the source", "per token", form="score"),
     )
     figures = (
-        Figure(
-            "mean_perplexity", "mean_perplexity", x="score", hue="scorer", col="attribute", log=True, says=widest_range
-        ),
-        Figure(
-            "scores",
-            ("familiarity_slope", "familiarity_excess", "familiarity_correlation"),
-            by="attribute",
-            hue="scorer",
-            col="metric",
-        ),
+        Figure("mean_perplexity", "mean_perplexity", **_BY_SCORE, says=widest_range),
+        Figure("scores", _OF_SCORES, by="attribute", hue="scorer", col="metric"),
         Figure("pairs", "familiarity_logit", by="attribute"),
-        Figure("source_perplexity", "source_perplexity", x="score", hue="scorer", col="attribute", log=True),
+        Figure("source_perplexity", "source_perplexity", **_BY_SCORE),
         Figure("source_correlation", "source_correlation", by="attribute", hue="scorer"),
     )
 

@@ -12,14 +12,14 @@ import pandas as pd
 from biaslab.core.checks import require_sampling
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, planted
 from biaslab.core.output import AnyPath, percent
 from biaslab.core.requests import EACH_ALONE, About, Completion, Rank, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import lists
 from biaslab.measures.ranking.lists import LIST, ListBlocks, balanced_orders, list_blocks
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, Probe, planted, settle
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, Probe, settle
 from biaslab.probes.base.questions import NO_PROMPT, VerdictAnswer, draw_of
 from biaslab.prompts.protocols import Protocol, list_protocol
 from biaslab.stats.estimate import because, by_construction
@@ -30,6 +30,7 @@ _LONGEST = 20
 #: No noise between contexts: with it, a judge that is fair in log odds would choose the first more than 1/k of the
 #: time.
 _PREFERS_FIRST = planted({"position": 0.6}, {"k": 3}, {"quality": 1.0, "noise": 1.0})
+_FIRST_IN_LOGITS = replace(_PREFERS_FIRST, conservative=("text",))
 _VERDICTS = Comparison("verdicts on lists", ("k",))
 _OFTEN, _SELDOM = "picks a place more often than one in k", "picks a place less often than one in k"
 
@@ -145,13 +146,7 @@ class ListPosition(Probe):
             matters=0.05,
             comparison=_VERDICTS,
         ),
-        Metric(
-            "first_place_logit",
-            "advantage of the first place",
-            "logits",
-            null=0.0,
-            calibration=replace(_PREFERS_FIRST, conservative=("text",)),
-        ),
+        Metric("first_place_logit", "advantage of the first place", "logits", null=0.0, calibration=_FIRST_IN_LOGITS),
         Metric("place_rank_correlation", "correlation of place and rank", "correlation", null=0.0),
         Metric("same_best", "same best in two orders", "share", comparison=_VERDICTS),
         Metric("resampling_same_best", "same best in two samples of one request", "share"),

@@ -14,7 +14,7 @@ from biaslab import prompts
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, ends_begun
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import FAIR, Comparison, Figure, Metric, planted
 from biaslab.core.requests import Completion, Message, Reasons, ReplyFormat, Request
 from biaslab.core.scales import Scale, find_scale, scale_named
 from biaslab.core.schema import Dataset
@@ -22,7 +22,7 @@ from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring import pointwise
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.comparisons import PairOrScoreProbe, pair_trials, reasoned
-from biaslab.probes.base.probe import FAIR, Accepted, Cell, Metrics, Part, mean_of, planted, scored
+from biaslab.probes.base.probe import Accepted, Cell, Metrics, Part, mean_of, scored
 from biaslab.probes.position import Position
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import because, undefined
@@ -45,6 +45,7 @@ Wording = Literal["own", "printed"]
 _UNJUDGED = because("order_not_judged", "order {order} was not judged")
 
 
+_CONSISTENCY = "order consistency with reasons first minus verdict first"
 _PAIRS, _SHIFTS_OF_PAIRS = "pairs", ("first_shift", "accuracy_shift", "consistency_shift")
 _RATES_OF_PAIRS = ("first_position_rate", "comparative_accuracy", "order_consistency")
 
@@ -201,13 +202,7 @@ class OutputOrder(PairOrScoreProbe):
             comparison=Comparison("verdicts on pairs with reasons"),
         ),
         Metric("accuracy_shift", "accuracy with reasons first minus verdict first", "share", null=0.0, form="pair"),
-        Metric(
-            "consistency_shift",
-            "order consistency with reasons first minus verdict first",
-            "share",
-            null=0.0,
-            form="pair",
-        ),
+        Metric("consistency_shift", _CONSISTENCY, "share", null=0.0, form="pair"),
         Metric("verdict_change", "verdicts that differ between two orders", "share", form="pair"),
         comparisons.RESAMPLING,
         comparisons.FIRST_RATE,
@@ -216,12 +211,7 @@ class OutputOrder(PairOrScoreProbe):
     )
     figures = (
         Figure("shifts", ("reason_first_shift", "reason_shift"), by=("attribute", "form", "rules"), col="metric"),
-        Figure(
-            "pairs",
-            ("first_shift", "accuracy_shift", "consistency_shift"),
-            by="attribute",
-            where={"order": "rs-sr", "scale": "pairs"},
-        ),
+        Figure("pairs", _SHIFTS_OF_PAIRS, by="attribute", where={"order": "rs-sr", "scale": "pairs"}),
     )
 
     forms: Sequence[prompts.SeverityForm] = ("ex", "json")

@@ -10,24 +10,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.metrics import Comparison, Figure, Metric, Says
+from biaslab.core.metrics import FAIR, Comparison, Figure, Metric, Says, planted
 from biaslab.core.requests import EACH_ALONE, Compare
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import first_position_log_odds, log_odds, missing_data_bounds, note_missing_pairs
-from biaslab.probes.base.probe import (
-    FAIR,
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Metrics,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Metrics, Part, label_mass, mean_of, paired
 from biaslab.probes.base.questions import PairProbe
 from biaslab.stats.estimate import Estimate, because, by_construction
 from biaslab.stats.frame import estimate_rows, estimates_frame
@@ -35,7 +24,13 @@ from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
 _BY_GAP = ("first_position_rate", "first_position_logit", "order_consistency")
+_CONSISTENCY = ("order_consistency", "resampling_consistency")
+_SAME_WINNER = (
+    "{judge}: share of pairs with the same winner {order_consistency} when the order is swapped, "
+    "{resampling_consistency} when the request is repeated"
+)
 _PREFERS_FIRST = planted({"position": 0.4}, {"templates": (1,)})
+_IN_LOGITS = replace(_PREFERS_FIRST, conservative=("text",))  # because few pairs flip
 _VERDICTS = Comparison("verdicts on pairs")  # a distribution decides for its likelier label, like greedy text
 
 
@@ -171,13 +166,7 @@ class Position(PairProbe):
             calibration=_PREFERS_FIRST,
             comparison=_VERDICTS,
         ),
-        Metric(
-            "first_position_logit",
-            "first-position bias",
-            "logits",
-            null=0.0,
-            calibration=replace(_PREFERS_FIRST, conservative=("text",)),  # because few pairs flip
-        ),
+        Metric("first_position_logit", "first-position bias", "logits", null=0.0, calibration=_IN_LOGITS),
         Metric("order_consistency", "same winner in both orders", "share", comparison=_VERDICTS),
         Metric("primacy_share", "primacy among flipped pairs", "share", null=0.5),
         Metric(
@@ -196,16 +185,7 @@ class Position(PairProbe):
     )
     figures = (
         Figure("first_position_rate", "first_position_rate", by="attribute", hue="template"),
-        Figure(
-            "consistency",
-            ("order_consistency", "resampling_consistency"),
-            by="attribute",
-            col="template",
-            says=Says(
-                plain="{judge}: share of pairs with the same winner {order_consistency} when the order is swapped, "
-                "{resampling_consistency} when the request is repeated"
-            ),
-        ),
+        Figure("consistency", _CONSISTENCY, by="attribute", col="template", says=Says(plain=_SAME_WINNER)),
     )
 
     templates: Sequence[Literal[1, 2]] = (1, 2)

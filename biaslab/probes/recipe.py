@@ -6,21 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
-from biaslab.core.metrics import Metric
+from biaslab.core.metrics import Metric, planted
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.scoring.pointwise import ScoreAnswer
 from biaslab.measures.scoring.scorers import GEval, Rating
 from biaslab.probes.base.answers import Losses, parse_rate, token_count
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, Probe, label_mass, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, Probe, label_mass
 from biaslab.stats.blocks import ITEM
 from biaslab.stats.correlation import estimate_correlation
 
 Rival = Literal["rate_explain", "g_eval"]
 _RECIPE = "recipe"
+_ADVICE = ("score 1-10, greedily, with the source, one attribute at a time, without reasons", "ask the earlier way")
 _LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
 
@@ -111,10 +112,7 @@ class Recipe(Probe):
             null=0.0,
             above="agrees better with the reference scores by the recipe",
             below="agrees less with the reference scores by the recipe",
-            advice=(
-                "score 1-10, greedily, with the source, one attribute at a time, without reasons",
-                "ask the earlier way",
-            ),
+            advice=_ADVICE,
             use=("scores asked the earlier way", "scores asked by the recipe"),
             matters=0.1,
             primary=True,
@@ -158,14 +156,11 @@ class Recipe(Probe):
         """Scorers by name: the recipe, and its rivals."""
         n = self.samples if self.answer == "text" else 1
         answer, low, seed = self.answer, self.rival_scale, self.seed
+        sampled: dict[str, Any] = {"answer": answer, "replicates": n, "temperature": 1.0, "seed": seed}
         scorers: dict[str, Rating | GEval] = {
             _RECIPE: Rating(self.attributes, self.scale, answer=answer, temperature=0.0, seed=seed, steps=self.steps),
-            "rate_explain": Rating(
-                self.attributes, low, "after", answer=answer, replicates=n, temperature=1.0, seed=seed
-            ),
-            "g_eval": GEval(
-                self.attributes, low, self.rival_steps, answer=answer, replicates=n, temperature=1.0, seed=seed
-            ),
+            "rate_explain": Rating(self.attributes, low, "after", **sampled),
+            "g_eval": GEval(self.attributes, low, self.rival_steps, **sampled),
         }
         return {name: scorer for name, scorer in scorers.items() if name in (_RECIPE, *self.against)}
 

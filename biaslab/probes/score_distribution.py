@@ -11,7 +11,7 @@ import pandas as pd
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_some_of
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, planted
 from biaslab.core.output import AnyPath
 from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
@@ -27,7 +27,6 @@ from biaslab.probes.base.probe import (
     Probe,
     by_configuration,
     label_mass,
-    planted,
     scored,
     settle,
 )

@@ -14,33 +14,15 @@ import pandas as pd
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, planted
 from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
-from biaslab.probes.base.feature_probe import (
-    WITH_BENDS,
-    PairFeatureProbe,
-    add_perplexities,
-    kept_columns,
-    level_of,
-    with_missing_scores,
-)
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Estimable,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    planted,
-    scored,
-)
+from biaslab.probes.base.feature_probe import WITH_BENDS, PairFeatureProbe, kept_columns, level_of, with_missing_scores
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Estimable, Part, label_mass, mean_of, paired, scored
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, Remark, because, undefined
@@ -55,6 +37,7 @@ _NAMELESS = because("no_system", "no candidate has a system")
 _ADJUSTED = "not tested: the test is that of the estimate at equal log perplexity"
 _UNADJUSTED = "not told from a preference for familiar text: log perplexities are not known"
 _UNNAMED = "not tested: own is not set, so each system is treated as the judge's own in turn"
+_AT_EQUAL = ("self_preference_logit", "self_preference_shift")
 _SYSTEMS = ("own", "another", "a third")
 
 
@@ -197,13 +180,7 @@ class SelfPreference(PairFeatureProbe):
         LABEL_MASS,
     )
     figures = (
-        Figure(
-            "at_equal_quality",
-            ("self_preference_logit", "self_preference_shift"),
-            by=("own", "attribute"),
-            hue="adjusted",
-            col="metric",
-        ),
+        Figure("at_equal_quality", _AT_EQUAL, by=("own", "attribute"), hue="adjusted", col="metric"),
         Figure("wins", "own_win_rate", by="system", hue="attribute"),
     )
 
@@ -246,7 +223,7 @@ class SelfPreference(PairFeatureProbe):
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the metrics of each form and own system."""
         columns = (*_WAYS, "own")
-        trials = add_perplexities(cell.trials, _LIKELIHOOD)
+        trials = feature_probe.add_perplexities(cell.trials, _LIKELIHOOD)
         trials = trials.assign(**{name: feature_probe.column_or_blank(trials, name) for name in columns})
         for values, part in each_cell(trials, columns):
             where = dict(zip(columns, values, strict=True))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from biaslab.core.errors import InputError
 from biaslab.core.interfaces import Nearest, reading_text
-from biaslab.core.metrics import Comparison, Figure, Metric, Says
+from biaslab.core.metrics import Comparison, Figure, Metric, Says, planted
 from biaslab.core.output import number
 from biaslab.core.requests import Request
 from biaslab.core.scales import scale_named
@@ -21,7 +21,7 @@ from biaslab.core.trials import Trial
 from biaslab.measures.scoring.pointwise import items
 from biaslab.probes.base.answers import Losses
 from biaslab.probes.base.comparisons import ACCURACY, RESAMPLING, PairOrScoreProbe, comparing, is_exact, pair_trials
-from biaslab.probes.base.probe import Cell, Metrics, Part, mean_of, planted
+from biaslab.probes.base.probe import Cell, Metrics, Part, mean_of
 from biaslab.probes.base.questions import ScoreProbe, protocol_column, require_source_slot
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.correlation import estimate_correlation
@@ -32,6 +32,7 @@ from biaslab.stats.samples import sample_differences
 _SOURCES: tuple[str, str] = ("with", "without")
 _LEVELS: tuple[Literal["context", "dataset"], ...] = ("context", "dataset")
 _COEFFICIENTS: tuple[Literal["spearman", "kendall"], ...] = ("spearman", "kendall")
+_POINTS, _KENDALL = "mean absolute difference, points", {"coefficient": "kendall"}
 _MISSING = because("no_item_both_ways", "no item has a score with and without the source")
 
 
@@ -163,10 +164,8 @@ class Source(PairOrScoreProbe, ScoreProbe):
             quality=True,
         ),
         Metric("source_shift", "score with source minus without", "points", null=0.0, form="score"),
-        Metric(
-            "sample_difference", "samples with and without the source", "mean absolute difference, points", form="score"
-        ),
-        Metric("resampling_difference", "samples of one request", "mean absolute difference, points", form="score"),
+        Metric("sample_difference", "samples with and without the source", _POINTS, form="score"),
+        Metric("resampling_difference", "samples of one request", _POINTS, form="score"),
         Metric("mean_score", "mean score", "points", form="score"),
         Metric(
             "accuracy_loss",
@@ -188,14 +187,7 @@ class Source(PairOrScoreProbe, ScoreProbe):
         RESAMPLING,
     )
     figures = (
-        Figure(
-            "agreement_loss",
-            "agreement_loss",
-            by="attribute",
-            col="level",
-            where={"coefficient": "kendall"},
-            says=loss_of_agreement,
-        ),
+        Figure("agreement_loss", "agreement_loss", by="attribute", col="level", where=_KENDALL, says=loss_of_agreement),
         Figure("noise_floor", ("sample_difference", "resampling_difference"), by="attribute"),
         Figure("pairs", "accuracy_loss", by="attribute"),
     )

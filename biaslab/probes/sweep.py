@@ -14,7 +14,7 @@ import pandas as pd
 from biaslab import prompts
 from biaslab.core.arrays import Bools
 from biaslab.core.checks import require_whole
-from biaslab.core.metrics import Calibration, Comparison, Figure, Metric
+from biaslab.core.metrics import Calibration, Comparison, Figure, Metric, planted
 from biaslab.core.requests import Choice, Completion, Message, as_messages
 from biaslab.core.scales import find_scale
 from biaslab.core.schema import Dataset
@@ -25,7 +25,7 @@ from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, S
 from biaslab.probes.base import comparisons
 from biaslab.probes.base.answers import COLUMNS, Answers, answer_alpha, name_seed, parse_rate, sample_count, token_count
 from biaslab.probes.base.comparisons import PairOrScoreProbe, at_temperature, pair_trials, reasoned
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, label_mass, mean_of, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, label_mass, mean_of
 from biaslab.probes.base.questions import draw_score
 from biaslab.probes.position import Position
 from biaslab.probes.template import combined
@@ -46,6 +46,8 @@ _SHIFTS = {
     "cot": ("cot_accuracy_shift", "cot_first_shift"),
     "at": ("temperature_accuracy_shift", "temperature_first_shift"),
 }
+_OF_PAIRS = ("cot_accuracy_shift", "temperature_accuracy_shift")
+_ADVICE = ("use the highest temperature of the study, and average samples", "use the lowest temperature of the study")
 _NOT_ASKED = because("setting_not_asked", "one of the two settings was not asked")
 
 
@@ -190,10 +192,7 @@ class Sweep(PairOrScoreProbe):
             null=0.0,
             above="agrees better with the reference scores at a high temperature",
             below="agrees less with the reference scores at a high temperature",
-            advice=(
-                "use the highest temperature of the study, and average samples",
-                "use the lowest temperature of the study",
-            ),
+            advice=_ADVICE,
             use=("scores at a low temperature", "scores at a high temperature"),
             matters=0.1,
             form="score",
@@ -228,10 +227,7 @@ class Sweep(PairOrScoreProbe):
             null=0.0,
             above="orders more pairs as the reference scores do at a high temperature",
             below="orders fewer pairs as the reference scores do at a high temperature",
-            advice=(
-                "use the highest temperature of the study, and average samples",
-                "use the lowest temperature of the study",
-            ),
+            advice=_ADVICE,
             matters=0.05,
             use=("verdicts at a low temperature", "verdicts at a high temperature"),
             form="pair",
@@ -248,12 +244,7 @@ class Sweep(PairOrScoreProbe):
     )
     figures = (
         Figure("shifts", ("cot_shift", "temperature_shift"), by=("cot", "temperature"), col="attribute"),
-        Figure(
-            "shifts_of_pairs",
-            ("cot_accuracy_shift", "temperature_accuracy_shift"),
-            by=("cot", "temperature"),
-            col="attribute",
-        ),
+        Figure("shifts_of_pairs", _OF_PAIRS, by=("cot", "temperature"), col="attribute"),
     )
 
     scale: str = "1-10"

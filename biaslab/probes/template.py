@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from biaslab import prompts
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import InputError
-from biaslab.core.metrics import Figure, Metric
+from biaslab.core.metrics import Figure, Metric, planted
 from biaslab.core.output import AnyPath
 from biaslab.core.requests import About, Choice, Completion, Message, Request
 from biaslab.core.scales import Scale, find_scale, scale_named
@@ -36,7 +36,6 @@ from biaslab.probes.base.probe import (
     label_mass,
     mean_of,
     paired,
-    planted,
     scored,
     settle,
 )
@@ -50,6 +49,8 @@ from biaslab.stats.estimate import Estimate, Note, because, is_rounding, undefin
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import Crossed, Fit, estimate_alpha, fit_components, spread_of_means
 from biaslab.stats.resample import Resampling, cluster_statistic, over_clusters
+
+_POINTS = "points; of pairs share"
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class Template(ScoreProbe):
         Metric(
             "template_shift",
             "value under a variant of the prompt minus under the base",
-            "points; of pairs share",
+            _POINTS,
             null=0.0,
             above="gives more under this variant of the prompt",
             below="gives less under this variant of the prompt",
@@ -172,12 +173,7 @@ class Template(ScoreProbe):
         Metric("template_agreement", "correlation of a variant of the prompt and the base", "Spearman's ρ"),
         Metric("template_alpha", "agreement between templates", "Krippendorff's α"),
         Metric("flip_rate", "verdicts that change", "share", form="pair"),
-        Metric(
-            "carry_over",
-            "value after the best earlier verdict minus after the worst",
-            "points; of pairs share",
-            null=0.0,
-        ),
+        Metric("carry_over", "value after the best earlier verdict minus after the worst", _POINTS, null=0.0),
         LABEL_MASS,
     )
     figures = (
@@ -633,21 +629,16 @@ class Chats:
         return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
 
     def trials(
-        self,
-        context_id: str,
-        form: VariantForm,
-        variants: Sequence[Variant],
-        asking: AnswerSettings,
-        n_items: int | None,
+        self, context: str, form: VariantForm, variants: Sequence[Variant], asking: AnswerSettings, n_items: int | None
     ) -> Iterator[Trial]:
         """Yield the trials of one context: its candidates, or pairs in both orders, under every variant."""
-        items = self.items[context_id]
+        items = self.items[context]
         if form == "score":
-            for item, variant in product(draw(items, n_items, self.seed, context_id), variants):
+            for item, variant in product(draw(items, n_items, self.seed, context), variants):
                 where = _named(form, variant) | {"words": count_words(item.text)}
                 yield from self.rate(item, variant).trials(asking, where)
             return
-        drawn = draw(list(combinations(items, 2)), n_items, self.seed, context_id)
+        drawn = draw(list(combinations(items, 2)), n_items, self.seed, context)
         for (first, second), variant in product(both_orders(drawn), variants):
             yield from self._pair(first, second, variant, asking)
 

@@ -17,13 +17,13 @@ from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import check_spending, require_temperature, unknown
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import PRICES, is_sequential
-from biaslab.core.metrics import Metric
+from biaslab.core.metrics import FAIR, Metric, planted
 from biaslab.core.requests import ThinkingBudget, as_thinking, thinking_tokens, with_thinking
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.probes import available, find_metric, find_probe, names
-from biaslab.probes.base.probe import FAIR, Accepted, Cell, Estimable, Metrics, Part, Probe, mean_of, planted, settle
+from biaslab.probes.base.probe import Accepted, Cell, Estimable, Metrics, Part, Probe, mean_of, settle
 from biaslab.stats.blocks import ITEM, usable
 from biaslab.stats.estimate import VALUES_ONLY, Estimate, Remark, because, undefined, without_interval
 from biaslab.stats.joint_jackknife import CellKey, JointValues, carried, suppressed_data_warnings, with_fast_intervals

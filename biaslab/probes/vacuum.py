@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.errors import InputError
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, planted
 from biaslab.core.scales import find_scale, scale_named
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
@@ -20,7 +20,7 @@ from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.debiasing import dark_log_odds
 from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, drawn_items
-from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, label_mass, mean_of, planted
+from biaslab.probes.base.probe import LABEL_MASS, Cell, Metrics, Part, label_mass, mean_of
 from biaslab.probes.base.questions import PairProbe, draw_of
 from biaslab.stats.blocks import each_cell, has_value, usable
 from biaslab.stats.estimate import Estimate, because

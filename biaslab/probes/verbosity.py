@@ -10,26 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from biaslab.core.metrics import Comparison, Figure, Metric
+from biaslab.core.metrics import Comparison, Figure, Metric, planted
 from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import WITH_BENDS, PairFeatureProbe, kept_columns, level_of, with_missing_scores
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Part,
-    by_configuration,
-    label_mass,
-    paired,
-    planted,
-    rated,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Part, by_configuration, label_mass, paired, rated
 from biaslab.probes.base.questions import ScoreProbe
 
+_OF_SCORES = ("verbosity_slope", "verbosity_excess", "verbosity_correlation")
 _ADVICE = "compare only scores of texts of similar length, or adjust for it"
 _ADVICE_ON_PAIRS = "compare only texts of similar length, or adjust win rates for it"
 
@@ -163,13 +154,7 @@ class Verbosity(PairFeatureProbe):
         LABEL_MASS,
     )
     figures = (
-        Figure(
-            "scores",
-            ("verbosity_slope", "verbosity_excess", "verbosity_correlation"),
-            by="attribute",
-            hue="scorer",
-            col="metric",
-        ),
+        Figure("scores", _OF_SCORES, by="attribute", hue="scorer", col="metric"),
         Figure("pairs", ("verbosity_logit", "longer_wins_excess"), by="attribute", col="metric"),
     )
 

@@ -92,17 +92,10 @@ class Variant:
         The rating must be a whole number from 5 (best) to 1 (worst).
         """
         stated = _ENDS.sub(r"from \2 (best) to \1 (worst)", scale.wording) if self.best_first else scale.wording
-        return prompts.render(
-            "variant_rate",
-            context=context,
-            candidate=candidate,
-            noun=dataset.noun,
-            respect=prompts.describe(dataset, attribute),
-            scale=stated,
-            wording=self.wording,
-            rubric=self.rubric,
-            steps=[scale.labels[place] for place in (0, (len(scale.labels) - 1) // 2, -1)],
-        )
+        steps = [scale.labels[place] for place in (0, (len(scale.labels) - 1) // 2, -1)]
+        shown = {"context": context, "candidate": candidate, "noun": dataset.noun, "scale": stated, "steps": steps}
+        respect = prompts.describe(dataset, attribute)
+        return prompts.render("variant_rate", **shown, respect=respect, wording=self.wording, rubric=self.rubric)
 
     def compare(self, dataset: Dataset, attribute: str, first: str, second: str, context: str) -> str:
         """Ask which of two candidates is better; the base is the template ``comparative_1``.
@@ -114,18 +107,9 @@ class Variant:
         attribute, first, second, context : str
             The attribute to compare on, the candidates in the order shown, and their source.
         """
-        return prompts.render(
-            "variant_compare",
-            context=context,
-            first=first,
-            second=second,
-            names=self.names(dataset.noun),
-            noun=dataset.noun,
-            attribute=attribute,
-            respect=prompts.describe(dataset, attribute),
-            wording=self.wording,
-            rubric=self.rubric == "given",
-        )
+        shown = {"context": context, "first": first, "second": second, "names": self.names(dataset.noun)}
+        asked = {"noun": dataset.noun, "attribute": attribute, "respect": prompts.describe(dataset, attribute)}
+        return prompts.render("variant_compare", **shown, **asked, wording=self.wording, rubric=self.rubric == "given")
 
 
 def variants(form: VariantForm, factors: Sequence[str] | None = None) -> tuple[Variant, ...]:

@@ -182,6 +182,7 @@ def _line(finding: Finding, named: list[str], scales: Mapping[tuple[Any, ...], _
     status = "slight" if finding.slight else _STATUS.get(finding.kind, "untested")
     verdict = f"{'inconclusive: ' * bool(finding.doubt)}{finding.words}"
     matters = math.nan if finding.matters is None else finding.matters
+    sortable = {"estimate": finding.estimate, "q": row["q_value"], "n": row["n_contexts"]}
     return {
         "label": finding.metric.axis,
         "metric": row["metric"],
@@ -193,12 +194,7 @@ def _line(finding: Finding, named: list[str], scales: Mapping[tuple[Any, ...], _
         "q": "" if math.isnan(row["q_value"]) else wording.probability(row["q_value"]),
         "n": f"{row['n_contexts']:,.0f}",
         "note": finding.note,
-        "raw": {
-            "estimate": _raw(finding.estimate),
-            "verdict": list(STATUS).index(status),
-            "q": _raw(row["q_value"]),
-            "n": _raw(row["n_contexts"]),
-        },
+        "raw": {name: _raw(value) for name, value in sortable.items()} | {"verdict": list(STATUS).index(status)},
         "bar": {name: scale.place(getattr(finding, name)) for name in ("estimate", "low", "high", "null")},
         "grey": [scale.place(finding.null + way * matters) for way in (-1, 1)],
     }

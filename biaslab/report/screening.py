@@ -88,7 +88,7 @@ class Screen:
 def screen(
     judge: Judge | Callable[..., Any],
     dataset: Dataset,
-    protocol: ProtocolSource | Sequence[ProtocolSource] | None = None,
+    protocol: Protocols = None,
     *,
     contexts: int = 24,
     candidates: int = 3,
@@ -233,7 +233,7 @@ class ScreenPlan(PrintedText):
 def plan_screen(
     judge: Judge | Callable[..., Any],
     dataset: Dataset,
-    protocol: ProtocolSource | Sequence[ProtocolSource] | None = None,
+    protocol: Protocols = None,
     *,
     contexts: int = 24,
     candidates: int = 3,
@@ -541,6 +541,7 @@ def _measure(
 
 
 ProtocolSource = Protocol | AnyPath
+Protocols = ProtocolSource | Sequence[ProtocolSource] | None
 
 #: One scale for all scores, so that probes share requests; wide enough to show round numbers.
 SCALE = "1-100"
@@ -571,12 +572,7 @@ def draw_texts(dataset: Dataset, contexts: int, candidates: int, own: str | None
 
 
 def choose_probes(
-    judge: Judge,
-    data: Dataset,
-    protocol: ProtocolSource | Sequence[ProtocolSource] | None,
-    attributes: Sequence[str] | None,
-    own: str | None,
-    seed: int,
+    judge: Judge, data: Dataset, protocol: Protocols, attributes: Sequence[str] | None, own: str | None, seed: int
 ) -> tuple[list[Probe], list[tuple[str, str, str]]]:
     """Return the probes that fit the judge's forms of answering, and the reasons why others do not."""
     by_form = _by_form(protocol)
@@ -600,7 +596,7 @@ def choose_probes(
     return probes, missing
 
 
-def _by_form(protocol: ProtocolSource | Sequence[ProtocolSource] | None) -> dict[str, Protocol]:
+def _by_form(protocol: Protocols) -> dict[str, Protocol]:
     """Load protocols, at most one per form."""
     listed = [protocol] if isinstance(protocol, str | PathLike | Protocol) else protocol or ()
     protocols: dict[str, Protocol] = {}

@@ -22,16 +22,9 @@ from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import count, interval, percent
 from biaslab.report import wording
+from biaslab.stats import frame
 from biaslab.stats.estimate import ROUNDING, is_above, notes_of, side_of, significant, unseen_share
-from biaslab.stats.frame import (
-    FAMILY,
-    LEADING,
-    corrected,
-    corrected_effects,
-    require_columns,
-    with_numpy_types,
-    without_breakdowns,
-)
+from biaslab.stats.frame import FAMILY, LEADING, require_columns, with_numpy_types, without_breakdowns
 from biaslab.stats.missing import first_doubt, plausible_intervals
 from biaslab.stats.reliability import depends_on_reliability
 
@@ -217,7 +210,7 @@ def classify(
         require_columns(estimates, ["q_value"], "estimates")
     else:
         has_null = np.array([metric.null is not None for metric in metrics], bool)
-        estimates = corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
+        estimates = frame.corrected(estimates, has_null & estimates["p_value"].notna().to_numpy())
     return _classified(estimates, metrics, wanted, None if reference is None else judges_of(reference))
 
 
@@ -229,7 +222,7 @@ def _classified(
     over = wording.correction(tested)
     names = _telling_apart(tested)
     found = []
-    for row, metric, effect in zip(tested.to_dict("records"), metrics, corrected_effects(tested), strict=True):
+    for row, metric, effect in zip(tested.to_dict("records"), metrics, frame.corrected_effects(tested), strict=True):
         where = wording.cell(row, names[row["judge"], row["probe"], row["metric"]])
         parts = (row["judge"] if judges_differ else "", where, metric.label if metrics_differ else "")
         matters = wanted.get(row["metric"], metric.matters)

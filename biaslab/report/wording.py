@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from functools import cache
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
+from biaslab.core.files import declared
 from biaslab.core.metrics import is_declared
 from biaslab.core.output import MISSING, count, interval, markdown, number, percent, with_interval
 from biaslab.stats.estimate import ALPHA, is_above
@@ -31,7 +30,7 @@ _GREEK = (
     "omega"
 )
 #: Words of reports and figures, and LaTeX for characters.
-WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+WORDS: dict[str, Any] = declared("biaslab.report", "words.toml")
 _LETTERS = {chr(945 + i): rf"$\{name}$" for i, name in enumerate(_GREEK.split()) if name != "-"}
 _TEX = str.maketrans(WORDS["tex"] | _LETTERS)
 

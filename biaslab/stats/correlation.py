@@ -18,21 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
+from biaslab.stats import resample
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, Inference, Note, Remark, because, is_rounding, undefined, without_interval
 from biaslab.stats.frame import require_columns
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.reliability import Corrected, rating_error, too_unreliable
-from biaslab.stats.resample import (
-    IntervalScale,
-    Resampling,
-    Statistic,
-    cluster_difference,
-    cluster_statistic,
-    grouped,
-    without_clusters,
-    without_each,
-)
+from biaslab.stats.resample import IntervalScale, Resampling, Statistic, cluster_statistic, without_each
 from biaslab.stats.t_inference import estimate_by_t
 
 Level = Literal["context", "dataset", "system"]
@@ -374,7 +366,7 @@ def correlation_difference(
     one, two = make(0, 2), make(1, 2)
     if level == "system" and method != "pearson":
         return _of_ranked_systems(lambda weights: one(weights) - two(weights), names, resampling, (-2.0, 2.0))
-    return cluster_difference(one, two, names, resampling, inference=inference)
+    return resample.cluster_difference(one, two, names, resampling, inference=inference)
 
 
 def agreement_loss(
@@ -699,7 +691,7 @@ def disattenuated_difference(
     complete = paired(frame, [first, "human", y], ["context_id"]).sort_values("context_id", kind="stable")
     if complete.empty:
         return lambda _: undefined(because("no_item_with_all_scores", "no item has all three scores"))
-    complete, groups = grouped(complete, level == "context", resampling)
+    complete, groups = resample.grouped(complete, level == "context", resampling)
     of_judge, of_humans, entering = _correlations(complete, [first, "human"], y, level, groups)
     if not entering.any() or math.isnan(of_judge[0] - of_humans[0]):
         reason = because("scores_do_not_vary", "in no context do all three scores vary")
@@ -728,7 +720,7 @@ def _correlations(
         own = np.array([context_correlations(frame, x, y, "spearman", "context_id") for x in scores])
         entering = np.isfinite(own).all(axis=0)
         sums = (without_each(totals) for totals in (*np.where(entering, own, 0.0), entering * 1.0))
-        first, second, count = (without_clusters(totals, groups) for totals in sums)
+        first, second, count = (resample.without_clusters(totals, groups) for totals in sums)
         with np.errstate(invalid="ignore", divide="ignore"):
             return first / count, second / count, entering if groups is None else np.bincount(groups, entering) > 0
     codes = pd.factorize(frame["context_id"])[0]

@@ -41,18 +41,11 @@ from scipy.special import xlogy
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_whole
 from biaslab.core.errors import InputError
+from biaslab.stats import resample
 from biaslab.stats.blocks import sum_by_context
 from biaslab.stats.estimate import Estimate, Note, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.resample import (
-    Resampling,
-    cluster_statistic,
-    draw_weights,
-    in_groups,
-    in_order,
-    patterns,
-    percentile,
-)
+from biaslab.stats.resample import Resampling, draw_weights, in_groups, in_order, patterns, percentile
 
 
 def score_weights(scores: ArrayLike, levels: Sequence[float]) -> Floats:
@@ -492,7 +485,9 @@ class _Scores:
     def _of_pooled(self, statistic: Callable[[Floats], Floats], bounds: tuple[float, float]) -> Estimate:
         """Estimate a function of the pooled distribution, (replicates, levels) to (replicates,)."""
         sums = self.sums()
-        return cluster_statistic(lambda w: statistic(w @ sums), len(sums), self.resampling, None, bounds, _NONE)
+        return resample.cluster_statistic(
+            lambda w: statistic(w @ sums), len(sums), self.resampling, None, bounds, _NONE
+        )
 
 
 def _smooth(counts: Floats, levels: Floats) -> Floats:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.arrays import Floats
 from biaslab.core.errors import TrialsError
+from biaslab.core.files import declared
 
 #: Methods of interval and test: resampling contexts and flipping their signs, Student's t, or the score test of a rate
 #: with the t distribution.
@@ -34,7 +33,7 @@ _DECIMALS, _BITS = 10, 1e-14  # decimals of a short decimal; maximum relative di
 
 
 #: The words of the notes on which verdicts depend, by code. Other notes bring their own words.
-NOTE_WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_name("notes.toml").read_text(encoding="utf-8"))
+NOTE_WORDS: dict[str, str] = declared("biaslab.stats", "notes.toml")
 
 
 @dataclass(frozen=True)

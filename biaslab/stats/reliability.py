@@ -24,30 +24,11 @@ from biaslab.core.arrays import Bools, Codes, Codes as Integers, Floats
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.schema import CONSTRUCTION
+from biaslab.stats import estimate, resample
 from biaslab.stats.blocks import number_items
-from biaslab.stats.estimate import (
-    ROUNDING_OF_SQUARES,
-    Estimate,
-    Inference,
-    Note,
-    because,
-    is_above,
-    is_rounding,
-    notes_of,
-    settled,
-    undefined,
-)
+from biaslab.stats.estimate import ROUNDING_OF_SQUARES, Estimate, Inference, Note, because, is_rounding, undefined
 from biaslab.stats.frame import require_columns
-from biaslab.stats.resample import (
-    Resampling,
-    Statistic,
-    cluster_difference,
-    cluster_statistic,
-    over_clusters,
-    patterns,
-    without_clusters,
-    without_each,
-)
+from biaslab.stats.resample import Resampling, Statistic, over_clusters, patterns, without_clusters, without_each
 
 Measurement = Literal["interval", "ordinal", "nominal"]
 _BOUNDS = (-1.0, 1.0)
@@ -153,7 +134,7 @@ def estimate_alpha(
         return undefined(rated.why_undefined)
     order = rated.contents().sort_values().index
     statistic, names = over_clusters(rated.alpha(order, level), order, resampling)
-    return cluster_statistic(statistic, names, resampling, bounds=_BOUNDS)
+    return resample.cluster_statistic(statistic, names, resampling, bounds=_BOUNDS)
 
 
 def alpha_difference(
@@ -204,7 +185,7 @@ def alpha_difference(
     one, other = (rated.contents() for rated in both)
     names = one.index[np.lexsort((other.loc[one.index], one))]
     alphas = [over_clusters(rated.alpha(names, level), names, resampling) for rated in both]
-    return cluster_difference(alphas[0][0], alphas[1][0], alphas[0][1], resampling, null, inference)
+    return resample.cluster_difference(alphas[0][0], alphas[1][0], alphas[0][1], resampling, null, inference)
 
 
 def _units(scores: pd.DataFrame, units: Sequence[str] | None, annotator: str, score: str, context: str) -> list[str]:
@@ -645,7 +626,7 @@ def spread_of_means(deviations: Floats, counts: Floats, resampling: Resampling) 
     reach = float(np.quantile(flipped, resampling.level))
     value, error = math.sqrt(max(seen**2 - noise, 0.0)), math.sqrt(noise)
     interval = max(seen - reach, 0.0), seen + reach
-    low, high, p_value = settled(interval, 0.0, p_value, resampling.level)
+    low, high, p_value = estimate.settled(interval, 0.0, p_value, resampling.level)
     return Estimate(value, error, low, high, p_value, math.nan, contexts, "sign flips of contexts, triangle inequality")
 
 
@@ -813,8 +794,8 @@ def depends_on_reliability(row: Mapping[Any, Any]) -> bool:
     >>> depends_on_reliability({"notes": '[["depends_on_reliability", {"reliability": 0.62}]]'})
     True
     """
-    note = notes_of(row).get("depends_on_reliability")
-    return note is not None and is_above(float(note["reliability"]), LEAST_RELIABILITY)
+    note = estimate.notes_of(row).get("depends_on_reliability")
+    return note is not None and estimate.is_above(float(note["reliability"]), LEAST_RELIABILITY)
 
 
 def moments_within(ratings: pd.DataFrame, codes: Codes, across: bool) -> Floats:

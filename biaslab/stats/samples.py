@@ -20,19 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.errors import InputError
+from biaslab.stats import correlation
 from biaslab.stats.blocks import side_by_side, sum_by_context, usable
-from biaslab.stats.correlation import (
-    DIGITS,
-    CorrelationMethod,
-    Level,
-    check_options,
-    context_correlations,
-    correlate_within,
-    paired,
-    relative_loss,
-    rounded,
-    whole,
-)
+from biaslab.stats.correlation import DIGITS, CorrelationMethod, Level, paired, relative_loss, rounded, whole
 from biaslab.stats.estimate import Estimate, because, is_rounding, undefined
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic, over_clusters
@@ -324,7 +314,7 @@ def agreement_within(context: ArrayLike, drawn: ArrayLike, reference: ArrayLike)
         raise InputError("drawn", scores.shape, f"shape (draws, {len(codes)}), and one reference per item")
     home: Codes = (np.arange(len(scores))[:, None] * len(names) + codes).ravel()
     shape, value = (len(scores), len(names)), scores.ravel()
-    tau = correlate_within(value, np.tile(human, len(scores)), home, "kendall").reshape(shape)
+    tau = correlation.correlate_within(value, np.tile(human, len(scores)), home, "kendall").reshape(shape)
     scored = ~np.isnan(value)
     _, level = np.unique(rounded(value[scored]), return_inverse=True)
     cells, times = np.unique(home[scored] * (len(level) + 1) + level, return_counts=True)
@@ -417,7 +407,7 @@ def expected_agreement_loss(
     >>> bool(estimate.ci_low < 0 < estimate.ci_high), estimate.note
     (True, 'corrected for sampling noise: reliability 1.00 and 0.87')
     """
-    check_options(level, method)
+    correlation.check_options(level, method)
     if relative:
         plain = relative_loss(frame, first, second, y, resampling, level, method)
         if math.isnan(plain.estimate):
@@ -465,7 +455,7 @@ def _agreements(
         codes, human = pd.factorize(frame["context_id"])[0], rounded(frame[y].to_numpy(float))
         one, two = (whole(rounded(frame[name].to_numpy(float)), human, codes, method) for name in names)
         return one, two
-    values = [context_correlations(frame, name, y, method, "context_id") for name in names]
+    values = [correlation.context_correlations(frame, name, y, method, "context_id") for name in names]
     defined = ~np.isnan(values).any(axis=0)
     one, two = (partial(_average, np.where(defined, own, 0.0), defined.astype(float)) for own in values)
     return one, two

@@ -26,16 +26,8 @@ from biaslab.core.interfaces import Judge, as_judge
 from biaslab.core.output import AnyPath
 from biaslab.core.requests import Request, request_json, request_key
 from biaslab.core.trials import Reply, Usage, uncollected
-from biaslab.store.codec import (
-    READ,
-    StoredReply,
-    as_moment,
-    as_read,
-    moment_to_text,
-    record_of,
-    reply_from_json,
-    reply_to_json,
-)
+from biaslab.store import codec
+from biaslab.store.codec import READ, StoredReply, as_read, moment_to_text, record_of, reply_from_json, reply_to_json
 from biaslab.store.export import export_rows, pages, summarise
 from biaslab.store.file import COLUMNS, SqlRow, StoreFile, Value
 from biaslab.store.stored_judge import StoredJudge
@@ -286,7 +278,7 @@ class Store:
         """
         if judge is None and older_than is None:
             raise InputError("judge and older_than", None, "one of them; to delete all, delete the file")
-        moment = None if older_than is None else moment_to_text(as_moment(older_than))
+        moment = None if older_than is None else moment_to_text(codec.as_moment(older_than))
         chosen = "FROM replies WHERE (?1 IS NULL OR judge = ?1) AND (?2 IS NULL OR created < ?2)"
         if dry_run:
             return cast("int", self._file.run(f"SELECT count(*) {chosen}", (judge, moment))[0][0][0])

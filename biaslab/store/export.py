@@ -79,9 +79,8 @@ def _require_sound(rows: Sequence[SqlRow], path: Path) -> None:
     """Raise `CorruptStoreError` if a field is not of the type that a store writes."""
     for row in rows:
         for name, value in zip(COLUMNS, row, strict=True):
-            if not isinstance(value, int if name in COLUMNS[3:6] else str) or (
-                name == "created" and _is_no_time(value)
-            ):
+            of_kind = isinstance(value, int if name in COLUMNS[3:6] else str)
+            if not of_kind or (name == "created" and _is_no_time(value)):
                 words = f"{path} holds a reply whose {name} is {short(value)}"
                 raise CorruptStoreError(f"{words}; restore a copy, or delete that row", path)
 

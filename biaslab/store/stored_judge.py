@@ -242,9 +242,7 @@ class StoredJudge(BaseJudge):
         if not waiting:
             return
         requests = [copies[0] for copies in waiting.values()]
-        known: set[str] = (
-            set()
-        )  # requests that every member of a panel has answered, so that their replies cost nothing
+        known = set[str]()  # requests that every member of a panel has answered, so that their replies cost nothing
         if self.judge.members:
             known = waiting.keys() - {request_key(each, self.id) for each in self.store.missing(self.judge, requests)}
         answers = Groups(self.judge.packs(requests), self.groups)

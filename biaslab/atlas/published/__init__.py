@@ -28,7 +28,6 @@ Printed along with recorded judgements (`biaslab.atlas`) in their authors' repos
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -36,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError
+from biaslab.core.files import declared
 from biaslab.stats.frame import require_columns
 
 if TYPE_CHECKING:
@@ -292,19 +292,15 @@ def _plain(item: str) -> str:
 
 @cache
 def _all() -> tuple[Experiment, ...]:
-    runs = tomllib.loads(files("biaslab.atlas.published").joinpath("experiments.toml").read_text(encoding="utf-8"))
-    return tuple(
-        Experiment(
-            run["paper"],
-            tuple(items),
-            run["notebook"],
-            dataset,
-            {name: _as_text(value) for name, value in run["settings"].items()},
-            tuple(run.get("not_stated", ())),
-        )
-        for run in runs["run"]
-        for dataset, items in run["data"].items()
-    )
+    runs = declared("biaslab.atlas.published", "experiments.toml")
+    found = []
+    for run in runs["run"]:
+        settings = {name: _as_text(value) for name, value in run["settings"].items()}
+        rest = (settings, tuple(run.get("not_stated", ())))
+        found += [
+            Experiment(run["paper"], tuple(items), run["notebook"], data, *rest) for data, items in run["data"].items()
+        ]
+    return tuple(found)
 
 
 def _as_text(value: Any) -> str:

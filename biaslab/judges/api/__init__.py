@@ -15,15 +15,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from urllib.parse import parse_qsl
 
-from biaslab.core.checks import (
-    check_spending,
-    describe,
-    did_you_mean,
-    fits,
-    require_fits,
-    require_one_of,
-    require_whole,
-)
+from biaslab.core import checks
+from biaslab.core.checks import check_spending, did_you_mean, fits, require_fits, require_one_of, require_whole
 from biaslab.core.errors import InexactLabelsWarning, InputError, ModelChangedWarning, NearestDesignWarning, warn
 from biaslab.core.interfaces import LIMITS, PRICES, BaseJudge, require_kinds
 from biaslab.core.output import count
@@ -197,17 +190,10 @@ class ApiJudge(BaseJudge):
             prefill = PREFILLS[prefill]
         addresses = addresses_of(base_url)
         of_chat = "max_completion_tokens" if addresses[0].url == OPENAI else "max_tokens"
-        self.wire = Wire(
-            model,
-            token_field or (TOKEN_FIELD if dialect == "responses" else of_chat),
-            dict(parameters or {}),
-            prefill,
-            likelihood,
-            top_logprobs,
-            ThinkingOption.of(thinking),
-            off_by_effort=addresses[0].url == OPENAI or dialect == "responses",
-            dialect=dialect,
-        )
+        limit = token_field or (TOKEN_FIELD if dialect == "responses" else of_chat)
+        off = addresses[0].url == OPENAI or dialect == "responses"
+        read = (prefill, likelihood, top_logprobs, ThinkingOption.of(thinking))
+        self.wire = Wire(model, limit, dict(parameters or {}), *read, off_by_effort=off, dialect=dialect)
         own = settings(self.wire, fingerprint, exact, omitted, default_temperature)
         self.id = f"api:{model}@{addresses[0].shown}{own}"
         self.fingerprint, self.timeout, self.patience = fingerprint, timeout, patience or Patience()
@@ -474,7 +460,7 @@ def _read(name: str, hint: Any, value: Any) -> Any:
     parsed = {key: _value(each) for key, each in value.items()} if isinstance(value, Mapping) else _value(value)
     value = parsed if fits(parsed, hint) else value
     if name.rpartition(".")[2] in _SECRET and not fits(value, hint):
-        raise InputError(name, HIDDEN, describe(hint))
+        raise InputError(name, HIDDEN, checks.describe(hint))
     require_fits(name, value, hint)
     return value
 

@@ -27,16 +27,9 @@ from biaslab.core.requests import (
 )
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply
+from biaslab.judges.simulated import knowledge
 from biaslab.judges.simulated.answering import GARBAGE, REFUSAL, answer, answer_after_thought
-from biaslab.judges.simulated.knowledge import (
-    LOG_PERPLEXITY,
-    Knowledge,
-    Questions,
-    digest_of,
-    knowledge_of,
-    normal,
-    uniforms,
-)
+from biaslab.judges.simulated.knowledge import LOG_PERPLEXITY, Knowledge, Questions, digest_of, normal, uniforms
 from biaslab.judges.simulated.pair_truth import pair_truth
 
 if TYPE_CHECKING:
@@ -347,7 +340,7 @@ class SimulatedJudge(Planted, BaseJudge):
     @cached_property
     def known(self) -> Knowledge:
         """Texts and human scores of the data set, shared by all judges of it."""
-        return knowledge_of(self.dataset)
+        return knowledge.knowledge_of(self.dataset)
 
     @cached_property
     def questions(self) -> Questions:

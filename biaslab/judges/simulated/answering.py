@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from biaslab.core.arrays import Floats
-from biaslab.core.requests import Choice, Completion, Likelihood, ThinkingBudget, thinking_tokens
+from biaslab.core.requests import Choice, Completion, Likelihood, Prompt, ThinkingBudget, thinking_tokens
 from biaslab.core.schema import count_words
 from biaslab.core.trials import Reply, Usage
 from biaslab.judges.simulated.knowledge import (
@@ -76,7 +76,7 @@ def label_logits(judge: SimulatedJudge, asked: ScoreQuestion, mean: Floats | flo
     return logits + judge.heaping * asked.heaps if judge.heaping else logits
 
 
-def answer(judge: SimulatedJudge, request: Choice | Completion | Likelihood, asked: SimulatedQuestion | None) -> Reply:
+def answer(judge: SimulatedJudge, request: Prompt, asked: SimulatedQuestion | None) -> Reply:
     """Answer a request whose question has been extracted."""
     if isinstance(request, Likelihood):
         return _likelihood(judge, request.text)
@@ -112,10 +112,7 @@ def _sample(request: Completion) -> tuple[float, int, int]:
 
 
 def answer_after_thought(
-    judge: SimulatedJudge,
-    request: Choice | Completion | Likelihood,
-    asked: SimulatedQuestion | None,
-    budget: ThinkingBudget,
+    judge: SimulatedJudge, request: Prompt, asked: SimulatedQuestion | None, budget: ThinkingBudget
 ) -> Reply:
     """Answer after a thought: with the remaining biases, other random numbers, and thinking tokens counted."""
     assert asked is not None and isinstance(request, Choice | Completion)  # noqa: S101, PT018 - others set no budget

@@ -163,15 +163,11 @@ def maximum_likelihood(comparisons: Comparisons) -> Floats:
     if not is_connected(comparisons):
         return np.full(size, np.nan)
     wins = evalica.Winner.X, evalica.Winner.Y
-    fitted = evalica.bradley_terry(
-        np.tile(comparisons.first, 2),
-        np.tile(comparisons.second, 2),
-        [winner for winner in wins for _ in range(len(comparisons))],
-        index=pd.RangeIndex(size),
-        weights=np.concatenate([comparisons.p, 1 - comparisons.p]).tolist(),
-        tolerance=1e-12,
-        limit=100_000,
-    )
+    winners = [winner for winner in wins for _ in range(len(comparisons))]
+    weights = np.concatenate([comparisons.p, 1 - comparisons.p]).tolist()
+    pairs = (np.tile(comparisons.first, 2), np.tile(comparisons.second, 2), winners)
+    index = pd.RangeIndex(size)
+    fitted = evalica.bradley_terry(*pairs, index=index, weights=weights, tolerance=1e-12, limit=100_000)
     logs = np.log(fitted.scores.sort_index().to_numpy(float))
     return np.asarray(logs - logs.mean(), float)
 

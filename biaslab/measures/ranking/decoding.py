@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -213,13 +213,10 @@ def _milp(gains: Floats, seconds: float) -> tuple[Codes, float]:
     columns = np.column_stack([number[i, j], number[j, k], number[i, k]]).ravel().astype(np.int32)
     triangles = scipy.sparse.coo_array((np.tile([1.0, 1.0, -1.0], len(i)), (rows, columns)), shape=(len(i), len(one)))
     worth = 2 * gains[one, two]  # of a 1 relative to a 0
-    solution = scipy.optimize.milp(
-        -worth,
-        integrality=np.ones(len(one), np.uint8),
-        bounds=scipy.optimize.Bounds(0, 1),
-        constraints=scipy.optimize.LinearConstraint(triangles.tocsr(), 0, 1),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
-    )
+    triples = scipy.optimize.LinearConstraint(triangles.tocsr(), 0, 1)
+    whole, unit = np.ones(len(one), np.uint8), scipy.optimize.Bounds(0, 1)
+    limits: Any = {"time_limit": seconds, "mip_rel_gap": 0.0}
+    solution = scipy.optimize.milp(-worth, integrality=whole, bounds=unit, constraints=triples, options=limits)
     bound = np.inf if solution.mip_dual_bound is None else -float(solution.mip_dual_bound) - worth.sum() / 2
     if solution.x is None:
         return np.arange(size), bound

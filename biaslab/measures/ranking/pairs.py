@@ -666,18 +666,11 @@ def missing_data_bounds(trials: pd.DataFrame) -> dict[str, tuple[Ratio, Ratio]]:
         return np.where(known.ravel(), won.ravel(), value)
 
     alike, apart = (_consistency(context, known, won, same) for same in (True, False))
-    return {
-        "first_position_rate": (
-            first_position_rate(planned["context_id"], put(0.0).reshape(known.shape)),
-            first_position_rate(planned["context_id"], put(1.0).reshape(known.shape)),
-        ),
-        "comparative_accuracy": (
-            comparative_accuracy(context, put(1 - right), gap),
-            comparative_accuracy(context, put(right), gap),
-        ),
-        "order_consistency": (apart, alike),
-        "tie_rate": (tie_rate(context, put(0.0)), tie_rate(context, put(np.nan))),
-    }
+    low, high = (first_position_rate(planned["context_id"], put(end).reshape(known.shape)) for end in (0.0, 1.0))
+    worst, best = (comparative_accuracy(context, put(wins), gap) for wins in (1 - right, right))
+    rates = {"first_position_rate": (low, high), "comparative_accuracy": (worst, best)}
+    ties = (tie_rate(context, put(0.0)), tie_rate(context, put(np.nan)))
+    return rates | {"order_consistency": (apart, alike), "tie_rate": ties}
 
 
 def note_missing_pairs(trials: pd.DataFrame) -> tuple[Note, ...]:

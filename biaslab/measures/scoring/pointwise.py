@@ -166,18 +166,9 @@ def about_scores(
     edit: str = "",
 ) -> About:
     """Return the description (`About`) of a request for an item's scores."""
-    return About(
-        item.context_id,
-        (item.candidate_id,),
-        (item.text,),
-        tuple(attributes),
-        bool(item.context.strip()),
-        scale=scale.name,
-        form=form,
-        reasons=reasons,
-        previous=previous,
-        edits=(edit,) if edit else (),
-    )
+    shown = (item.context_id, (item.candidate_id,), (item.text,), tuple(attributes), bool(item.context.strip()))
+    asked: dict[str, Any] = {"scale": scale.name, "form": form, "reasons": reasons, "previous": previous}
+    return About(*shown, **asked, edits=(edit,) if edit else ())
 
 
 @dataclass(frozen=True)

@@ -93,16 +93,11 @@ class PairOrScoreProbe(Probe):
 def comparing(probe: Any, template: Literal[1, 2] = 1) -> Position:
     """Return the `Position` probe that asks for pairs in both orders, with a template or the protocol of `probe`."""
     is_text = probe.answer == "text"
-    answer: Any = "verdict" if probe.answer == "score" else probe.answer
-    return Position(
-        probe.attributes,
-        templates=(template,),
-        answer=answer,
-        replicates=probe.replicates if is_text else 1,
-        temperature=probe.temperature,
-        protocol=probe.protocol if "pairs" in probe.asks else None,
-        seed=probe.seed,
-    )
+    answer = "verdict" if probe.answer == "score" else probe.answer
+    protocol = probe.protocol if "pairs" in probe.asks else None
+    asked: dict[str, Any] = {"replicates": probe.replicates if is_text else 1, "temperature": probe.temperature}
+    asked |= {"templates": (template,), "answer": answer}
+    return Position(probe.attributes, **asked, protocol=protocol, seed=probe.seed)
 
 
 def pair_trials(
@@ -160,10 +155,7 @@ _OF_TRIALS = ("own", "likelihood_judge")
 
 
 def ordered_pairs(
-    probe: PairFeatureProbe,
-    dataset: Dataset,
-    columns: PairColumns,
-    is_planned: Callable[[Item, Item], bool] | None = None,
+    probe: PairFeatureProbe, dataset: Dataset, columns: PairColumns, wanted: Callable[[Item, Item], bool] | None = None
 ) -> Iterator[Trial]:
     """Plan the pairs of each context's texts in both orders, for each attribute.
 
@@ -176,13 +168,13 @@ def ordered_pairs(
     columns : callable
         Returns the columns of a text; those of the text shown second are prefixed with ``opponent_``, except for
         columns of the trial.
-    is_planned : callable, optional
+    wanted : callable, optional
         Returns whether two texts are compared; default: all.
     """
     ratings = ratings_by_item(dataset)
 
     def of_both(first: Item, second: Item, attribute: str) -> dict[str, Scalar] | None:
-        if is_planned is not None and not is_planned(first, second):
+        if wanted is not None and not wanted(first, second):
             return None
         keys = ((item, (item.context_id, item.candidate_id, attribute)) for item in (first, second))
         one, other = (columns(item, attribute, ratings.get(key, {})) for item, key in keys)

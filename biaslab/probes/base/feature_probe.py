@@ -25,22 +25,14 @@ from biaslab.measures.ranking.pairs import is_counted, log_odds
 from biaslab.measures.scoring.pointwise import Question, ratings_by_item
 from biaslab.probes.base.probe import Cell, Part, label_mass, mean_of
 from biaslab.probes.base.questions import ScoreProbe, protocol_column
+from biaslab.stats import regression
 from biaslab.stats.blocks import ITEM, each_cell, has_value, sum_by_context, usable
 from biaslab.stats.correlation import Level, correlation_difference, disattenuated_difference, estimate_correlation
 from biaslab.stats.estimate import Estimate, Note, Remark, is_rounding
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.missing import completed, note_missing
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.regression import (
-    NO_RESIDUALS,
-    bent_slope_at_equal,
-    demeaned,
-    extreme_outcomes,
-    linear_model,
-    log_odds_at_equal,
-    logistic_model,
-    slope_at_equal,
-)
+from biaslab.stats.regression import NO_RESIDUALS, linear_model, log_odds_at_equal, logistic_model, slope_at_equal
 from biaslab.stats.reliability import LEAST_RELIABILITY, Corrected, known_reliability, rating_error
 from biaslab.stats.resample import Resampling
 
@@ -298,7 +290,7 @@ def slope_given_quality(
         Whether the effect of quality may bend: `biaslab.stats.regression.bent_slope_at_equal`.
     """
     formula = " + ".join([*covariates, "human", feature])  # the feature comes last, so it is dropped if collinear
-    equation = bent_slope_at_equal if bent else slope_at_equal
+    equation = regression.bent_slope_at_equal if bent else slope_at_equal
 
     def at_equal(rated: pd.DataFrame) -> Corrected:
         return equation(rated, "score", feature, resampling, within_contexts, covariates)
@@ -379,7 +371,7 @@ def bound_missing_verdicts(
     tried = [logit]
     for error in errors:
         for sign in (1.0, -1.0):
-            filled = extreme_outcomes(won, x, error, sign)
+            filled = regression.extreme_outcomes(won, x, error, sign)
             if filled is None:
                 return logit.noted(_UNBOUNDED)
             tried.append(refit(filled))
@@ -669,7 +661,7 @@ class MissingScores:
         """Return each score's weight in the slope: the feature's residual on human score and covariates."""
         names = [*self.covariates, "human", self.feature]
         x = self.items[names].to_numpy(float)
-        x = demeaned(x, pd.factorize(self.items["context_id"])[0]) if self.within else x - x.mean(axis=0)
+        x = regression.demeaned(x, pd.factorize(self.items["context_id"])[0]) if self.within else x - x.mean(axis=0)
         gram = x.T @ x
         gram[-2, -2] -= rating_error(self.items, self.within).error[0]
         solved: Floats = np.linalg.lstsq(gram, np.eye(len(names))[-1], rcond=None)[0]

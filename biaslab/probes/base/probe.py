@@ -17,7 +17,7 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_counts_and_lists, require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Nearest, reading_text
-from biaslab.core.metrics import Calibration, Figure, Metric, MetricForm, declare_metrics
+from biaslab.core.metrics import FAIR as FAIR, Figure, Metric, MetricForm, declare_metrics, planted as planted
 from biaslab.core.output import AnyPath
 from biaslab.core.requests import Request
 from biaslab.core.scales import REWARD, scale_named
@@ -384,32 +384,6 @@ def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_droppe
 
 #: All probe classes defined so far, by name.
 WRITTEN: dict[str, type[Probe]] = {}
-#: Simulated judge with quality and noise but no bias, on which most metrics are calibrated.
-FAIR: dict[str, Any] = {"quality": 1.0, "noise": 1.0, "context_noise": 0.5}
-
-
-def planted(
-    bias: Mapping[str, Any], parameters: Mapping[str, Any] | None = None, fair: Mapping[str, Any] = FAIR, **options: Any
-) -> Calibration:
-    """Declare how a metric is calibrated: on a fair judge, and on the same judge with a bias.
-
-    Parameters
-    ----------
-    bias : mapping
-        Settings of `biaslab.SimulatedJudge` that add the bias.
-    parameters : mapping, optional
-        Parameters of the probe with which the metric has a single value.
-    fair : mapping
-        Settings of the fair judge.
-    **options
-        Other fields of `biaslab.core.Calibration`.
-
-    Examples
-    --------
-    >>> planted({"position": 0.4}, fair={"noise": 1.0}).planted
-    {'noise': 1.0, 'position': 0.4}
-    """
-    return Calibration(fair, {**fair, **bias}, parameters or {}, **options)
 
 
 @dataclass(frozen=True)

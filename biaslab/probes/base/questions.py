@@ -21,15 +21,8 @@ from biaslab.core.requests import About, Choice, Compare, Completion, Request, S
 from biaslab.core.scales import Scale, find_scale
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
-from biaslab.measures.scoring.pointwise import (
-    AnswerSettings,
-    AnyAnswer,
-    Item,
-    Question,
-    about_scores,
-    items,
-    read_score,
-)
+from biaslab.measures.scoring import pointwise
+from biaslab.measures.scoring.pointwise import AnswerSettings, AnyAnswer, Item, Question, items, read_score
 from biaslab.probes.base.probe import Probe
 from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.protocols import Protocol, ProtocolForm
@@ -276,14 +269,7 @@ def name_candidates(noun: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=1024)
 def _form(
-    template: int,
-    noun: str,
-    attribute: str,
-    definition: str,
-    ties: bool,
-    headings: tuple[str, str],
-    note: str,
-    cue: str,
+    template: int, noun: str, attribute: str, definition: str, ties: bool, headings: Sequence[str], note: str, cue: str
 ) -> tuple[str, ...]:
     """Return a comparative prompt without its texts and outer white space; see `biaslab.prompts.prepare`."""
     of = {"noun": noun, "attribute": attribute, "definition": definition}
@@ -495,7 +481,7 @@ def protocol_question(
     shown["context"] = item.context
     named = dataset.require_attributes(attributes) if protocol.joint else (attribute,)
     scale = protocol.scale
-    about = about_scores(replace(item, text=text), named, scale, edit=edit)
+    about = pointwise.about_scores(replace(item, text=text), named, scale, edit=edit)
     source = about.source and "context" in protocol.sources
     about = replace(about, labels=scale.labels, source=source, protocol=protocol)
     return Question(item, attribute, protocol.messages(shown, note), scale, about)

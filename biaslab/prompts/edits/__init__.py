@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import tomllib
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 
 from biaslab.core.checks import require_one_of
+from biaslab.core.files import declared
 from biaslab.prompts.edits.base import Placed, TextEdit, changes, constant, edit, framed, from_table, null_edit, placed
 
 __all__ = [
@@ -46,8 +45,8 @@ def available() -> dict[str, TextEdit]:
 
 def of_fixed_words() -> dict[str, TextEdit]:
     """Return the edits that ``fixed_words.toml`` declares."""
-    declared = tomllib.loads(files(__name__).joinpath("fixed_words.toml").read_text(encoding="utf-8"))
-    return {name: (framed if "frame" in entry else constant)(name, **entry) for name, entry in declared.items()}
+    entries = declared("biaslab.prompts.edits", "fixed_words.toml")
+    return {name: (framed if "frame" in entry else constant)(name, **entry) for name, entry in entries.items()}
 
 
 def find_edit(edit: str | TextEdit | Callable[[str], str]) -> TextEdit:

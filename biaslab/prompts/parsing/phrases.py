@@ -9,11 +9,11 @@ about "A" in a sentence is inferred about "B" in the same sentence.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
+
+from biaslab.core.files import declared
 
 TIE = -1
 """Code for a tie among places of labels."""
@@ -235,7 +235,7 @@ _OTHER = MENTION[1:-1]
 _SIGNS = rf"[^\w{_OTHER}]"
 
 
-_WORDS: dict[str, str] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+_WORDS: dict[str, str] = declared("biaslab.prompts.parsing", "words.toml")
 
 
 def _any(words: Iterable[str]) -> str:

@@ -8,17 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from biaslab.core.scales import Scale
-from biaslab.prompts.parsing.replies import (
-    NUMBER,
-    NUMERAL,
-    ParsedScore,
-    is_refusal,
-    json_scores,
-    only_entry,
-    place_on,
-    without_runs,
-    worth,
-)
+from biaslab.prompts.parsing import replies
+from biaslab.prompts.parsing.replies import NUMBER, NUMERAL, ParsedScore, is_refusal, place_on, without_runs, worth
 
 _ScoreFinder = Callable[[str, Scale], list[float]]
 
@@ -140,9 +131,9 @@ def _stated(label: str) -> tuple[_ScoreFinder, ...]:
     key = re.compile(rf"(?:final[ _-])?(?:{_SCORE}[ _-](?:for[ _-])?)?{label}(?:[ _-]{_SCORE})?", re.IGNORECASE)
     score = re.compile(rf"(?:\w+[ _-])?{_SCORE}", re.IGNORECASE)
     is_key, is_score = (lambda k: key.fullmatch(k) is not None), (lambda k: score.fullmatch(k) is not None)
-    readers: list[_ScoreFinder] = [lambda text, scale: json_scores(text, scale, is_key, is_score)]
+    readers: list[_ScoreFinder] = [lambda text, scale: replies.json_scores(text, scale, is_key, is_score)]
     if _SCORE in label:
-        readers += [only_entry, _reader(rf"\[\[\s*{NUMERAL}\s*\]\]")]
+        readers += [replies.only_entry, _reader(rf"\[\[\s*{NUMERAL}\s*\]\]")]
         readers.append(_reader(rf"<(?:\w+[_-])?{_SCORE}>\s*{NUMERAL}\s*</"))
         readers.append(_reader(_statement(rf"final[ \t]+{label}")))
     boxed = rf"(?: [\w']+){{0,8}}?(?::|\s+is|\s+of)?[\s$*]*\\boxed\{{\s*(?:\\text\{{)?{NUMERAL}"

@@ -10,8 +10,6 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ import yaml
 
 from biaslab.core.checks import unknown
 from biaslab.core.errors import InputError
+from biaslab.core.files import declared
 from biaslab.prompts.protocols.readers import FirstOf, FreeScore, JsonPath, Matches, Pattern, VerdictValues, Whole
 from biaslab.prompts.protocols.slots import read_text
 
@@ -29,10 +28,8 @@ _MARK = re.compile(r"\[\[\s*([^\[\]\n]{1,12}?)\s*\]\]")
 _SPAN = re.compile(r"\(?\b(\d+) ?(?:-|–|~|to) ?(\d+)\b")
 
 
-@cache
 def _known_prompts() -> list[TemplateArguments]:
-    entries = tomllib.loads(files("biaslab.prompts.protocols").joinpath("known_prompts.toml").read_text("utf-8"))
-    return list(entries["prompt"])
+    return list(declared("biaslab.prompts.protocols", "known_prompts.toml")["prompt"])
 
 
 def _known(text: str) -> TemplateArguments | None:

@@ -6,7 +6,6 @@ Data fill slots and nothing else: a candidate that contains ``{first}`` or ``{{ 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -21,6 +20,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from biaslab.core.checks import require_one_of
 from biaslab.core.errors import InputError
+from biaslab.core.files import declared
 from biaslab.core.requests import Role
 from biaslab.core.scales import scale_named
 from biaslab.prompts.protocols.readers import (
@@ -191,7 +191,7 @@ _ONE_OF_TWO = re.compile(
     rf"|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?"
 )
 _FIRST = {"a", "1", "one", "first"}
-_NAMES: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("slot_names.toml").read_text("utf-8"))
+_NAMES: dict[str, dict[str, str]] = declared("biaslab.prompts.protocols", "slot_names.toml")
 _CONTEXTS = _NAMES["any"]["context"].split()
 _SOURCE_OF, _SOURCE_OF_LISTS = (
     {name: source for source, names in _NAMES[form].items() for name in names.split()} for form in ("any", "list")

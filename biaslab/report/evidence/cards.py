@@ -321,16 +321,11 @@ def exhibit(card: pd.DataFrame, evidence: Evidence, people: People) -> Exhibit:
     conditions = condition_columns(card)
     differ = [c for c in conditions if len(card[c].astype(str).unique()) > 1]
     where = {name: str(first.get(name, "")) for name in ("probe", "judge", "dataset", "context_id", "attribute")}
-    return Exhibit(
-        where,
-        _conditions(first, [c for c in conditions if c not in differ]),
-        str(first["outcome"]),
-        _effect(first, pair),
-        tuple(_side(row, evidence, people, letters, differ) for _, row in chosen.iterrows()),
-        len(card) - len(chosen),
-        tuple(people.lines(first, letters.values())),
-        float(first["effect"]),
-    )
+    same = _conditions(first, [c for c in conditions if c not in differ])
+    outcome, effect = str(first["outcome"]), _effect(first, pair)
+    sides = tuple(_side(row, evidence, people, letters, differ) for _, row in chosen.iterrows())
+    humans = tuple(people.lines(first, letters.values()))
+    return Exhibit(where, same, outcome, effect, sides, len(card) - len(chosen), humans, float(first["effect"]))
 
 
 def _chosen(card: pd.DataFrame) -> pd.DataFrame:
@@ -353,18 +348,10 @@ def _side(
     names = [str(row["candidate_id"]), str(row.get("opponent_id", ""))]
     shown = tuple(letters[name] for name in names if name in letters)
     thought, text = _thought_and_answer(row, reply)
-    return Side(
-        shown,
-        _conditions(row, differ),
-        tuple(_prompt(request, str(row["context_id"]), shown, people)),
-        thought,
-        text,
-        tuple(_facts(row, reply)),
-        tuple(_bars(row, request, reply, len(shown) > 1)),
-        str(row["status"]),
-        _read(row, shown),
-        key,
-    )
+    prompt = tuple(_prompt(request, str(row["context_id"]), shown, people))
+    facts, bars = tuple(_facts(row, reply)), tuple(_bars(row, request, reply, len(shown) > 1))
+    said = (thought, text, facts, bars, str(row["status"]), _read(row, shown))
+    return Side(shown, _conditions(row, differ), prompt, *said, key)
 
 
 def _prompt(

@@ -276,9 +276,7 @@ def _of_log(log: Any, mapping: Any, show: Sequence[str]) -> tuple[pd.DataFrame, 
         asked = [*columns["source"], *_set_aside_questions(trials)]
         lengths = {name: sum(len(text) for each in known.values() for text in _texts(each, [name])) for name in asked}
         columns["source"] = [max(lengths, key=lengths.__getitem__)]
-    if unknown := [
-        name for name in columns["source"] if not any(at(record, name) is not None for record in known.values())
-    ]:
+    if unknown := [name for name in columns["source"] if all(at(record, name) is None for record in known.values())]:
         raise InputError("show", unknown[0], f"columns among {', '.join(next(iter(known.values())))}")
     table = trials[[name for name in _IDS if pairs or name != "opponent_id"]].astype(str)
     for name in wanted:

@@ -194,13 +194,10 @@ def bundled(trials: pd.DataFrame) -> Dataset | None:
     """Return the bundled data set that the trials name, or None."""
     dataset_names = set(trials["dataset"].dropna()) if "dataset" in trials else set()
     name = str(next(iter(dataset_names), ""))
-    if (
-        len(dataset_names) != 1
-        or not name.endswith("(constructed)")
-        or name.partition(" ")[0] not in datasets.available()
-    ):
+    short = name.partition(" ")[0]
+    if len(dataset_names) != 1 or not name.endswith("(constructed)") or short not in datasets.available():
         return None
-    dataset = datasets.load_dataset(name.partition(" ")[0])
+    dataset = datasets.load_dataset(short)
     return dataset if dataset.name == name else None
 
 

@@ -14,20 +14,11 @@ from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import AnyPath, count, number, percent, with_interval
 from biaslab.probes import available
+from biaslab.report.plots import style
 from biaslab.report.plots.drawing import caption, fit_text, height_of, intervals
 from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.figure_words import judge_words, marked, short_label
-from biaslab.report.plots.style import (
-    MARKERS,
-    OTHERS,
-    PALETTE,
-    family_colour,
-    family_of,
-    note,
-    panels,
-    shortened,
-    styled,
-)
+from biaslab.report.plots.style import MARKERS, OTHERS, PALETTE, family_of, note, panels, shortened, styled
 from biaslab.report.summary import STATUS, is_bias, strongest_of
 from biaslab.report.verdicts import by_metric, classify, side_words, with_findings
 from biaslab.report.wording import span
@@ -113,7 +104,7 @@ def _short_names(judges: list[str]) -> dict[str, str]:
 
 def _colours(judges: list[str]) -> dict[str, Any]:
     """Return the colour of each judge: that of its model family, as in every figure, if any family is known."""
-    families = {judge: family_colour(judge_words(judge)) for judge in judges}
+    families = {judge: style.family_colour(judge_words(judge)) for judge in judges}
     if set(families.values()) != {OTHERS}:
         return families
     return {judge: PALETTE[place % len(PALETTE)] for place, judge in enumerate(judges)}
@@ -264,10 +255,7 @@ def bias_matrix(
         [
             {**each.row, "status": status, "finding": each.kind, "slight": each.slight, "matters": each.matters}
             | {"distance": (each.estimate - each.null) / (each.matters or np.nan)}
-            | {
-                "n_found": sum(cell.is_bias for cell in cells),
-                "n_tests": sum(cell.kind != "untested" for cell in cells),
-            }
+            | {"n_found": sum(one.is_bias for one in cells), "n_tests": sum(one.kind != "untested" for one in cells)}
             for cells in by_metric(classified).values()
             for status, each in [strongest_of(cells)]
         ]

@@ -21,20 +21,8 @@ from biaslab.core.files import write_csv
 from biaslab.core.interfaces import ProbeInterface
 from biaslab.core.metrics import Says, find_metric
 from biaslab.core.output import AnyPath, replacing, with_interval
-from biaslab.report.plots import style
-from biaslab.report.plots.drawing import (
-    against,
-    caption,
-    each_panel,
-    fit_text,
-    intervals,
-    make_logarithmic,
-    plain_if_untested,
-    rows_of,
-    sorted_judges,
-    svg_of,
-    values_of,
-)
+from biaslab.report.plots import drawing, style
+from biaslab.report.plots.drawing import fit_text, intervals, rows_of, sorted_judges, svg_of, values_of
 from biaslab.report.plots.figure_words import headline_of, marked, named, remember_rows, row_name, short_label
 from biaslab.report.verdicts import with_findings
 from biaslab.report.wording import varying
@@ -165,7 +153,7 @@ def draw(
         published = _name_published(published, x, by or "attribute")
     if defined.empty:
         return DrawnFigures(missing=(_why(metrics, chosen),))
-    rows = plain_if_untested(defined)
+    rows = drawing.plain_if_untested(defined)
     rows, col = (rows, None) if col is None else _name_together(rows, col, "panel")
     rows, along = (rows, x) if x is not None else _name_rows(rows, by or "attribute")
     if hue is None and len(metrics) > 1 and col != "metric":
@@ -176,7 +164,7 @@ def draw(
     names = list(rows["dataset"].unique()) if "dataset" in rows else []
     series = 0 if published is None else published["label"].nunique()
     axes = []
-    for ax, part, heads in each_panel(rows, metrics, along, x is not None, hue, col, row, series):
+    for ax, part, heads in drawing.each_panel(rows, metrics, along, x is not None, hue, col, row, series):
         head = " · ".join([*([title] if title else names if heads and len(names) == 1 else []), *heads]) or None
         first = part["metric"].iloc[0]
         labels = label if isinstance(label, Mapping) else {x or first: label}
@@ -185,14 +173,14 @@ def draw(
         if x is None:
             intervals(part, by=along, reference=reference, **{**look, "hue": hue or ""}, **more)
         else:
-            against(part, x, xlabel=labels.get(x), **look, **more)
+            drawing.against(part, x, xlabel=labels.get(x), **look, **more)
         if published is not None:
             values = rows_of(published, col, part[col].iloc[0]) if col in published else published
             _publish(ax, values, along, order or [None], upright=x is not None)
         axes.append(ax)
     for ax in axes:
         if log:
-            make_logarithmic(ax)
+            drawing.make_logarithmic(ax)
         fit_text(ax)
     return close(axes, defined, name, out, headline, says)
 
@@ -473,7 +461,7 @@ def inherited(
     _shares(right, rows[shares], places[shares])
     left.set_yticks(range(len(levels)), levels, parse_math=False)
     left.set_ylim(len(levels) - 0.5, -0.5)
-    style.note(left, caption(rows, title))
+    style.note(left, drawing.caption(rows, title))
     return list(close([left, right], estimates[estimates["unit"] == unit], name, out, headline).axes)
 
 
