@@ -170,6 +170,17 @@ def test_import_is_light():
 
 
 @pytest.mark.slow
+def test_audit_of_verdicts_loads_quickly():
+    """Half of the time of an audit of few verdicts was that of these imports."""
+    code = "import sys; from biaslab.cli import main; main(sys.argv[1:]); print('loaded', *sys.modules)"
+    command = [sys.executable, "-c", code, "audit", "docs/assets/verdicts.csv"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    loaded = set(said[-1].split())
+    assert {"loaded", "biaslab.probes.verbosity"} <= loaded
+    assert not loaded & {"scipy.stats", "scipy.optimize", "statsmodels", "matplotlib", "torch"}
+
+
+@pytest.mark.slow
 def test_probe_loads_at_most_50_modules_of_the_package():
     code = "import sys, biaslab.probes.position; print(*(m for m in sys.modules if m.partition('.')[0] == 'biaslab'))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

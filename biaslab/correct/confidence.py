@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+import scipy  # its subpackages load when they are first used
 from numpy.typing import ArrayLike
-from scipy import optimize, special
+from scipy import special
 
 from biaslab.core.arrays import Codes, Floats
 from biaslab.core.checks import require_one_of
@@ -225,8 +226,8 @@ def _ends(towards: Floats, drawn: Floats, seen: float, noise: float, level: floa
         return float(np.mean(np.linalg.norm(at * towards + drawn, axis=1) >= seen))
 
     tail, most, chance = (1 - level) / 2, seen + 10 * math.sqrt(noise) + _EDGE, above(0.0)
-    low = 0.0 if chance > tail else optimize.brentq(lambda at: above(at) - tail, 0.0, most)
-    high = 0.0 if chance >= 1 - tail else optimize.brentq(lambda at: above(at) - (1 - tail), 0.0, most)
+    low = 0.0 if chance > tail else scipy.optimize.brentq(lambda at: above(at) - tail, 0.0, most)
+    high = 0.0 if chance >= 1 - tail else scipy.optimize.brentq(lambda at: above(at) - (1 - tail), 0.0, most)
     return float(low), min(float(high), 1.0)
 
 
@@ -270,13 +271,13 @@ def _temperature(confidence: Floats, agreement: Floats) -> Callable[[Floats], Fl
         z = logit(confidence) / math.exp(log_temperature)
         return float(np.mean(np.logaddexp(0, z) - agreement * z))
 
-    fitted = math.exp(float(optimize.minimize_scalar(loss, bounds=(-3.0, 5.0), method="bounded").x))
+    fitted = math.exp(float(scipy.optimize.minimize_scalar(loss, bounds=(-3.0, 5.0), method="bounded").x))
     return lambda values: np.asarray(special.expit(logit(values) / fitted), float)
 
 
 def _isotonic(confidence: Floats, agreement: Floats) -> Callable[[Floats], Floats]:
     levels, place, size = np.unique(confidence, return_inverse=True, return_counts=True)
-    fitted = optimize.isotonic_regression(np.bincount(place, agreement) / size, weights=size).x
+    fitted = scipy.optimize.isotonic_regression(np.bincount(place, agreement) / size, weights=size).x
     return lambda values: np.interp(values, levels, fitted)
 
 
