@@ -341,12 +341,12 @@ def test_other_scale_of_people_is_refused():
         bl.replace(trials.drop(columns=["human", "ratings", "annotators", "human_scale"]), given)
 
 
-def test_constant_labels_have_an_answer_without_variation():
+def test_constant_labels_give_nan_with_the_reason():
     people = {name: dict.fromkeys(range(60), 1) for name in PEOPLE}
     found = bl.replace({"judge": dict.fromkeys(range(60), 1)}, people)["judge"]
-    assert found.decision == "yes"
-    assert found.advantage_probability.estimate == 1.0
-    assert found.advantage_probability.has_note("no_variation")
+    assert found.decision == "cannot tell"
+    assert found.winning_rate.has_note("constant_labels")
+    assert np.isnan(found.advantage_probability.estimate)
 
 
 def test_one_annotator_gives_nan_with_the_reason():
