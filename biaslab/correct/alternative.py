@@ -171,7 +171,7 @@ class Contest:
         The interval is for the share of these annotators whose advantage over the judge is truly below epsilon: at
         least those of whom simultaneous intervals show it (max-t, or Bonferroni's one-sided ones if these are
         narrower), and at most all but those of whom they show the contrary. A count, so it covers more often than
-        promised: in 97.8 to 100 % of simulated studies.
+        promised: in 97.5 to 100 % of simulated studies.
         """
         people = len(self.names)
         if people < 2:
