@@ -21,7 +21,7 @@ from scipy import special
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_share
 from biaslab.core.errors import InputError
-from biaslab.core.output import PrintedText, count, number, percent
+from biaslab.core.output import PrintedText, number, percent
 from biaslab.correct.confidence import share
 from biaslab.correct.label_plan import Choosing, choose_contexts
 from biaslab.stats.estimate import Estimate, because, undefined
@@ -88,9 +88,11 @@ class Selection(PrintedText):
             if self.labels_needed is not None:
                 why = f"too few labels: {self.labelled:,}; {self.labels_needed:,} would do if errors stay as rare"
             return f"{promise}, no verdict may stand ({why})"
-        seen = number(self.selective_error.estimate, 3)
-        share = f"{count(int(self.stands.sum()), 'verdict')} of {len(self.stands):,} ({percent(self.coverage, 3)})"
-        return f"{promise}, {share} may stand: those with a confidence of at least {self.threshold:.3g} (error {seen})"
+        seen = f"error {number(self.selective_error.estimate)}"
+        if self.stands.all():
+            return f"{promise}, all {len(self.stands):,} verdicts may stand ({seen})"
+        share = f"{int(self.stands.sum()):,} of {len(self.stands):,} verdicts ({percent(self.coverage, 3)})"
+        return f"{promise}, {share} may stand: those with a confidence of at least {self.threshold:.3g} ({seen})"
 
 
 def select(

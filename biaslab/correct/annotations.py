@@ -129,7 +129,7 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
     if labels is None:
         given = list(dict.fromkeys(verdicts["annotator"]))
         if judges is None:
-            remedy = "name them, judges=['gpt-4o'], or pass people's labels apart"
+            remedy = "name them, judges=['gpt-4o'] (--judge), or pass people's labels apart (--labels)"
             raise InputError.plain(f"judged does not say which annotators are judges: {', '.join(given[:5])}; {remedy}")
         if strangers := [name for name in judges if name not in given]:
             raise InputError("judges", strangers, f"annotators of the table, such as {', '.join(given[:5])}")
