@@ -16,6 +16,7 @@ from biaslab.calibration.generators import GENERATORS, generate
 from biaslab.calibration.text_models import Draws, OwnTexts
 from biaslab.probes.base import feature_probe
 from biaslab.probes.base.feature_probe import MissingScores, holding_for
+from biaslab.stats import regression
 from biaslab.stats.estimate import Estimate, Note, because, notes_of, undefined
 
 LOGIT, SHIFT, EXCESS = "self_preference_logit", "self_preference_shift", "own_win_excess"
@@ -243,7 +244,7 @@ def test_the_scheduled_cells_of_own_texts_keep_their_bands(generator, metric, mo
 
 def test_cell_with_an_untested_metric_is_refused(monkeypatch):
     nowhere = because("nowhere", "defined nowhere")
-    monkeypatch.setattr(feature_probe, "bent_slope_at_equal", lambda *_: lambda _: undefined(nowhere))
+    monkeypatch.setattr(regression, "bent_slope_at_equal", lambda *_: lambda _: undefined(nowhere))
     options = {"studies": 2, "population": 60, "contexts": [12], "generators": ["own_better_ceiling"]}
     found = bl.validate([bl.probes.SelfPreference], [SHIFT], **options)
     assert set(found["quantity"]) == {"refused"}
