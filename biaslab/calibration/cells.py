@@ -13,14 +13,9 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
+from biaslab.calibration import pair_models
 from biaslab.calibration.generators import PopulationModel, find_generator, generate
-from biaslab.calibration.pair_models import (
-    FEATURE_METRICS as OF_COMPARISONS,
-    FEATURE_PROBES as COMPARED,
-    WAY_METRICS as ASKED,
-    AskedPairs,
-    PairFeatures,
-)
+from biaslab.calibration.pair_models import AskedPairs, PairFeatures
 from biaslab.calibration.population import (
     Population,
     difference_each,
@@ -155,8 +150,9 @@ def applies(kind: type[ProbeInterface], metric: Metric, mode: str, generator: st
     generated, rank = find_generator(generator), metric.name
     texts = generated.texts
     if isinstance(texts, AskedPairs):
-        return ASKED[texts.way] == rank
-    if (rank in OF_COMPARISONS) != isinstance(texts, PairFeatures) and kind.name in COMPARED:
+        return pair_models.WAY_METRICS[texts.way] == rank
+    of_features = isinstance(texts, PairFeatures)
+    if (rank in pair_models.FEATURE_METRICS) != of_features and kind.name in pair_models.FEATURE_PROBES:
         return False
     if rank == "comparative_accuracy" and generator == "few_flips":
         return False  # without quality many pairs flip

@@ -14,14 +14,7 @@ import typer
 
 from biaslab.cli import audit, figures, probe, report, store
 from biaslab.cli.command import CommandGroup
-from biaslab.core.errors import (
-    BiaslabError,
-    BudgetExceededError,
-    InputError,
-    MissingDataWarning,
-    NearestDesignWarning,
-    UnreadableLogError,
-)
+from biaslab.core import errors
 from biaslab.core.output import count
 from biaslab.core.secrets import require_none_in_command
 from biaslab.core.stopping import Stopped, dropped
@@ -74,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = [word for word in words if word != "--debug"]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
-        warnings.simplefilter("ignore", NearestDesignWarning)  # the output itself says it
+        warnings.simplefilter("ignore", errors.NearestDesignWarning)  # the output itself says it
         try:
             require_none_in_command(words)
             code: int = app(words or ["--help"], prog_name="biaslab", standalone_mode=False) or 0
@@ -117,12 +110,13 @@ def _options(
 def _explain(error: Exception) -> tuple[int, str]:
     """Return the exit code and the one-line message of an error; lines of a mapping to copy stay separate."""
     words = str(error)
-    if isinstance(error, BudgetExceededError) and error.options:
+    if isinstance(error, errors.BudgetExceededError) and error.options:
         words = f"{error.reason}; {error.options}"
-    lines = words.split("\n  ") if isinstance(error, InputError) else [words]
+    lines = words.split("\n  ") if isinstance(error, errors.InputError) else [words]
     text = "\n  ".join(" ".join(line.split()) for line in lines)
-    if isinstance(error, BiaslabError):
-        code = audit.UNREAD if isinstance(error, UnreadableLogError) else 2 if isinstance(error, InputError) else 3
+    if isinstance(error, errors.BiaslabError):
+        code = 2 if isinstance(error, errors.InputError) else 3
+        code = audit.UNREAD if isinstance(error, errors.UnreadableLogError) else code
         return code, f"biaslab: {text}"
     if isinstance(error, typer.Abort):
         return 3, "biaslab: not confirmed; nothing was changed"
@@ -134,7 +128,7 @@ def _explain(error: Exception) -> tuple[int, str]:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
-    prefix = "" if issubclass(category, MissingDataWarning) else f"{category.__name__}: "
+    prefix = "" if issubclass(category, errors.MissingDataWarning) else f"{category.__name__}: "
     typer.echo(f"biaslab: warning: {prefix}{' '.join(str(message).split())}", err=True)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 
 from biaslab.core.checks import did_you_mean
 from biaslab.core.errors import InputError, TrialsError
@@ -17,9 +18,6 @@ from biaslab.report.wording import cell, conditions, varying
 from biaslab.stats.estimate import is_above
 from biaslab.stats.frame import LEADING, require_columns
 from biaslab.stats.missing import plausible_intervals
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LimitStatus = Literal["inside", "outside", "unclear"]
 _FORM = "LOW:HIGH, where one side may be omitted, such as .4:.6 or :.2"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -16,9 +17,6 @@ from biaslab.core.metrics import Metric, find_metric
 from biaslab.core.output import AnyPath, estimate_and_interval, replacing, require_file
 from biaslab.report import wording
 from biaslab.stats.frame import LEADING, corrected, require_columns, without_breakdowns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _WIDEST = 80  # characters of a line, with gaps, that fit the text of a page in 10 pt
 _LABEL = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_."

@@ -13,13 +13,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
 
 from biaslab.core.errors import InputError
-from biaslab.core.metrics import Metric, find_metric
+from biaslab.core.metrics import Comparison, Metric, find_metric
 from biaslab.core.output import count, interval, percent
 from biaslab.report import wording
 from biaslab.stats import frame
@@ -27,9 +27,6 @@ from biaslab.stats.estimate import ROUNDING, is_above, notes_of, side_of, signif
 from biaslab.stats.frame import FAMILY, LEADING, require_columns, with_numpy_types, without_breakdowns
 from biaslab.stats.missing import first_doubt, plausible_intervals
 from biaslab.stats.reliability import depends_on_reliability
-
-if TYPE_CHECKING:
-    from biaslab.core.metrics import Comparison
 
 #: The columns that `findings` adds.
 ADDED = (

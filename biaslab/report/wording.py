@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from biaslab.core.checks import require_one_of
@@ -16,11 +18,6 @@ from biaslab.core.metrics import is_declared
 from biaslab.core.output import MISSING, count, interval, markdown, number, percent, with_interval
 from biaslab.stats.estimate import ALPHA, is_above
 from biaslab.stats.frame import LEADING, TRAILING, require_columns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import pandas as pd
 
 ONE_TEST = "1 test"
 _MOST = 12  # decimals, to which `biaslab.core.output.number` rounds

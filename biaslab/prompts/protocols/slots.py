@@ -23,15 +23,8 @@ from biaslab.core.errors import InputError
 from biaslab.core.files import declared
 from biaslab.core.requests import Role
 from biaslab.core.scales import scale_named
-from biaslab.prompts.protocols.readers import (
-    FreeScore,
-    Function,
-    JsonPath,
-    LabelReader,
-    Pattern,
-    VerdictReader,
-    VerdictValues,
-)
+from biaslab.prompts.protocols import readers
+from biaslab.prompts.protocols.readers import Function, JsonPath, LabelReader, Pattern, VerdictReader
 
 Syntax = Literal["braces", "format", "dollar", "jinja2"]
 
@@ -328,7 +321,7 @@ def reader_of(
         raise InputError("reader", " and ".join(chosen), "one of pattern, json, parse")
     if not isinstance(verdicts, Mapping | None):
         raise InputError("verdicts", verdicts, "reply → value", 'write verdicts={"[[A]]": 1, "[[B]]": 0}')
-    meanings: VerdictValues = tuple((str(label), float(value)) for label, value in (verdicts or {}).items())
+    meanings: readers.VerdictValues = tuple((str(label), float(value)) for label, value in (verdicts or {}).items())
     if parse is not None:
         return Function(parse, tuple((examples or verdicts or {}).items()))
     if pattern is not None:
@@ -338,7 +331,7 @@ def reader_of(
     if meanings:
         return LabelReader(meanings)
     if isinstance(scale, str):
-        return FreeScore(scale)
+        return readers.FreeScore(scale)
     remedy = 'give verdicts={"[[A]]": 1, "[[B]]": 0}, a pattern, a JSON path, a function or scale="1-5"'
     raise InputError.plain(f"the meaning of replies is missing; {remedy}")
 

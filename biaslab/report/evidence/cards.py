@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,10 @@ from jinja2 import Environment
 
 from biaslab.core.checks import require_one_of, require_probe, require_whole
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.interfaces import Design
 from biaslab.core.output import AnyPath, Page, count
 from biaslab.core.requests import Choice, Compare, Completion, Likelihood, Rank, Request
+from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply
 from biaslab.prompts.parsing.thoughts import split_thought
 from biaslab.report.evidence.trials import (
@@ -31,11 +33,7 @@ from biaslab.report.evidence.trials import (
     single_judgements,
 )
 from biaslab.report.wording import WORDS, templates
-
-if TYPE_CHECKING:
-    from biaslab.core.interfaces import Design
-    from biaslab.datasets import Dataset
-    from biaslab.store import Store
+from biaslab.store import Store
 
 
 def show(

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from biaslab.core.interfaces import Design
 from biaslab.core.output import AnyPath, count
 from biaslab.core.requests import KINDS, Request, request_key
 from biaslab.core.scales import scale_named
+from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Status, Trial
 from biaslab.logs.readers.trials import COLUMNS
 from biaslab.measures.ranking import pairs
@@ -29,9 +30,6 @@ from biaslab.stats.frame import BINS, LEADING, TRAILING, require_columns
 from biaslab.store import Store
 from biaslab.store.codec import StoredReply
 from biaslab.study.collect import collect
-
-if TYPE_CHECKING:
-    from biaslab.datasets import Dataset
 
 
 def is_estimates(frame: pd.DataFrame) -> bool:

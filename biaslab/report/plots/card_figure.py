@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from biaslab.core.errors import TrialsError
 from biaslab.core.metrics import find_metric
@@ -20,16 +23,9 @@ from biaslab.report.plots.figure import DrawnFigures, close
 from biaslab.report.plots.figure_words import judge_words, marked, short_label
 from biaslab.report.plots.style import MARKERS, OTHERS, PALETTE, family_of, note, panels, shortened, styled
 from biaslab.report.summary import STATUS, is_bias, strongest_of
-from biaslab.report.verdicts import by_metric, classify, side_words, with_findings
+from biaslab.report.verdicts import Finding, by_metric, classify, side_words, with_findings
 from biaslab.report.wording import span
 from biaslab.stats.frame import random_effects, require_columns, with_numpy_types, without_breakdowns
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
-
-    from biaslab.report.verdicts import Finding
 
 _INCH, _LINE, _POINTS = 2.54, 0.28, 8.4  # centimetres per inch and per line of a verdict; points per such line
 _WIDTH, _NAME = 72, 110  # characters per line of a verdict, and maximum number of characters of a judge's name

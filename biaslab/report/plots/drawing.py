@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
 
@@ -30,11 +33,6 @@ from biaslab.report.verdicts import Peers, find_peers, judges_of, with_findings
 from biaslab.report.wording import WORDS, conditions, varying
 from biaslab.stats.frame import LEADING, TRAILING, require_columns, without_breakdowns
 from biaslab.stats.missing import plausible_intervals
-
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _ENTRY = 0.3  # centimetres of height for an entry of the legend
 _HIGHEST = 13.0  # centimetres of rows above which they move closer together, so that a figure fits a page

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from biaslab.core.checks import did_you_mean, require_some_of
@@ -29,10 +31,6 @@ from biaslab.report.wording import varying
 from biaslab.stats.blocks import CELL
 from biaslab.stats.frame import LEADING, require_columns, without_breakdowns
 from biaslab.stats.joint_jackknife import condition_names
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from dataclasses import replace
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from biaslab.core.metrics import Metric, Says, find_metric
 from biaslab.core.output import WAYS, count, number, with_interval, written
@@ -17,10 +19,6 @@ from biaslab.report.plots import style
 from biaslab.report.verdicts import side_words, with_findings
 from biaslab.report.wording import WORDS, fair, span, varying
 from biaslab.stats.frame import LEADING, TRAILING
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _METRICS = 2  # maximum number of metrics in a headline
 _CONDITIONS = 2  # maximum number of conditions that name a row

@@ -7,22 +7,20 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
 from biaslab.core.checks import require_count
 from biaslab.core.errors import InputError
 from biaslab.report.wording import WORDS
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.container import ErrorbarContainer
-    from matplotlib.figure import Figure
 
 P = ParamSpec("P")
 R = TypeVar("R")
