@@ -41,7 +41,8 @@ _STUDIES, _DOUBLINGS = 4_000, 18
 _RIDGE = 1e-9
 _DIGITS = 12  # alignments are compared after rounding to this many decimals
 _FEW_PEOPLE = because(
-    "few_annotators", "{annotators} of {given} named annotators labelled at least {items} items with others"
+    "few_annotators",
+    "the test needs two people or more, by name, who labelled {items} items with others; here {annotators} of {given}",
 )
 
 
