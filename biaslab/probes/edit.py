@@ -24,20 +24,8 @@ from biaslab.core.trials import Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.ranking.pairs import common_log_odds, is_counted, log_odds
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, drawn_items
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Contrast,
-    Estimable,
-    Metrics,
-    Part,
-    by_configuration,
-    label_mass,
-    mean_of,
-    paired,
-    scored,
-)
+from biaslab.probes.base import by_configuration, label_mass, mean_of
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Contrast, Estimable, Metrics, Part, paired, scored
 from biaslab.probes.base.questions import PairProbe, ScoreProbe, by_context, draw_of, name_candidates, protocol_column
 from biaslab.prompts.edits import Placed, TextEdit as Change, available, changes, find_edit, null_edit, placed
 from biaslab.prompts.edits.attacks import Defence, defend, shield

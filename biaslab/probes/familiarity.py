@@ -18,6 +18,7 @@ from biaslab.core.requests import Likelihood, Request
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Scalar, Trial
 from biaslab.measures.scoring.pointwise import Item
+from biaslab.probes.base import by_configuration
 from biaslab.probes.base.comparisons import ordered_pairs
 from biaslab.probes.base.feature_probe import (
     WITH_BENDS,
@@ -26,18 +27,7 @@ from biaslab.probes.base.feature_probe import (
     kept_columns,
     with_missing_scores,
 )
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Metrics,
-    Part,
-    by_configuration,
-    label_mass,
-    paired,
-    rated,
-    settle,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Metrics, Part, label_mass, paired, rated, settle
 from biaslab.probes.base.questions import ScoreProbe
 from biaslab.stats.blocks import CELL, ITEM, usable
 from biaslab.stats.correlation import Level

@@ -17,19 +17,9 @@ from biaslab.core.scales import SCALES, scale_named, whole_numbers
 from biaslab.core.schema import Dataset
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.scoring.pointwise import AnswerSettings, ScoreAnswer, drawn_items, single_ratings
+from biaslab.probes.base import by_configuration
 from biaslab.probes.base.answers import COLUMNS, Answers, name_seed
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Metrics,
-    Part,
-    Probe,
-    by_configuration,
-    label_mass,
-    scored,
-    settle,
-)
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Metrics, Part, Probe, label_mass, scored, settle
 from biaslab.probes.base.questions import protocol_column, question_of, read_reply
 from biaslab.prompts.protocols import Protocol
 from biaslab.stats.blocks import ITEM

@@ -24,21 +24,8 @@ from biaslab.core.schema import Dataset, count_words
 from biaslab.core.trials import Reply, Scalar, Status, Trial
 from biaslab.measures.ranking import pairs
 from biaslab.measures.scoring.pointwise import AnswerSettings, Item, Question, about_scores
-from biaslab.probes.base import questions
-from biaslab.probes.base.probe import (
-    LABEL_MASS,
-    Accepted,
-    Cell,
-    Contrast,
-    Estimable,
-    Metrics,
-    Part,
-    label_mass,
-    mean_of,
-    paired,
-    scored,
-    settle,
-)
+from biaslab.probes.base import label_mass, mean_of, paired, questions
+from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Contrast, Estimable, Metrics, Part, scored, settle
 from biaslab.probes.base.questions import ScoreProbe, both_orders, by_context, draw, draw_of
 from biaslab.probes.position import Position
 from biaslab.prompts.protocols import Protocol
