@@ -95,8 +95,8 @@ def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 @cache
-def _read() -> pd.DataFrame:
-    table = read_table(Path(__file__).with_name(FILE))
+def _read(words: bool = True) -> pd.DataFrame:
+    table = read_table(Path(__file__).with_name(FILE), words=words)
     return _joined([table, *(one.estimates for one in contributions())])
 
 
@@ -116,10 +116,14 @@ def write_estimates(estimates: pd.DataFrame, file: Path) -> None:
     write_csv(estimates, file, float_format="%.6g")
 
 
-def read_table(file: Path, texts: Sequence[str] = ()) -> pd.DataFrame:
-    """Read a file written by `write_estimates`; columns in ``texts`` are text, even if all values look like numbers."""
-    dtypes = dict.fromkeys((*_WORDS, *texts), "str")
-    return read_csv(file, low_memory=False, encoding="utf-8", dtype=dtypes).fillna(dict.fromkeys(_WORDS, ""))
+def read_table(file: Path, texts: Sequence[str] = (), words: bool = True) -> pd.DataFrame:
+    """Read a file written by `write_estimates`; columns in ``texts`` are text, even if all values look like numbers.
+
+    Without ``words``, methods, notes and repositories are left out, which takes a fifth of the time.
+    """
+    dtypes, read = dict.fromkeys((*_WORDS, *texts), "str"), None if words else lambda name: name not in _WORDS
+    table = read_csv(file, low_memory=False, encoding="utf-8", dtype=dtypes, usecols=read)
+    return table.fillna(dict.fromkeys(_WORDS, ""))
 
 
 def require_labels(rows: pd.DataFrame, columns: Sequence[str], where: str) -> None:
@@ -314,9 +318,9 @@ def reference() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Rows of `biaslab.atlas.estimates`, with the name of the source as ``dataset``.
+        Rows of `biaslab.atlas.estimates`, without words, with the name of the source as ``dataset``.
     """
-    rows = estimates()
+    rows = _read(words=False)
     return rows[of_models(rows)].assign(dataset=rows["source"])
 
 

@@ -154,8 +154,8 @@ def _statement(label: str) -> str:
 
 
 def _reader(pattern: str) -> _ScoreFinder:
-    compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-    return lambda text, scale: [worth(match, scale) for match in compiled.finditer(text)]
+    flags = re.IGNORECASE | re.MULTILINE  # compiled where it is first used, which most commands never do
+    return lambda text, scale: [worth(match, scale) for match in re.finditer(pattern, text, flags)]
 
 
 _GIVES = r"(?:giv(?:e|es|en|ing)|assign(?:s|ed|ing)?|award(?:s|ed|ing)?|rat(?:e|es|ed|ing)|earn(?:s|ed|ing)?"

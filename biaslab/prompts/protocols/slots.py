@@ -168,7 +168,7 @@ LONGEST_SCALE = 1000
 _CANDIDATES = {"pair": ("first", "second"), "score": ("candidate",), "list": ("candidates",)}
 #: Beginning and end of a turn: ChatML, Llama 3, and models like Zephyr and Phi.
 _CHAT_MARKS = tuple(
-    re.compile(rf"{begins}(.*?)\s*(?={begins.replace('(', '(?:')}|{ends}|\Z)", re.DOTALL | re.MULTILINE)
+    rf"(?sm){begins}(.*?)\s*(?={begins.replace('(', '(?:')}|{ends}|\Z)"
     for begins, ends in (
         (r"<\|im_start\|>\s*(system|user|assistant)[^\n]*\n", r"<\|im_end\|>"),
         (r"<\|start_header_id\|>\s*(system|user|assistant)\s*<\|end_header_id\|>", r"<\|eot_id\|>"),
@@ -179,7 +179,7 @@ _WHAT = (
     "answer|response|resp|output|completion|candidate|summary|option|assistant|model|text|reply|prediction|solution|"
     "story|submission|translation|generation"
 )
-_ONE_OF_TWO = re.compile(
+_ONE_OF_TWO = (
     rf"(?:{_WHAT})_?(?P<behind>a|b|1|2|one|two|another|other)(?:_(?:{_WHAT}))?"
     rf"|(?P<before>first|second|a|b)(?:_(?:{_WHAT}))?"
 )
@@ -231,7 +231,7 @@ def split_chat(text: str) -> tuple[tuple[Role, str], ...]:
     (('system', 'Be brief.'), ('user', 'Hi'))
     """
     for mark in _CHAT_MARKS:
-        turns = tuple((match[1], match[2].strip()) for match in mark.finditer(text))
+        turns = tuple((match[1], match[2].strip()) for match in re.finditer(mark, text))
         if turns:
             return tuple(turn for turn in turns if turn[1])  # type: ignore[misc] # the mark of a reply is no message
     return (("user", text),)
@@ -291,7 +291,7 @@ def require_no_verdicts(*arguments: object) -> None:
 
 def _guess(slot: str, form: str) -> str:
     name = slot.lower()
-    side = _ONE_OF_TWO.fullmatch(name) if form == "pair" else None
+    side = re.fullmatch(_ONE_OF_TWO, name) if form == "pair" else None
     if side:
         return "first" if (side["behind"] or side["before"]) in _FIRST else "second"
     if form == "list" and name in _SOURCE_OF_LISTS:
