@@ -14,6 +14,7 @@ def _work_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_screen_asks_the_planned_requests_and_writes_the_card(capsys):
     assert main([*WORDS, "--plan", "--price-in", "2"]) == 0
     message = capsys.readouterr().out

@@ -153,6 +153,7 @@ def test_replies_stored_after_an_early_end_are_counted_as_asked(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+@pytest.mark.slow
 def test_slow_readers_take_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_judge, "_SUSPENDED", 0.01)
     with FaultServer(latency=0.02) as server, Store(tmp_path / "s") as store:

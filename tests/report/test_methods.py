@@ -97,6 +97,7 @@ def test_leaderboard_orders_systems_by_corrected_rank(ranking):
 
 
 @pytest.mark.parametrize("corrections", [["judge"], ["judge", "ppi"]])
+@pytest.mark.slow
 def test_leaderboard_tells_of_moves_only_if_corrected(corrections, ranking, tmp_path):
     rows = ranking[ranking["correction"].isin(corrections)]
     said = bl.plots.leaderboard(rows, "correct__board", tmp_path).headline
@@ -132,6 +133,7 @@ def test_leaderboard_is_saved_like_any_figure(ranking, tmp_path):
     assert all(path.stat().st_size > 0 for path in paths)
 
 
+@pytest.mark.slow
 def test_metrics_of_audits_are_known_in_a_fresh_process():
     code = "from biaslab.core.metrics import find_metric as f; print(f('cohen_kappa', 'agreement').label)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -123,6 +123,7 @@ def scored(points, people, high, attribute="tone"):
     return pd.DataFrame(rows | {"scale": f"0-{high}", "human": people, "human_scale": f"0-{high}"})
 
 
+@pytest.mark.slow
 def test_kappa_of_scores_in_order_is_named_quadratic():
     points, people = [n % 5 for n in range(30)], [(n + n // 10) % 5 for n in range(30)]
     scores = scored(points, people, 4)
@@ -193,6 +194,7 @@ def test_log_odds_of_the_first_are_shown_as_a_probability():
     assert f"P(A) between equals {shares[0]} [{shares[1]}, {shares[2]}]" in text
 
 
+@pytest.mark.slow
 def test_win_rates_name_each_system_from_the_best():
     audited = bl.audit(bl.atlas.trials("pandalm", judge="gpt-3.5-turbo"))
     rates = audited[audited["metric"] == "win_rate"].sort_values("estimate", ascending=False)

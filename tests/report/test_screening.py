@@ -153,6 +153,7 @@ def test_a_server_of_text_alone_costs_what_is_announced(protocol, graded, told):
 
 
 @pytest.mark.parametrize("probabilities", [True, False])
+@pytest.mark.slow
 def test_plan_of_an_unknown_server_counts_both_ways_of_answering(probabilities, graded, told):
     with AnsweringServer(probabilities=probabilities, completions=False) as server:
         judge = ApiJudge("judge", server.url, patience=QUICK, timeout=5.0)
@@ -225,6 +226,7 @@ def test_q_values_are_over_the_tests_of_the_card(judge, graded):
     assert len(ours) >= 4
 
 
+@pytest.mark.slow
 def test_a_budget_refuses_everything_before_anything_is_asked(judge, graded):
     with pytest.raises(
         BudgetExceededError, match=r"needs 72 requests, but the budget allows 71, enough for 7 of 8 contexts"

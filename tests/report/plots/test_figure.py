@@ -158,6 +158,7 @@ def test_from_parameters_makes_a_probe_of_matching_fields():
 
 
 @pytest.mark.parametrize("answer", ["distribution", "text"])
+@pytest.mark.slow
 def test_heaps_are_the_shares_of_the_scores_on_the_finest_scale(graded, answer, tmp_path):
     probe = bl.probes.ScoreDistribution(["coherence"], scales=["1-5", "1-100"], answer=answer, samples=3)
     trials = bl.collect(probe, bl.SimulatedJudge(graded, heaping=2.0), graded, progress=False)

@@ -509,6 +509,7 @@ def test_plots_without_labels_draw_nothing(labelled, part):
         assert not bl.plots.confusion(estimates.assign(label=np.nan)).axes
 
 
+@pytest.mark.slow
 def test_bias_matrix_has_a_cell_per_judge_and_tested_bias(make_row, tmp_path):
     rows = [
         make_row(judge=judge, estimate=rate, ci_low=rate - 0.03, ci_high=rate + 0.03, p_value=p_value)
