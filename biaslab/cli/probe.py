@@ -336,7 +336,9 @@ def plan_labels(
         typer.echo(f"to label: {', '.join(chosen['context_id'].head(10))}{', …' if len(chosen) > 10 else ''}")
         write_table(chosen, out, "context")
         if out is not None:
-            typer.echo(f'label them by hand: bl.label("{judged}", contexts="{out}", path="labels.csv")')
+            what = f'"{judged}"' if (trials["probe"] == "recorded").all() else "data"
+            read = f", mapping={mapping!r}" if mapping and what != "data" else ""
+            typer.echo(f'label them by hand: bl.label({what}, contexts="{out}", path="labels.csv"{read})')
 
 
 batch_app = typer.Typer(help="Judge through OpenAI's Batch API or vLLM's run-batch.", no_args_is_help=True)

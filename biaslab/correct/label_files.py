@@ -23,6 +23,7 @@ from biaslab.stats.blocks import ITEM
 LABEL_COLUMNS = ("context_id", "candidate_id", "score")
 """Columns of a label table, which is not read like a log."""
 
+_PROBABILITY = "probability"  # of each context to be labelled
 #: Columns of trials for people's labels.
 _OF_PEOPLE = ("human", "human_gap", "human_scale", "ratings", "annotators", "preference", "person")
 
@@ -67,36 +68,43 @@ def read_label_file(file: Path, mapping: Mapping[str, Any] | None = None) -> pd.
 def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """Read labels as trials; several rows of an item are kept if they contradict each other."""
     counted = {"replicate": f"={COUNTED}"}
-    entries = dict(mapping or {})
+    entries, rows = dict(mapping or {}), first_rows(labels)
+    keep = [_PROBABILITY] if rows is not None and rows.has(_PROBABILITY) else []
+    entries |= {"ignore": [*{*entries.get("ignore", ()), *keep}]} if keep else {}
     if not {"person", "judge"} & {*entries} and (people := _names_of_people(labels)):
         entries["person"] = people
     if not {"winner", "score"} & {*entries}:
-        entries |= _verdict_of_people(labels, entries)
+        entries |= _label_of_people(rows, entries, "winner", "winner")
     named = "judge" in entries or any(paths_of(entries.get("person")))
-    trials = read_judgements(labels, mapping=entries if named else counted | entries)
+    try:
+        trials = read_judgements(labels, mapping=entries if named else counted | entries, keep=keep)
+    except InputError:  # beside an answer such as "yes", which could be a verdict too
+        known = {"winner", "score"} & {*entries}
+        if known or not (label := _label_of_people(rows, entries, "verdict", "score")):
+            raise
+        return read_labels(labels, entries | label)
     roles = [role for reading in trials.attrs["reading"]["readings"] for role in reading["roles"]]
     columns = [name for role in roles if role["role"] == "score" for own in role["sources"] for name in own["columns"]]
     if columns and all(map(is_label, columns)) and "person" not in entries and (trials["judge"] == "unknown").all():
         return read_labels(labels, entries | {"person": "=people"})
     if not (trials.attrs["duplicates"] and is_by_people(trials)):
         return trials
-    every = read_judgements(labels, mapping=entries | counted)
+    every = read_judgements(labels, mapping=entries | counted, keep=keep)
     scores = every.groupby([*ITEM, "attribute"])["human"]
     return every if (scores.max() > scores.min()).any() else trials
 
 
-def _verdict_of_people(labels: Path | pd.DataFrame, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry for verdicts on pairs in the only column that is named after people, which a log keeps apart."""
-    rows = first_rows(labels)
+def _label_of_people(rows: Rows | None, entries: Mapping[str, Any], name: str, role: str) -> dict[str, Any]:
+    """Return the entry for the only column that is named after people, as if it had a name; nothing if that is open."""
     names = [] if rows is None else list(dict.fromkeys(name for record in rows.records for name in record))
     of_people = [name for name in names if "people" in roles_of(tokens(name))]
-    if rows is None or len(of_people) != 1 or "winner" in names:
+    if rows is None or len(of_people) != 1 or name in names:
         return {}
-    proposed = propose(pd.DataFrame(rows.records).rename(columns={of_people[0]: "winner"}), entries)
-    entry = proposed.entries.get("winner")
-    if proposed.questions or not isinstance(entry, Mapping) or entry.get("field") != "winner":
+    proposed = propose(pd.DataFrame(rows.records).rename(columns={of_people[0]: name}), entries)
+    entry = proposed.entries.get(role)
+    if proposed.questions or not isinstance(entry, Mapping) or entry.get("field") != name:
         return {}
-    return {"winner": {**entry, "field": of_people[0]}}
+    return {role: {**entry, "field": of_people[0]}}
 
 
 def _names_of_people(labels: Path | pd.DataFrame) -> str | None:

@@ -45,6 +45,8 @@ class CorrectedSystems(PrintedText):
         The columns that match labels with judgements, with the columns of the file in parentheses.
     ambiguous : int
         Number of items with different labels by people who are not named; their mean counts.
+    weighted : bool
+        Whether labels are weighted by the probability with which their context was to be labelled.
     """
 
     estimates: pd.DataFrame
@@ -54,6 +56,7 @@ class CorrectedSystems(PrintedText):
     unmatched: int
     matched_by: tuple[str, ...] = ()
     ambiguous: int = 0
+    weighted: bool = False
 
     def __str__(self) -> str:
         given = self.matched + self.unmatched
@@ -76,7 +79,8 @@ class CorrectedSystems(PrintedText):
         if values.loc[values["correction"] == "ppi", "ci_low"].isna().all():
             yield "no corrected number has an interval: too few contexts are labelled (at least 5); label more"
             return
-        yield "assumes that the labelled items are a random part of all"
+        how = "were drawn with the stated probabilities" if self.weighted else "are a random part of all"
+        yield f"assumes that the labelled items {how}"
         widths = (values["ci_high"] - values["ci_low"]).groupby(values["correction"]).max()
         if widths["ppi"] >= widths["human"]:
             yield "the judge adds nothing: intervals from the labels alone are as narrow"
@@ -128,8 +132,8 @@ def correct_systems(
     matches = known.matched(judged)
     estimates = correct(judged, known, "systems")
     plan, items, matched = _plan(judged, known, estimates), _count_items(judged, known), int(matches.sum())
-    unmatched = len(matches) - matched
-    return CorrectedSystems(estimates, plan, items, matched, unmatched, known.matched_by, known.ambiguous)
+    unmatched, weighted = len(matches) - matched, known.probability is not None
+    return CorrectedSystems(estimates, plan, items, matched, unmatched, known.matched_by, known.ambiguous, weighted)
 
 
 def corrected_overall(trials: pd.DataFrame) -> pd.DataFrame:

@@ -203,3 +203,23 @@ def test_system_of_one_context_has_any_rank():
     found = bl.correct(bl.read_judgements(log.assign(human_label=["pass", "fail", "fail", "pass"] * 10)))
     ranks = found[found["metric"] == "rank"].set_index("system")
     assert ranks.loc["x", ["ci_low", "ci_high"]].dropna().to_numpy().tolist() == [[1, 3]]
+
+
+@pytest.mark.parametrize("name", ["human", "label", "score"])
+def test_probabilities_weight_labels_of_any_form(name):
+    log = pd.DataFrame({"question": [f"q{n}" for n in range(60)], "verdict": ["pass", "fail", "pass"] * 20})
+    labels = log[["question"]].head(24).assign(**{name: ["pass", "fail"] * 12}, probability=[0.8, 0.2] * 12)
+    if name == "score":
+        labels = labels.rename(columns={"question": "context_id"}).assign(candidate_id="answer")
+    found = correct_systems(bl.read_judgements(log), labels)
+    human = found.estimates.query("correction == 'human' and metric == 'pass_rate'")["estimate"].item()
+    assert human == pytest.approx((12 / 0.8) / (12 / 0.8 + 12 / 0.2))
+    assert found.weighted
+
+
+@pytest.mark.parametrize("name", ["human", "gold", "human_label"])
+def test_label_beside_an_answer_of_yes_or_no_is_the_label(name):
+    log = pd.DataFrame({"question": [f"q{n}" for n in range(20)], "answer": ["yes", "no"] * 10})
+    labels = log.assign(**{name: ["pass", "pass", "fail", "pass"] * 5})
+    found = correct_systems(bl.read_judgements(log.assign(judge_verdict=["pass", "fail"] * 10)), labels)
+    assert found.estimates.query("correction == 'human' and metric == 'pass_rate'")["estimate"].item() == 0.75
