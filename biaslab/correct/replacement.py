@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_share, require_whole
+from biaslab.core.checks import fits, require_one_of, require_share, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.core.output import PrintedText, count, number, with_interval
@@ -100,7 +100,8 @@ _CONDITIONS = (
 )
 _TESTED = ("overconfidence", "lean_towards_yes", "advantage_probability_difference")
 _RECALIBRATED = ("calibration_error", "brier_score")
-_WITHIN = 1.0  # points by which people's scores may differ from one that they agree with
+_WITHIN = 1.0  # points by which people's scores may differ from one that they agree with,
+_OF_SCALE = 0.25  # but at most this share of the scale: of codes 1 and 2, both would agree with everything
 _DIGITS = 2
 
 
@@ -272,7 +273,8 @@ def replace(
     error : float
         Promised share of people who disagree with a verdict that stands.
     within : float, optional
-        Points by which a score may differ from a person's who agrees with it; by default 1 for scores, else 0.
+        Points by which a score may differ from a person's who agrees with it; by default 1 for scores, but at most a
+        quarter of the range of labels and verdicts, else 0.
     least : int
         Items that an annotator must have labelled together with others, 30 as published.
     resampling : Resampling, optional
@@ -314,12 +316,14 @@ def replace(
     ('yes', 1.0)
     """
     how = resampling or Resampling()
-    if not 0 <= epsilon < 1:
+    if not (fits(epsilon, float) and 0 <= epsilon < 1):
         raise InputError("epsilon", epsilon, "a number from 0 to below 1", "such as 0.2 for experts")
     if not (alignment is None or callable(alignment)):
         require_one_of("alignment", alignment, ALIGNMENTS)
     require_share("error", error, "use 0.1 for 10 %")
     require_whole("least", least, 2)
+    if within is not None and not (fits(within, float) and 0 <= within < math.inf):
+        raise InputError("within", within, "a number of points from 0", "0 if labels must be equal")
     rows: list[dict[str, Any]] = []
     found: list[ReplacedJudge] = []
     for each in read_annotations(judged, labels, judges):
@@ -347,7 +351,9 @@ class _Judge:
         self.alignment: Alignment = alignment or ("neg_rmse" if given.kind == "score" else "accuracy")
         if given.kind == "word" and self.alignment == "neg_rmse":
             raise InputError("alignment", "neg_rmse", "accuracy or a function for labels that are words")
-        self.within = within if within is not None else _WITHIN * (given.kind == "score")
+        low, high = given.scale
+        default = min(_WITHIN, _OF_SCALE * (high - low)) if given.kind == "score" else 0.0
+        self.within = default if within is None else within
         self.context = np.asarray(how.cluster_of(given.items["context_id"]), object)
         named = [name for name in given.names if not name.startswith("unnamed ")]
         people = given.people if named else given.people[:, :0]

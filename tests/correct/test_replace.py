@@ -317,6 +317,9 @@ def test_estimates_go_to_every_report():
         (lambda judge, people: bl.replace(judge, people, error=10), InputError, "error"),
         (lambda judge, people: bl.replace(judge, people, alignment="kappa"), InputError, "alignment"),
         (lambda judge, people: bl.replace(judge, people, least=1), InputError, "least"),
+        (lambda judge, people: bl.replace(judge, people, epsilon="x"), InputError, "epsilon"),
+        (lambda judge, people: bl.replace(judge, people, within=float("nan")), InputError, "within"),
+        (lambda judge, people: bl.replace(judge, people, within=-1), InputError, "within"),
         (lambda judge, people: bl.replace(table(people)), InputError, "judges"),
         (lambda judge, people: bl.replace(table(people), judges=["dan"]), InputError, "dan"),
         (lambda judge, people: bl.replace(pd.concat([table(judge)] * 2), people), TrialsError, "twice"),
@@ -332,6 +335,14 @@ def test_wrong_input_is_named(change, error, name):
     people, judge = labels()
     with pytest.raises(error, match=name):
         change(judge, people)
+
+
+def test_codes_of_one_and_two_agree_if_equal():
+    people, judge = labels(judge=0.9)
+    codes = [{who: {i: v + 1 for i, v in own.items()} for who, own in given.items()} for given in (judge, people)]
+    found = bl.replace(*codes)["judge"]
+    assert not found.items["stands"].any()
+    assert np.allclose(found.items["loss"], bl.replace(judge, people)["judge"].items["loss"])
 
 
 def test_other_scale_of_people_is_refused():
