@@ -379,7 +379,10 @@ def _aligned(labels: Floats, others: Floats, alignment: Alignment, words: Sequen
         return value if words is None else words[int(value)]
 
     rows = zip(labels, others, strict=True)
-    return np.array([float(alignment(word(own), [word(v) for v in row[~np.isnan(row)]])) for own, row in rows])
+    found = np.array([float(alignment(word(own), [word(v) for v in row[~np.isnan(row)]])) for own, row in rows])
+    if np.isnan(found).any():
+        raise InputError("alignment", math.nan, "a function whose result is a number for all labels")
+    return found
 
 
 def _mean_share(won: Floats, items: Floats, weights: Floats) -> Floats:

@@ -263,7 +263,7 @@ def replace(
         People's labels: for trials as in `biaslab.correct`, with a column ``annotator`` to tell people apart; otherwise
         a table or mapping like `judged`. By default those that `judged` holds.
     judges : sequence of str, optional
-        For a table that holds people's labels too: which annotators are judges.
+        Which annotators are judges, in a table that holds people's labels too; otherwise by default all.
     epsilon : float
         How much worse than an annotator the judge may be, as a share of items, because it costs less: .2 for experts,
         .15 for skilled people, .1 for crowd workers (Calderon et al. 2025).

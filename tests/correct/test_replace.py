@@ -150,6 +150,10 @@ def labels(items=200, noise=0.2, judge=0.1, seed=0, levels=2):
     return {name: given(noise) for name in PEOPLE}, {"judge": given(judge)}
 
 
+def words(by_annotator, one):
+    return {who: {item: one if v else "other" + one for item, v in own.items()} for who, own in by_annotator.items()}
+
+
 def table(by_annotator):
     rows = [(who, item, label) for who, own in by_annotator.items() for item, label in own.items()]
     return pd.DataFrame(rows, columns=["annotator", "item", "label"])
@@ -177,6 +181,22 @@ def test_mapping_and_tables_give_the_same_answer():
     for result in results:
         assert result["judge"].decision == "yes"
         assert (result.estimates["estimate"].dropna() == results[0].estimates["estimate"].dropna()).all()
+
+
+def test_contexts_of_people_are_those_of_verdicts():
+    people, judge = labels()
+    five = [each.assign(context=each["item"].str[-1]) for each in (table(judge), table(people))]
+    expected = bl.replace(five[0], people)["judge"].winning_rate
+    found = bl.replace(judge, five[1])["judge"].winning_rate
+    assert (found.n_contexts, found.ci_low, found.ci_high) == (10, expected.ci_low, expected.ci_high)
+    with pytest.raises(TrialsError, match="two contexts"):
+        bl.replace(five[0].assign(context=five[0]["item"]), five[1])
+
+
+def test_numbers_among_words_are_equal_as_numbers():
+    people, judge = labels()
+    apart = {who: {item: float(v) for item, v in own.items()} | {"other": "n/a"} for who, own in people.items()}
+    assert bl.replace(judge, apart)["judge"].decision == "yes"
 
 
 def test_words_are_labels_as_numbers_are():
@@ -327,6 +347,19 @@ def test_estimates_go_to_every_report():
         (lambda judge, people: bl.replace(table(judge).assign(context="c"), people), TrialsError, "one context"),
         (lambda judge, people: bl.replace(table(judge).drop(columns="label"), people), BiaslabError, "label"),
         (lambda judge, people: bl.replace(table(judge).assign(confidence=7), people), TrialsError, "confidence"),
+        (lambda judge, people: bl.replace(table(judge).assign(confidence="90%"), people), TrialsError, "confidence"),
+        (lambda judge, people: bl.replace(judge, people | judge), InputError, "judge is"),
+        (lambda judge, people: bl.replace(judge, people, judges=["dan"]), InputError, "dan"),
+        (lambda judge, people: bl.replace(log(), judges=["dan"]), InputError, "dan"),
+        (lambda judge, people: bl.replace(table(people | judge), judges="judge"), InputError, "judges"),
+        (lambda judge, people: bl.replace(words(judge, "Yes"), words(people, "yes")), TrialsError, "'Yes'"),
+        (lambda judge, people: bl.replace(words(judge, "yes"), people), TrialsError, "in common"),
+        (lambda judge, people: bl.replace({"judge": {"i0": [1]}}, people), TrialsError, "lists"),
+        (lambda judge, people: bl.replace({"judge": {"i0": float("inf")}}, people), TrialsError, "inf"),
+        (lambda judge, people: bl.replace({}, people), TrialsError, "no labels"),
+        (lambda judge, people: bl.replace(table(judge).assign(item=np.nan), people), TrialsError, "item"),
+        (lambda judge, people: bl.replace(judge, "people.csv"), InputError, "labels"),
+        (lambda judge, people: bl.replace(judge, people, alignment=lambda *_: np.nan), InputError, "alignment"),
         (lambda judge, people: bl.replace({"judge": 1}, people), InputError, "judged"),
         (lambda judge, people: bl.replace([1, 2], people), InputError, "judged"),
     ],
