@@ -146,7 +146,8 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
         raise TrialsError("label", float("inf"), "finite numbers, or words")
     words = None
     if numeric.isna().any():
-        named = numeric.map("{:g}".format).where(numeric.notna(), every["label"].astype(str).str.strip())
+        numbers = numeric.notna() & ~every["label"].map(lambda label: isinstance(label, bool))
+        named = numeric.map("{:g}".format).where(numbers, every["label"].astype(str).str.strip())
         words = sorted(named.unique())
         _require_words(named[: len(verdicts)], named[len(verdicts) :])
         numeric = named.map({word: float(place) for place, word in enumerate(words)})
@@ -202,7 +203,7 @@ def _long(table: Any, name: str) -> pd.DataFrame:
     stated = frame.get("confidence", nothing)
     confidence = pd.to_numeric(stated, errors="coerce").astype(float)
     if (wrong := stated.notna() & ~confidence.between(0, 1)).any():
-        raise TrialsError(f"{name}, confidence", stated[wrong].iloc[0], "numbers from 0 to 1")
+        raise TrialsError(f"{name}, confidence", stated[wrong].tolist()[0], "numbers from 0 to 1")
     context = frame.get("context_id", frame.get("context", nothing)).astype(object)
     context = context.astype(str).where(context.notna())
     long = pd.DataFrame({key: frame[key] for key in COLUMNS}).assign(context_id=context, confidence=confidence)
