@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_fits
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import read_csv
-from biaslab.correct.labels import HumanLabels, LabelledCell, read_cells
+from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells, score_items
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import read_ratings
@@ -42,7 +44,8 @@ class Annotations:
     where : dict
         ``judge, dataset, attribute``.
     items : pandas.DataFrame
-        One row per judged item: ``context_id, item, judged, confidence``, and for verdicts of 0 and 1 ``yes``, the
+        One row per item that the judge was asked about: ``context_id, item, judged`` (NaN if there is no verdict that
+        can be read), ``confidence``, and for verdicts of 0 and 1 ``yes``, the
         judge's probability of 1; NaN if unknown. Verdicts on pairs are 1, 0 or ½ for the first of both names.
     people : numpy.ndarray, shape (items, annotators)
         People's labels as numbers; NaN without one.
@@ -134,6 +137,7 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
         raise InputError.plain(f"judged does not say which annotators are judges: {names}; {remedy}")
     of_judges = _chosen(given["annotator"], judges)
     verdicts, people = given[of_judges], given[~of_judges] if labels is None else _long(labels, "labels")
+    people = people.dropna(subset="label")
     if both := sorted(set(verdicts["annotator"]) & set(people["annotator"])):
         raise InputError.plain(f"{', '.join(both[:5])} is a judge and one of the people; leave it out of the labels")
     every = pd.concat([verdicts, people], ignore_index=True)
@@ -144,19 +148,21 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
     numeric = pd.to_numeric(every["label"], errors="coerce").astype(float)
     if np.isinf(numeric).any():
         raise TrialsError("label", float("inf"), "finite numbers, or words")
-    words = None
-    if numeric.isna().any():
+    words, given = None, every["label"].notna()
+    if numeric[given].isna().any():
         numbers = numeric.notna() & ~every["label"].map(lambda label: isinstance(label, bool))
         named = numeric.map("{:g}".format).where(numbers, every["label"].astype(str).str.strip())
-        words = sorted(named.unique())
-        _require_words(named[: len(verdicts)], named[len(verdicts) :])
-        numeric = named.map({word: float(place) for place, word in enumerate(words)})
+        words = sorted(named[given].unique())
+        _require_words(named[: len(verdicts)][given], named[len(verdicts) :])
+        numeric = named.where(given).map({word: float(place) for place, word in enumerate(words)})
     every = every.assign(label=numeric, context_id=[contexts.get(item, item) for item in every["item"]])
     verdicts, people = every[: len(verdicts)], every[len(verdicts) :]
-    kind: Labelling = "word" if words else "pass" if set(numeric) <= {0.0, 1.0} else "score"
+    kind: Labelling = "word" if words else "pass" if set(numeric.dropna()) <= {0.0, 1.0} else "score"
     rated = people.pivot_table("label", "item", "annotator", sort=False)
     for judge, own in verdicts.groupby("annotator", sort=False):
-        items = own[["context_id", "item"]].assign(judged=own["label"].astype(float), confidence=own["confidence"])
+        items = own[["context_id", "item"]].assign(judged=own["label"].astype(float))
+        items = items.assign(confidence=own["confidence"].where(items["judged"].notna()))
+        missing = int(items["judged"].isna().sum())
         if kind == "pass":
             sure = items["confidence"]
             items = items.assign(yes=sure.where(items["judged"] == 1, 1 - sure))
@@ -164,7 +170,7 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
         where = {"judge": str(judge), "dataset": "labels", "attribute": "overall"}
         _require_labels(items, table, str(judge))
         source: ConfidenceSource = "column" if items["confidence"].notna().any() else "none"
-        yield Annotations(where, items.reset_index(drop=True), table, [*map(str, rated)], kind, words, source)
+        yield Annotations(where, items.reset_index(drop=True), table, [*map(str, rated)], kind, words, source, missing)
 
 
 def _chosen(names: pd.Series, judges: Sequence[str] | None) -> pd.Series:
@@ -189,7 +195,7 @@ def _require_words(verdicts: pd.Series, labels: pd.Series) -> None:
 
 
 def _long(table: Any, name: str) -> pd.DataFrame:
-    """Return ``annotator, item, label, context_id, confidence`` of a table or a mapping, without empty labels."""
+    """Return ``annotator, item, label, context_id, confidence`` of a table or a mapping; empty labels are missing."""
     if isinstance(table, Mapping):
         if not all(isinstance(labels, Mapping) for labels in table.values()):
             raise InputError(name, table, "annotator → item → label", "such as {'ann': {'item 1': 'yes'}}")
@@ -207,10 +213,10 @@ def _long(table: Any, name: str) -> pd.DataFrame:
     context = frame.get("context_id", frame.get("context", nothing)).astype(object)
     context = context.astype(str).where(context.notna())
     long = pd.DataFrame({key: frame[key] for key in COLUMNS}).assign(context_id=context, confidence=confidence)
-    long = long[long["label"].notna() & (long["label"] != "")]
+    long = long.assign(label=long["label"].where(long["label"] != ""))
     if not long["label"].map(pd.api.types.is_scalar).all():
         raise TrialsError.plain(f"{name}: labels are words or numbers, not lists or dictionaries")
-    if long.empty or long[["annotator", "item"]].isna().any(axis=None):
+    if long["label"].isna().all() or long[["annotator", "item"]].isna().any(axis=None):
         raise TrialsError.plain(f"{name} has no labels, or labels without annotator or item")
     long = long.astype({"annotator": str, "item": str})
     if (twice := long.duplicated(["annotator", "item"])).any():
@@ -230,13 +236,37 @@ def _of_trials(judged: pd.DataFrame, labels: Any) -> Iterator[Annotations]:
         chosen = (frame[list(CELL)] == pd.Series(cell.where)[list(CELL)]).all(axis=1)
         rows = frame[chosen & has_value(frame)]
         items = _with_confidence(cell, rows)
-        names, people = _people(cell, rows, known)
         kind: Labelling = "pair" if cell.pairs else "pass" if _is_pass(cell) else "score"
         source = _source(cell, rows, kind)
+        if source in ("samples", "both orders"):
+            items["confidence"] = items["confidence"].where(_times(cell, rows) > 1)  # one verdict shows no agreement
+        cell = _with_missing(cell, frame[chosen & ~has_value(frame)], known)
+        items = pd.concat([items, cell.items[["context_id"]][len(items) :]])
+        names, people = _people(cell, frame[chosen], known)
         item = cell.items["context_id"]
         for name in _SIDES if cell.pairs else _SIDES[:1]:
             item = item + " | " + cell.items[name].astype(str)
         yield Annotations(dict(cell.where), items.assign(item=item), people, names, kind, None, source, cell.n_dropped)
+
+
+def _times(cell: LabelledCell, rows: pd.DataFrame) -> pd.Series:
+    """Return how often each item of a cell was judged, in either order."""
+    names = ["context_id", *_SIDES[: 1 + cell.pairs]]
+    asked = Counter((str(context), *sorted(map(str, sides))) for context, *sides in rows[names].itertuples(index=False))
+    return pd.Series([asked[each] for each in cell.items[names].itertuples(index=False, name=None)], cell.items.index)
+
+
+def _with_missing(cell: LabelledCell, unread: pd.DataFrame, known: HumanLabels) -> LabelledCell:
+    """Return a cell with the items of which no judgement could be read; their value is NaN."""
+    if cell.pairs:
+        unread = unread[unread["opponent_id"].notna()]
+    if unread.empty:
+        return cell
+    items = (pair_items if cell.pairs else score_items)(unread).assign(value=math.nan)
+    names = ["context_id", *_SIDES[: 1 + cell.pairs]]
+    items = items[~pd.MultiIndex.from_frame(items[names]).isin(pd.MultiIndex.from_frame(cell.items[names]))]
+    items = items.assign(human=known.of_items(items, str(cell.where["attribute"]), cell.pairs))
+    return replace(cell, items=pd.concat([cell.items, items], ignore_index=True))
 
 
 def _is_pass(cell: LabelledCell) -> bool:
@@ -292,7 +322,8 @@ def _people(cell: LabelledCell, rows: pd.DataFrame, known: HumanLabels) -> tuple
 
 def _require_labels(items: pd.DataFrame, people: Floats, judge: str) -> None:
     """Raise `TrialsError` if people labelled no judged item, or only items of one context."""
-    labelled = len(set(items["context_id"].to_numpy(object)[(~np.isnan(people)).any(axis=1)]))
+    known = (~np.isnan(people)).any(axis=1) & items["judged"].notna().to_numpy()
+    labelled = len(set(items["context_id"].to_numpy(object)[known]))
     if not labelled:
         raise TrialsError.plain(f"nobody labelled an item that {judge} judged; items must have the same names in both")
     if labelled == 1:

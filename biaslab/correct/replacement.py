@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +22,7 @@ from biaslab.correct.abstention import Selection, contexts_for_people, risk_cove
 from biaslab.correct.alternative import (
     ALIGNMENTS,
     FEWEST_ITEMS,
+    HALF,
     Alignment,
     Contest,
     Decision,
@@ -114,7 +116,7 @@ class ReplacedJudge:
     judge, dataset, attribute : str
         Which judgements.
     decision : {"yes", "no", "cannot tell"}
-        Whether it may replace one of these annotators.
+        Whether it may replace one of these annotators; yes only if it may too with missing verdicts counted as lost.
     epsilon : float
         Threshold of the test.
     winning_rate, advantage_probability : Estimate
@@ -131,7 +133,8 @@ class ReplacedJudge:
     confidence : dict of str to Estimate
         Calibration error and others, if the judge's confidence is known.
     items : pandas.DataFrame
-        ``context_id, item, judged, confidence, loss, stands``; those that do not stand go to people.
+        ``context_id, item, judged, confidence, loss, stands``; those that do not stand go to people, and so do those
+        without a verdict.
     source : str
         What confidences are.
     within : float
@@ -171,6 +174,9 @@ class ReplacedJudge:
                 with_interval(each.row(), _DIGITS) for each in (self.winning_rate, self.advantage_probability)
             )
             yield f"{people}: {self.decision} (ω {omega}, ρ {rho})"
+            if self.decision == "cannot tell" and self.winning_rate.estimate >= HALF:
+                missing = count(int(self.items["judged"].isna().sum()), "item")
+                yield f"yes, but for {missing} without a verdict: counted as lost, they would turn it"
         if self.plan is not None:
             yield f"what would settle it, if annotators are ahead by as much as here: {self.plan}"
         yield f"which verdicts may stand: {self.selection}{self._of_scores()}"
@@ -357,8 +363,10 @@ class _Judge:
         self.context = np.asarray(how.cluster_of(given.items["context_id"]), object)
         named = [name for name in given.names if not name.startswith("unnamed ")]
         people = given.people if named else given.people[:, :0]
-        verdict = given.items["judged"].to_numpy(float)
-        self.contest = Contest.of(verdict, people, self.context, named, self.alignment, given.words, least)
+        self.verdict = given.items["judged"].to_numpy(float)
+        compare = partial(Contest.of, self.verdict, people, self.context, named, self.alignment, given.words, least)
+        self.contest = compare()
+        self.worst = compare(missing_lose=True) if np.isnan(self.verdict).any() else self.contest
         self.loss = given.loss(self.within)
         self.labelled = ~np.isnan(self.loss)
 
@@ -367,14 +375,17 @@ class _Judge:
         given, contest = self.given, self.contest
         omega = contest.winning_rate(epsilon, self.how)
         decision = decide(omega)
-        settled = decision != "cannot tell" or math.isnan(omega.estimate) or int(contest.shortfall[2].min()) < 2
-        plan = None if settled else plan_items(contest, epsilon)
+        if decision == "yes" and decide(self.worst.winning_rate(epsilon, self.how)) != "yes":
+            decision = "cannot tell"
+        undecided = decision == "cannot tell" and omega.estimate < HALF and int(contest.shortfall[2].min()) > 1
+        plan = plan_items(contest, epsilon) if undecided else None
         sure = given.items["confidence"].to_numpy(float)
-        every = np.ones(len(sure)) if np.isnan(sure).all() else sure  # without confidences, all may stand or none
+        alike = np.where(np.isnan(self.verdict), math.nan, 1.0)  # without confidences, all may stand or none
+        every = alike if np.isnan(sure).all() else sure
         selection = select(every, self.loss, self.context, error, self.how)
         items = given.items[["context_id", "item", "judged", "confidence"]]
         if given.words:
-            items = items.assign(judged=[given.words[int(code)] for code in items["judged"]])
+            items = items.assign(judged=items["judged"].map(dict(enumerate(given.words))))
         items = items.assign(loss=self.loss, stands=selection.stands)
         where = {name: str(given.where[name]) for name in ("judge", "dataset", "attribute")}
         rho, table = contest.advantage_probability(self.how), contest.table(epsilon)
@@ -394,7 +405,8 @@ class _Judge:
             lean = self.given.items["yes"].to_numpy(float) - np.nan_to_num(self.given.people).sum(axis=1) / np.maximum(
                 (~np.isnan(self.given.people)).sum(axis=1), 1
             )
-            lean, context = lean[self.labelled], self.context[self.labelled]
+            known_yes = self.labelled & ~np.isnan(lean)
+            lean, context = lean[known_yes], self.context[known_yes]
             mean = Ratio(context, lean, np.ones(len(lean)), 0.0, (-1.0, 1.0), inference="t")
             found["lean_towards_yes"] = mean.estimate(self.how)
         return found

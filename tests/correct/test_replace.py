@@ -275,6 +275,38 @@ def test_agreement_of_both_orders_is_a_confidence():
     assert set(chosen["context_id"]) <= set(found.items.loc[~found.items["stands"], "context_id"])
 
 
+def test_verdict_in_one_order_alone_has_no_confidence():
+    pairs = pd.DataFrame({"context_id": [f"c{n}" for n in range(40)] * 2, "candidate_id": ["x"] * 40 + ["y"] * 40})
+    pairs = pairs.assign(opponent_id=["y"] * 40 + ["x"] * 40, value=[1.0] * 40 + [0.0] * 40, human_gap=1.0)
+    trials = pairs.assign(judge="j", dataset="d", attribute="a", status="ok")[:-10]
+    [own] = read_annotations(trials)
+    assert own.source == "both orders"
+    assert own.items["confidence"].isna().sum() == 10
+    assert own.items["confidence"].dropna().eq(1).all()
+
+
+def test_missing_verdicts_that_could_turn_a_yes_leave_it_open():
+    people, judge = labels(judge=0.0)
+    for form in (lambda given: given, lambda given: words(given, "yes")):
+        gaps = dict.fromkeys(list(judge["judge"])[:100])
+        found = bl.replace({"judge": form(judge)["judge"] | gaps}, form(people))["judge"]
+        assert (found.decision, found.winning_rate.estimate, found.plan) == ("cannot tell", 1.0, None)
+        assert found.items["judged"].isna().sum() == 100
+        assert not found.items["stands"][:100].any()
+        few = dict(list(gaps.items())[:2])
+        assert bl.replace({"judge": form(judge)["judge"] | few}, form(people))["judge"].decision == "yes"
+
+
+def test_missing_verdicts_of_a_log_count_too():
+    trials = log(200)
+    trials = trials.assign(value=trials["human"].round())
+    assert bl.replace(trials).judges[0].decision == "yes"
+    gone = trials.assign(status=["unparsed"] * 80 + ["ok"] * 120)
+    found = bl.replace(gone).judges[0]
+    assert found.decision == "cannot tell"
+    assert (len(found.items), found.items["judged"].isna().sum()) == (200, 80)
+
+
 def test_share_of_samples_is_the_confidence_of_scores():
     rows = [("c1", 3), ("c1", 3), ("c1", 4), ("c2", 1), ("c2", 2), ("c2", 2)]
     trials = pd.DataFrame(rows, columns=["context_id", "value"]).assign(replicate=[0, 1, 2] * 2, status="ok")
