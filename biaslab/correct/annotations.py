@@ -148,13 +148,13 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
     numeric = pd.to_numeric(every["label"], errors="coerce").astype(float)
     if np.isinf(numeric).any():
         raise TrialsError("label", float("inf"), "finite numbers, or words")
-    words, given = None, every["label"].notna()
-    if numeric[given].isna().any():
+    words, written = None, every["label"].notna()
+    if numeric[written].isna().any():
         numbers = numeric.notna() & ~every["label"].map(lambda label: isinstance(label, bool))
         named = numeric.map("{:g}".format).where(numbers, every["label"].astype(str).str.strip())
-        words = sorted(named[given].unique())
-        _require_words(named[: len(verdicts)][given], named[len(verdicts) :])
-        numeric = named.where(given).map({word: float(place) for place, word in enumerate(words)})
+        words = sorted(named[written].unique())
+        _require_words(named[: len(verdicts)][written[: len(verdicts)]], named[len(verdicts) :])
+        numeric = named.where(written).map({word: float(place) for place, word in enumerate(words)})
     every = every.assign(label=numeric, context_id=[contexts.get(item, item) for item in every["item"]])
     verdicts, people = every[: len(verdicts)], every[len(verdicts) :]
     kind: Labelling = "word" if words else "pass" if set(numeric.dropna()) <= {0.0, 1.0} else "score"

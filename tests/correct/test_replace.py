@@ -520,11 +520,32 @@ def test_biases_of_both_judges_are_compared():
         (judged_by("new").assign(context_id="elsewhere"), "no item"),
         (judged_by("new").assign(scale="1-10"), "scales"),
         (pd.concat([judged_by("new"), judged_by("newer")]), "one judge"),
+        (judged_by("new").assign(status="refused", value=np.nan), "could be read"),
     ],
 )
 def test_judges_without_the_same_items_are_refused(new, name):
     with pytest.raises(InputError, match=name):
         bl.replace.judge(judged_by("old"), new)
+
+
+def test_two_equal_items_show_no_equivalence():
+    for contexts, outcome in ((2, "cannot tell"), (5, "cannot tell"), (6, "equivalent")):
+        old = judged_by("old", contexts=contexts)
+        found = parts(old, old.assign(judge="new")).set_index("metric")
+        assert found.loc["judge_part", "equivalence"] == outcome
+
+
+@pytest.mark.parametrize("size", [-1, 0, np.nan, "x"])
+def test_difference_that_matters_is_above_zero(size):
+    with pytest.raises(InputError, match="matters"):
+        parts(judged_by("old"), judged_by("new"), matters={"judge_part": size})
+
+
+def test_panels_of_each_data_set_are_apart():
+    one, other = panel(30)[0], panel(30, seed=1)[0].assign(dataset="e")
+    whole = bl.replace.panel_sizes(pd.concat([one, other]), conditions=(2,), samples=(1,)).estimates
+    single = [bl.replace.panel_sizes(each, conditions=(2,), samples=(1,)).estimates for each in (one, other)]
+    assert whole["estimate"].tolist() == pd.concat(single)["estimate"].tolist()
 
 
 _PEOPLE_ERR, _SLOPE, _OWN, _INTERACTION, _SAMPLING = 0.7, 0.8, 0.5, 0.5, 0.6
