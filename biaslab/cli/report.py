@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -481,6 +482,10 @@ def replace(
         if target is not None:
             require_file(name, target, ending)
     require_table(out)
+    if price is not None and not 0 <= price < math.inf:
+        raise InputError("price", price, "dollars from 0")
+    if new is not None and (judge or people is not None or price is not None):
+        raise InputError.plain("OLD NEW compares two judges; leave out --judge, --people and --price")
     from biaslab.correct import replace_judge
     from biaslab.correct.annotations import read_label_tables
     from biaslab.correct.replacement import replace as run

@@ -113,15 +113,15 @@ def read_label_tables(file: Path) -> pd.DataFrame | ByAnnotator | None:
     """
     if not file.is_file():
         raise InputError("file", str(file), "an existing file")
-    if {".csv", ".tsv"} & set(file.suffixes):
-        table = read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",")
-        return table if set(COLUMNS) <= {"annotator" if name == "judge" else name for name in table} else None
-    if ".json" not in file.suffixes:
-        return None
-    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     try:
+        if {".csv", ".tsv"} & set(file.suffixes):
+            table = read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",")
+            return table if set(COLUMNS) <= {"annotator" if name == "judge" else name for name in table} else None
+        if ".json" not in file.suffixes:
+            return None
+        content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         found = json.loads(content)
-    except ValueError:  # JSON Lines, or none
+    except (ValueError, OSError):  # JSON Lines, or damaged: the reader of logs says what
         return None
     known = isinstance(found, dict) and found and all(isinstance(own, dict) for own in found.values())
     flat = known and not any(isinstance(label, dict | list) for own in found.values() for label in own.values())
