@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -469,7 +470,7 @@ def replace(
     labels : FILE
         People's labels, if they are in a file of their own.
     judge : NAME
-        Who is a judge, in a table with people's labels too; may be repeated.
+        Who is a judge, in a table with people's labels too, or which judges; may be repeated.
     price
         Price of a label in dollars, to show what labels by people cost.
     people : FILE.csv
@@ -481,17 +482,22 @@ def replace(
         if target is not None:
             require_file(name, target, ending)
     require_table(out)
+    if price is not None and not 0 <= price < math.inf:
+        raise InputError("price", price, "dollars from 0")
+    if new is not None and (judge or people is not None or price is not None):
+        raise InputError.plain("OLD NEW compares two judges; leave out --judge, --people and --price")
     from biaslab.correct import replace_judge
     from biaslab.correct.annotations import read_label_tables
     from biaslab.correct.replacement import replace as run
 
     found: Any
+    options["judges"] = judge or None
     tables = read_label_tables(file)
     if tables is not None and new is None:
         given = None if labels is None else read_label_tables(labels)
         if labels is not None and given is None:
             raise InputError("labels", str(labels), "labels by annotator and item, like the file")
-        found = run(tables, given, judges=judge or None, **options)
+        found = run(tables, given, **options)
     else:
         mapping, known = log.with_labels(file, labels)
         trials = [read_logs([each], log.format_, mapping, strict=False) for each in (file, new) if each is not None]

@@ -95,6 +95,7 @@ class Contest:
         alignment: Alignment = "accuracy",
         words: Sequence[Any] | None = None,
         least: int = FEWEST_ITEMS,
+        missing_lose: bool = False,
     ) -> Contest:
         """Compare a judge with each annotator.
 
@@ -114,17 +115,21 @@ class Contest:
             For a function: the labels that the numbers stand for; by default the numbers themselves.
         least : int
             Annotators with fewer items are left out.
+        missing_lose : bool
+            Whether the judge loses items without a label of its own; otherwise they are left out, as published.
         """
         codes, contexts = pd.factorize(np.asarray(context, object))
         sums = np.zeros((3, len(contexts), len(names)))
         for place in range(len(names)):
-            own = np.flatnonzero(~np.isnan(judged) & ~np.isnan(people[:, place]))
-            others = np.delete(people[own], place, axis=1)
-            known = ~np.isnan(others).all(axis=1)
-            own, others = own[known], others[known]
+            others = np.delete(people, place, axis=1)
+            labelled = ~np.isnan(people[:, place]) & ~np.isnan(others).all(axis=1)
+            own = np.flatnonzero(labelled & ~np.isnan(judged))
+            others = others[own]
             one, two = (_aligned(side[own], others, alignment, words) for side in (judged, people[:, place]))
             for total, won in zip(sums, (one >= two, two >= one, np.ones(len(one))), strict=True):
                 total[:, place] = np.bincount(codes[own], won, len(contexts))
+            if missing_lose:
+                sums[1:, :, place] += np.bincount(codes[labelled & np.isnan(judged)], minlength=len(contexts))
         constant = len(np.unique(people[~np.isnan(people)])) == 1
         many = (sums[2].sum(axis=0) >= least) & ~np.array(constant)
         judge, person, items = sums[:, :, many]
@@ -379,7 +384,10 @@ def _aligned(labels: Floats, others: Floats, alignment: Alignment, words: Sequen
         return value if words is None else words[int(value)]
 
     rows = zip(labels, others, strict=True)
-    return np.array([float(alignment(word(own), [word(v) for v in row[~np.isnan(row)]])) for own, row in rows])
+    found = np.array([float(alignment(word(own), [word(v) for v in row[~np.isnan(row)]])) for own, row in rows])
+    if np.isnan(found).any():
+        raise InputError("alignment", math.nan, "a function whose result is a number for all labels")
+    return found
 
 
 def _mean_share(won: Floats, items: Floats, weights: Floats) -> Floats:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Floats
+from biaslab.core.checks import require_fits
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import read_csv
-from biaslab.correct.labels import HumanLabels, LabelledCell, read_cells
+from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells, score_items
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import read_ratings
@@ -41,7 +44,8 @@ class Annotations:
     where : dict
         ``judge, dataset, attribute``.
     items : pandas.DataFrame
-        One row per judged item: ``context_id, item, judged, confidence``, and for verdicts of 0 and 1 ``yes``, the
+        One row per item that the judge was asked about: ``context_id, item, judged`` (NaN if there is no verdict that
+        can be read), ``confidence``, and for verdicts of 0 and 1 ``yes``, the
         judge's probability of 1; NaN if unknown. Verdicts on pairs are 1, 0 or ½ for the first of both names.
     people : numpy.ndarray, shape (items, annotators)
         People's labels as numbers; NaN without one.
@@ -95,7 +99,8 @@ def read_annotations(
         as in `biaslab.correct`.
     """
     if isinstance(judged, pd.DataFrame) and not set(COLUMNS[1:]) <= set(judged.columns):
-        return list(_of_trials(judged, labels))
+        names = judged.get("judge", pd.Series(dtype=str))
+        return list(_of_trials(judged if judges is None else judged[_chosen(names, judges)], labels))
     if not isinstance(judged, pd.DataFrame | Mapping):
         raise InputError("judged", judged, "trials, a table or a mapping", "read a file with biaslab.read_judgements")
     return list(_of_tables(judged, labels, judges))
@@ -108,15 +113,15 @@ def read_label_tables(file: Path) -> pd.DataFrame | ByAnnotator | None:
     """
     if not file.is_file():
         raise InputError("file", str(file), "an existing file")
-    if {".csv", ".tsv"} & set(file.suffixes):
-        table = read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",")
-        return table if set(COLUMNS) <= {"annotator" if name == "judge" else name for name in table} else None
-    if ".json" not in file.suffixes:
-        return None
-    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     try:
+        if {".csv", ".tsv"} & set(file.suffixes):
+            table = read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",")
+            return table if set(COLUMNS) <= {"annotator" if name == "judge" else name for name in table} else None
+        if ".json" not in file.suffixes:
+            return None
+        content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         found = json.loads(content)
-    except ValueError:  # JSON Lines, or none
+    except (ValueError, OSError):  # JSON Lines, or damaged: the reader of logs says what
         return None
     known = isinstance(found, dict) and found and all(isinstance(own, dict) for own in found.values())
     flat = known and not any(isinstance(label, dict | list) for own in found.values() for label in own.values())
@@ -125,30 +130,39 @@ def read_label_tables(file: Path) -> pd.DataFrame | ByAnnotator | None:
 
 def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterator[Annotations]:
     """Yield each judge of a table or a mapping."""
-    verdicts = _long(judged, "judged")
-    if labels is None:
-        given = list(dict.fromkeys(verdicts["annotator"]))
-        if judges is None:
-            remedy = "name them, judges=['gpt-4o'] (--judge), or pass people's labels apart (--labels)"
-            raise InputError.plain(f"judged does not say which annotators are judges: {', '.join(given[:5])}; {remedy}")
-        if strangers := [name for name in judges if name not in given]:
-            raise InputError("judges", strangers, f"annotators of the table, such as {', '.join(given[:5])}")
-        of_judges = verdicts["annotator"].isin(list(judges))
-        verdicts, people = verdicts[of_judges], verdicts[~of_judges]
-    else:
-        people = _long(labels, "labels")
-    known = pd.concat([verdicts["label"], people["label"]])
-    are_words = not pd.to_numeric(known, errors="coerce").notna().all()
-    words = sorted(map(str, known.unique())) if are_words else None
-    codes = {word: float(place) for place, word in enumerate(words or ())}
-
-    def numbers(column: pd.Series) -> Floats:
-        return np.asarray(column.astype(str).map(codes) if words else pd.to_numeric(column), np.float64)
-
-    kind: Labelling = "word" if words else "pass" if set(numbers(known)) <= {0.0, 1.0} else "score"
-    rated = people.assign(label=numbers(people["label"])).pivot_table("label", "item", "annotator", sort=False)
+    given = _long(judged, "judged")
+    if labels is None and not judges:
+        remedy = "name them, judges=['gpt-4o'] (--judge), or pass people's labels apart (--labels)"
+        names = ", ".join(given["annotator"].unique()[:5])
+        raise InputError.plain(f"judged does not say which annotators are judges: {names}; {remedy}")
+    of_judges = _chosen(given["annotator"], judges)
+    verdicts, people = given[of_judges], given[~of_judges] if labels is None else _long(labels, "labels")
+    people = people.dropna(subset="label")
+    if both := sorted(set(verdicts["annotator"]) & set(people["annotator"])):
+        raise InputError.plain(f"{', '.join(both[:5])} is a judge and one of the people; leave it out of the labels")
+    every = pd.concat([verdicts, people], ignore_index=True)
+    stated = every.dropna(subset="context_id").drop_duplicates(["item", "context_id"])
+    if (twice := stated["item"].duplicated()).any():
+        raise TrialsError.plain(f"{stated['item'][twice].iloc[0]} is in two contexts; name items of each differently")
+    contexts = dict(zip(stated["item"], stated["context_id"], strict=True))
+    numeric = pd.to_numeric(every["label"], errors="coerce").astype(float)
+    if np.isinf(numeric).any():
+        raise TrialsError("label", float("inf"), "finite numbers, or words")
+    words, written = None, every["label"].notna()
+    if numeric[written].isna().any():
+        numbers = numeric.notna() & ~every["label"].map(lambda label: isinstance(label, bool))
+        named = numeric.map("{:g}".format).where(numbers, every["label"].astype(str).str.strip())
+        words = sorted(named[written].unique())
+        _require_words(named[: len(verdicts)][written[: len(verdicts)]], named[len(verdicts) :])
+        numeric = named.where(written).map({word: float(place) for place, word in enumerate(words)})
+    every = every.assign(label=numeric, context_id=[contexts.get(item, item) for item in every["item"]])
+    verdicts, people = every[: len(verdicts)], every[len(verdicts) :]
+    kind: Labelling = "word" if words else "pass" if set(numeric.dropna()) <= {0.0, 1.0} else "score"
+    rated = people.pivot_table("label", "item", "annotator", sort=False)
     for judge, own in verdicts.groupby("annotator", sort=False):
-        items = own[["context_id", "item"]].assign(judged=numbers(own["label"]), confidence=own["confidence"])
+        items = own[["context_id", "item"]].assign(judged=own["label"].astype(float))
+        items = items.assign(confidence=own["confidence"].where(items["judged"].notna()))
+        missing = int(items["judged"].isna().sum())
         if kind == "pass":
             sure = items["confidence"]
             items = items.assign(yes=sure.where(items["judged"] == 1, 1 - sure))
@@ -156,26 +170,55 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
         where = {"judge": str(judge), "dataset": "labels", "attribute": "overall"}
         _require_labels(items, table, str(judge))
         source: ConfidenceSource = "column" if items["confidence"].notna().any() else "none"
-        yield Annotations(where, items.reset_index(drop=True), table, [*map(str, rated)], kind, words, source)
+        yield Annotations(where, items.reset_index(drop=True), table, [*map(str, rated)], kind, words, source, missing)
+
+
+def _chosen(names: pd.Series, judges: Sequence[str] | None) -> pd.Series:
+    """Return which rows are of the judges that the user named, or of any."""
+    require_fits("judges", judges, Sequence[str] | None)
+    given = list(map(str, names.unique()))
+    if strangers := [name for name in judges or () if name not in given]:
+        raise InputError("judges", strangers, f"annotators of the table, such as {', '.join(given[:5])}")
+    return names.astype(str).isin(judges or given)
+
+
+def _require_words(verdicts: pd.Series, labels: pd.Series) -> None:
+    """Raise `TrialsError` if judges and people have no word in common, or write one in upper and lower case."""
+    own, theirs = set(verdicts), set(labels)
+    alike = {word.casefold(): word for word in theirs}
+    spelt = [(word, alike[word.casefold()]) for word in sorted(own - theirs) if word.casefold() in alike]
+    if spelt:
+        raise TrialsError.plain("judges write {!r}, people {!r}; write labels alike".format(*spelt[0]))
+    if theirs and not own & theirs:
+        examples = f"{', '.join(sorted(own)[:3])}; {', '.join(sorted(theirs)[:3])}"
+        raise TrialsError.plain(f"judges and people have no label in common: {examples}; write labels alike")
 
 
 def _long(table: Any, name: str) -> pd.DataFrame:
-    """Return ``annotator, item, label, context_id, confidence`` of a table or a mapping, without empty labels."""
+    """Return ``annotator, item, label, context_id, confidence`` of a table or a mapping; empty labels are missing."""
     if isinstance(table, Mapping):
         if not all(isinstance(labels, Mapping) for labels in table.values()):
             raise InputError(name, table, "annotator → item → label", "such as {'ann': {'item 1': 'yes'}}")
         rows = [(who, item, label) for who, labels in table.items() for item, label in labels.items()]
         table = pd.DataFrame(rows, columns=list(COLUMNS))
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(name, table, "a table or a mapping of annotator, item and label")
     frame = table.rename(columns={"judge": "annotator"} if "annotator" not in table else {})
     require_columns(frame, COLUMNS, name)
-    context = frame.get("context_id", frame.get("context", frame["item"]))
-    confidence = pd.to_numeric(frame.get("confidence", pd.Series(np.nan, frame.index)), errors="coerce")
-    if not confidence.dropna().between(0, 1).all():
-        raise TrialsError(f"{name}, confidence", float(confidence.max()), "numbers from 0 to 1")
+    nothing = pd.Series(np.nan, frame.index, object)
+    stated = frame.get("confidence", nothing)
+    confidence = pd.to_numeric(stated, errors="coerce").astype(float)
+    if (wrong := stated.notna() & ~confidence.between(0, 1)).any():
+        raise TrialsError(f"{name}, confidence", stated[wrong].tolist()[0], "numbers from 0 to 1")
+    context = frame.get("context_id", frame.get("context", nothing)).astype(object)
+    context = context.astype(str).where(context.notna())
     long = pd.DataFrame({key: frame[key] for key in COLUMNS}).assign(context_id=context, confidence=confidence)
-    long = long[long["label"].notna() & (long["label"] != "")].astype(
-        {"annotator": str, "item": str, "context_id": str}
-    )
+    long = long.assign(label=long["label"].where(long["label"] != ""))
+    if not long["label"].map(pd.api.types.is_scalar).all():
+        raise TrialsError.plain(f"{name}: labels are words or numbers, not lists or dictionaries")
+    if long["label"].isna().all() or long[["annotator", "item"]].isna().any(axis=None):
+        raise TrialsError.plain(f"{name} has no labels, or labels without annotator or item")
+    long = long.astype({"annotator": str, "item": str})
     if (twice := long.duplicated(["annotator", "item"])).any():
         who, item = long.loc[twice, ["annotator", "item"]].iloc[0]
         raise TrialsError.plain(f"{name}: {who} labelled {item} twice; keep one label of each annotator and item")
@@ -193,13 +236,37 @@ def _of_trials(judged: pd.DataFrame, labels: Any) -> Iterator[Annotations]:
         chosen = (frame[list(CELL)] == pd.Series(cell.where)[list(CELL)]).all(axis=1)
         rows = frame[chosen & has_value(frame)]
         items = _with_confidence(cell, rows)
-        names, people = _people(cell, rows, known)
         kind: Labelling = "pair" if cell.pairs else "pass" if _is_pass(cell) else "score"
         source = _source(cell, rows, kind)
+        if source in ("samples", "both orders"):
+            items["confidence"] = items["confidence"].where(_times(cell, rows) > 1)  # one verdict shows no agreement
+        cell = _with_missing(cell, frame[chosen & ~has_value(frame)], known)
+        items = pd.concat([items, cell.items[["context_id"]][len(items) :]])
+        names, people = _people(cell, frame[chosen], known)
         item = cell.items["context_id"]
         for name in _SIDES if cell.pairs else _SIDES[:1]:
             item = item + " | " + cell.items[name].astype(str)
         yield Annotations(dict(cell.where), items.assign(item=item), people, names, kind, None, source, cell.n_dropped)
+
+
+def _times(cell: LabelledCell, rows: pd.DataFrame) -> pd.Series:
+    """Return how often each item of a cell was judged, in either order."""
+    names = ["context_id", *_SIDES[: 1 + cell.pairs]]
+    asked = Counter((str(context), *sorted(map(str, sides))) for context, *sides in rows[names].itertuples(index=False))
+    return pd.Series([asked[each] for each in cell.items[names].itertuples(index=False, name=None)], cell.items.index)
+
+
+def _with_missing(cell: LabelledCell, unread: pd.DataFrame, known: HumanLabels) -> LabelledCell:
+    """Return a cell with the items of which no judgement could be read; their value is NaN."""
+    if cell.pairs:
+        unread = unread[unread["opponent_id"].notna()]
+    if unread.empty:
+        return cell
+    items = (pair_items if cell.pairs else score_items)(unread).assign(value=math.nan)
+    names = ["context_id", *_SIDES[: 1 + cell.pairs]]
+    items = items[~pd.MultiIndex.from_frame(items[names]).isin(pd.MultiIndex.from_frame(cell.items[names]))]
+    items = items.assign(human=known.of_items(items, str(cell.where["attribute"]), cell.pairs))
+    return replace(cell, items=pd.concat([cell.items, items], ignore_index=True))
 
 
 def _is_pass(cell: LabelledCell) -> bool:
@@ -255,7 +322,8 @@ def _people(cell: LabelledCell, rows: pd.DataFrame, known: HumanLabels) -> tuple
 
 def _require_labels(items: pd.DataFrame, people: Floats, judge: str) -> None:
     """Raise `TrialsError` if people labelled no judged item, or only items of one context."""
-    labelled = len(set(items["context_id"].to_numpy(object)[(~np.isnan(people)).any(axis=1)]))
+    known = (~np.isnan(people)).any(axis=1) & items["judged"].notna().to_numpy()
+    labelled = len(set(items["context_id"].to_numpy(object)[known]))
     if not labelled:
         raise TrialsError.plain(f"nobody labelled an item that {judge} judged; items must have the same names in both")
     if labelled == 1:

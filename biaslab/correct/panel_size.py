@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_whole
+from biaslab.core.checks import require_fits, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import PrintedText, count, number, with_interval
 from biaslab.correct.annotations import read_annotations
@@ -139,6 +139,7 @@ def panel_sizes(
     """
     how = resampling or Resampling()
     for name, sizes in (("conditions", conditions), ("samples", samples)):
+        require_fits(name, sizes, Sequence[int])
         for size in sizes:
             require_whole(name, size, 1)
     columns = [over] if isinstance(over, str) else list(over)
@@ -146,9 +147,9 @@ def panel_sizes(
     if "opponent_id" in trials and trials["opponent_id"].notna().any():
         raise TrialsError.plain("panel_sizes takes scores, and trials are of pairs; rank first: biaslab.ranking.rank")
     rows: list[dict[str, Any]] = []
-    for attribute, own in trials[has_value(trials)].groupby("attribute", sort=False):
+    for (dataset, attribute), own in trials[has_value(trials)].groupby(["dataset", "attribute"], sort=False):
         panel = _Panel.of(own, columns, labels, how)
-        where = {"judge": " + ".join(panel.names), "dataset": str(own["dataset"].iloc[0]), "attribute": str(attribute)}
+        where = {"judge": " + ".join(panel.names), "dataset": str(dataset), "attribute": str(attribute)}
         for k, n in product(conditions, samples):
             cell = {**where, "conditions": k, "samples": n, "calls": k * n}
             cell["price"] = math.nan if price is None else price * k * n

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import combinations
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pandas as pd
 
-from biaslab.core.checks import require_one_of, require_share, require_whole
+from biaslab.core.checks import fits, require_one_of, require_share, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.core.output import PrintedText, count, number, with_interval
@@ -21,6 +22,7 @@ from biaslab.correct.abstention import Selection, contexts_for_people, risk_cove
 from biaslab.correct.alternative import (
     ALIGNMENTS,
     FEWEST_ITEMS,
+    HALF,
     Alignment,
     Contest,
     Decision,
@@ -100,7 +102,8 @@ _CONDITIONS = (
 )
 _TESTED = ("overconfidence", "lean_towards_yes", "advantage_probability_difference")
 _RECALIBRATED = ("calibration_error", "brier_score")
-_WITHIN = 1.0  # points by which people's scores may differ from one that they agree with
+_WITHIN = 1.0  # points by which people's scores may differ from one that they agree with,
+_OF_SCALE = 0.25  # but at most this share of the scale: of codes 1 and 2, both would agree with everything
 _DIGITS = 2
 
 
@@ -113,7 +116,7 @@ class ReplacedJudge:
     judge, dataset, attribute : str
         Which judgements.
     decision : {"yes", "no", "cannot tell"}
-        Whether it may replace one of these annotators.
+        Whether it may replace one of these annotators; yes only if it may too with missing verdicts counted as lost.
     epsilon : float
         Threshold of the test.
     winning_rate, advantage_probability : Estimate
@@ -130,7 +133,8 @@ class ReplacedJudge:
     confidence : dict of str to Estimate
         Calibration error and others, if the judge's confidence is known.
     items : pandas.DataFrame
-        ``context_id, item, judged, confidence, loss, stands``; those that do not stand go to people.
+        ``context_id, item, judged, confidence, loss, stands``; those that do not stand go to people, and so do those
+        without a verdict.
     source : str
         What confidences are.
     within : float
@@ -170,6 +174,9 @@ class ReplacedJudge:
                 with_interval(each.row(), _DIGITS) for each in (self.winning_rate, self.advantage_probability)
             )
             yield f"{people}: {self.decision} (ω {omega}, ρ {rho})"
+            if self.decision == "cannot tell" and self.winning_rate.estimate >= HALF:
+                missing = count(int(self.items["judged"].isna().sum()), "item")
+                yield f"yes, but for {missing} without a verdict: counted as lost, they would turn it"
         if self.plan is not None:
             yield f"what would settle it, if annotators are ahead by as much as here: {self.plan}"
         yield f"which verdicts may stand: {self.selection}{self._of_scores()}"
@@ -262,7 +269,7 @@ def replace(
         People's labels: for trials as in `biaslab.correct`, with a column ``annotator`` to tell people apart; otherwise
         a table or mapping like `judged`. By default those that `judged` holds.
     judges : sequence of str, optional
-        For a table that holds people's labels too: which annotators are judges.
+        Which annotators are judges, in a table that holds people's labels too; otherwise by default all.
     epsilon : float
         How much worse than an annotator the judge may be, as a share of items, because it costs less: .2 for experts,
         .15 for skilled people, .1 for crowd workers (Calderon et al. 2025).
@@ -272,7 +279,8 @@ def replace(
     error : float
         Promised share of people who disagree with a verdict that stands.
     within : float, optional
-        Points by which a score may differ from a person's who agrees with it; by default 1 for scores, else 0.
+        Points by which a score may differ from a person's who agrees with it; by default 1 for scores, but at most a
+        quarter of the range of labels and verdicts, else 0.
     least : int
         Items that an annotator must have labelled together with others, 30 as published.
     resampling : Resampling, optional
@@ -314,12 +322,14 @@ def replace(
     ('yes', 1.0)
     """
     how = resampling or Resampling()
-    if not 0 <= epsilon < 1:
+    if not (fits(epsilon, float) and 0 <= epsilon < 1):
         raise InputError("epsilon", epsilon, "a number from 0 to below 1", "such as 0.2 for experts")
     if not (alignment is None or callable(alignment)):
         require_one_of("alignment", alignment, ALIGNMENTS)
     require_share("error", error, "use 0.1 for 10 %")
     require_whole("least", least, 2)
+    if within is not None and not (fits(within, float) and 0 <= within < math.inf):
+        raise InputError("within", within, "a number of points from 0", "0 if labels must be equal")
     rows: list[dict[str, Any]] = []
     found: list[ReplacedJudge] = []
     for each in read_annotations(judged, labels, judges):
@@ -347,12 +357,16 @@ class _Judge:
         self.alignment: Alignment = alignment or ("neg_rmse" if given.kind == "score" else "accuracy")
         if given.kind == "word" and self.alignment == "neg_rmse":
             raise InputError("alignment", "neg_rmse", "accuracy or a function for labels that are words")
-        self.within = within if within is not None else _WITHIN * (given.kind == "score")
+        low, high = given.scale
+        default = min(_WITHIN, _OF_SCALE * (high - low)) if given.kind == "score" else 0.0
+        self.within = default if within is None else within
         self.context = np.asarray(how.cluster_of(given.items["context_id"]), object)
         named = [name for name in given.names if not name.startswith("unnamed ")]
         people = given.people if named else given.people[:, :0]
-        verdict = given.items["judged"].to_numpy(float)
-        self.contest = Contest.of(verdict, people, self.context, named, self.alignment, given.words, least)
+        self.verdict = given.items["judged"].to_numpy(float)
+        compare = partial(Contest.of, self.verdict, people, self.context, named, self.alignment, given.words, least)
+        self.contest = compare()
+        self.worst = compare(missing_lose=True) if np.isnan(self.verdict).any() else self.contest
         self.loss = given.loss(self.within)
         self.labelled = ~np.isnan(self.loss)
 
@@ -361,14 +375,17 @@ class _Judge:
         given, contest = self.given, self.contest
         omega = contest.winning_rate(epsilon, self.how)
         decision = decide(omega)
-        settled = decision != "cannot tell" or math.isnan(omega.estimate) or int(contest.shortfall[2].min()) < 2
-        plan = None if settled else plan_items(contest, epsilon)
+        if decision == "yes" and decide(self.worst.winning_rate(epsilon, self.how)) != "yes":
+            decision = "cannot tell"
+        undecided = decision == "cannot tell" and omega.estimate < HALF and int(contest.shortfall[2].min()) > 1
+        plan = plan_items(contest, epsilon) if undecided else None
         sure = given.items["confidence"].to_numpy(float)
-        every = np.ones(len(sure)) if np.isnan(sure).all() else sure  # without confidences, all may stand or none
+        alike = np.where(np.isnan(self.verdict), math.nan, 1.0)  # without confidences, all may stand or none
+        every = alike if np.isnan(sure).all() else sure
         selection = select(every, self.loss, self.context, error, self.how)
         items = given.items[["context_id", "item", "judged", "confidence"]]
         if given.words:
-            items = items.assign(judged=[given.words[int(code)] for code in items["judged"]])
+            items = items.assign(judged=items["judged"].map(dict(enumerate(given.words))))
         items = items.assign(loss=self.loss, stands=selection.stands)
         where = {name: str(given.where[name]) for name in ("judge", "dataset", "attribute")}
         rho, table = contest.advantage_probability(self.how), contest.table(epsilon)
@@ -388,7 +405,8 @@ class _Judge:
             lean = self.given.items["yes"].to_numpy(float) - np.nan_to_num(self.given.people).sum(axis=1) / np.maximum(
                 (~np.isnan(self.given.people)).sum(axis=1), 1
             )
-            lean, context = lean[self.labelled], self.context[self.labelled]
+            known_yes = self.labelled & ~np.isnan(lean)
+            lean, context = lean[known_yes], self.context[known_yes]
             mean = Ratio(context, lean, np.ones(len(lean)), 0.0, (-1.0, 1.0), inference="t")
             found["lean_towards_yes"] = mean.estimate(self.how)
         return found

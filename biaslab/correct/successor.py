@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Floats
+from biaslab.core.checks import fits
 from biaslab.core.errors import BiaslabError, InputError, TrialsError
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import PrintedText, count, number, with_interval
@@ -23,7 +24,7 @@ from biaslab.probes import available, find_probe
 from biaslab.probes.base.feature_probe import bounded_scale
 from biaslab.probes.base.probe import Probe
 from biaslab.stats.blocks import has_value, sum_by_context
-from biaslab.stats.estimate import Estimate, because, undefined
+from biaslab.stats.estimate import Estimate, because, undefined, without_interval
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.resample import Resampling
 from biaslab.stats.t_inference import estimate_by_t
@@ -159,9 +160,9 @@ def replace_judge(
     Raises
     ------
     InputError
-        If a frame has several judges.
+        If a frame has several judges, or a difference that matters is not above 0.
     TrialsError
-        If no item was judged by both.
+        If no item was judged by both, or a judge gave no verdict that could be read.
 
     Examples
     --------
@@ -178,6 +179,8 @@ def replace_judge(
     rows: list[dict[str, Any]] = []
     bridges: dict[str, Bridge] = {}
     given = matters or {}
+    if not all(fits(size, float) and 0 < size < math.inf for size in given.values()):
+        raise InputError("matters", dict(given), "numbers above 0, by metric")
     for attribute in dict.fromkeys(sides[0].items["attribute"]):
         one, two = (each.items[each.items["attribute"] == attribute] for each in sides)
         both = two.merge(one, on=_KEYS, suffixes=("", "_old"))
@@ -224,6 +227,8 @@ class _Side:
             (pair_items(own) if pairs else score_items(own)).assign(attribute=str(attribute))
             for attribute, own in read.groupby("attribute", sort=False)
         ]
+        if not parts:
+            raise TrialsError.plain(f"{name} has no verdict that could be read")
         items = pd.concat(parts, ignore_index=True)
         items = items if pairs else items.assign(opponent_id="")
         scales = tuple(map(str, read["scale"].dropna().unique())) if "scale" in read else ()
@@ -289,6 +294,8 @@ class _Parts:
         error = float(np.linalg.norm(total.drop("")))
         if not error > 0:
             value = float(total[""])
+            if 0.5**contexts > (1 - self.how.level) / 2:  # equal by chance, if each is as often above as below
+                return without_interval(value, contexts)
             return Estimate(value, 0.0, value, value, math.nan, math.nan, contexts, "no variation between contexts")
         return estimate_by_t(float(total[""]), error, contexts, self.how.level, "t over contexts")
 

@@ -459,9 +459,18 @@ def test_replace_compares_two_judges(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [["all.csv", "--page", "page.txt"], ["judge.json", "--labels", "log.csv"], ["none.csv"]]
+    "words",
+    [
+        *(["all.csv", "--page", "page.txt"], ["judge.json", "--labels", "log.csv"], ["none.csv"], ["empty.csv"]),
+        *(["no.json.gz"], ["part.csv", "part.csv", "--price"], ["part.csv", "--price"], ["part.csv", "--judge"]),
+    ],
 )
 def test_replace_refuses_what_it_cannot_read(words, log, capsys):
     Path("judge.json").write_text(json.dumps(annotators()[1]))
-    assert main(["replace", *words]) == 2
-    assert words[-1] in capsys.readouterr().err
+    Path("empty.csv").touch()
+    Path("no.json.gz").write_bytes(b"no")
+    more = ["-3"] if words[-1].startswith("-") else []
+    assert main(["replace", *words, *more]) == 2
+    said = capsys.readouterr().err
+    assert words[-1].strip("-") in said
+    assert "unexpected" not in said

@@ -182,6 +182,13 @@ def test_related_errors_need_more_contexts():
     assert select(np.full(150, 0.9), loss, np.arange(150), 0.15).threshold == 0.9
 
 
+def test_ten_contexts_without_error_promise_nothing():
+    context = np.repeat(np.arange(10), 20)
+    assert not select(np.ones(200), np.zeros(200), context, 0.1).stands.any()
+    assert select(np.ones(200), np.zeros(200), np.arange(200), 0.1).stands.all()
+    assert not select(np.ones(200), np.eye(200)[0], np.zeros(200), 0.1).stands.any()
+
+
 def test_unlabelled_verdicts_stand_without_confidence_none():
     confidence, loss, context = verdicts(300)
     loss[::2], confidence[-1] = np.nan, np.nan

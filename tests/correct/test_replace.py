@@ -150,6 +150,10 @@ def labels(items=200, noise=0.2, judge=0.1, seed=0, levels=2):
     return {name: given(noise) for name in PEOPLE}, {"judge": given(judge)}
 
 
+def words(by_annotator, one):
+    return {who: {item: one if v else "other" + one for item, v in own.items()} for who, own in by_annotator.items()}
+
+
 def table(by_annotator):
     rows = [(who, item, label) for who, own in by_annotator.items() for item, label in own.items()]
     return pd.DataFrame(rows, columns=["annotator", "item", "label"])
@@ -177,6 +181,22 @@ def test_mapping_and_tables_give_the_same_answer():
     for result in results:
         assert result["judge"].decision == "yes"
         assert (result.estimates["estimate"].dropna() == results[0].estimates["estimate"].dropna()).all()
+
+
+def test_contexts_of_people_are_those_of_verdicts():
+    people, judge = labels()
+    five = [each.assign(context=each["item"].str[-1]) for each in (table(judge), table(people))]
+    expected = bl.replace(five[0], people)["judge"].winning_rate
+    found = bl.replace(judge, five[1])["judge"].winning_rate
+    assert (found.n_contexts, found.ci_low, found.ci_high) == (10, expected.ci_low, expected.ci_high)
+    with pytest.raises(TrialsError, match="two contexts"):
+        bl.replace(five[0].assign(context=five[0]["item"]), five[1])
+
+
+def test_numbers_among_words_are_equal_as_numbers():
+    people, judge = labels()
+    apart = {who: {item: float(v) for item, v in own.items()} | {"other": "n/a"} for who, own in people.items()}
+    assert bl.replace(judge, apart)["judge"].decision == "yes"
 
 
 def test_words_are_labels_as_numbers_are():
@@ -255,6 +275,38 @@ def test_agreement_of_both_orders_is_a_confidence():
     assert set(chosen["context_id"]) <= set(found.items.loc[~found.items["stands"], "context_id"])
 
 
+def test_verdict_in_one_order_alone_has_no_confidence():
+    pairs = pd.DataFrame({"context_id": [f"c{n}" for n in range(40)] * 2, "candidate_id": ["x"] * 40 + ["y"] * 40})
+    pairs = pairs.assign(opponent_id=["y"] * 40 + ["x"] * 40, value=[1.0] * 40 + [0.0] * 40, human_gap=1.0)
+    trials = pairs.assign(judge="j", dataset="d", attribute="a", status="ok")[:-10]
+    [own] = read_annotations(trials)
+    assert own.source == "both orders"
+    assert own.items["confidence"].isna().sum() == 10
+    assert own.items["confidence"].dropna().eq(1).all()
+
+
+def test_missing_verdicts_that_could_turn_a_yes_leave_it_open():
+    people, judge = labels(judge=0.0)
+    for form in (lambda given: given, lambda given: words(given, "yes")):
+        gaps = dict.fromkeys(list(judge["judge"])[:100])
+        found = bl.replace({"judge": form(judge)["judge"] | gaps}, form(people))["judge"]
+        assert (found.decision, found.winning_rate.estimate, found.plan) == ("cannot tell", 1.0, None)
+        assert found.items["judged"].isna().sum() == 100
+        assert not found.items["stands"][:100].any()
+        few = dict(list(gaps.items())[:2])
+        assert bl.replace({"judge": form(judge)["judge"] | few}, form(people))["judge"].decision == "yes"
+
+
+def test_missing_verdicts_of_a_log_count_too():
+    trials = log(200)
+    trials = trials.assign(value=trials["human"].round())
+    assert bl.replace(trials).judges[0].decision == "yes"
+    gone = trials.assign(status=["unparsed"] * 80 + ["ok"] * 120)
+    found = bl.replace(gone).judges[0]
+    assert found.decision == "cannot tell"
+    assert (len(found.items), found.items["judged"].isna().sum()) == (200, 80)
+
+
 def test_share_of_samples_is_the_confidence_of_scores():
     rows = [("c1", 3), ("c1", 3), ("c1", 4), ("c2", 1), ("c2", 2), ("c2", 2)]
     trials = pd.DataFrame(rows, columns=["context_id", "value"]).assign(replicate=[0, 1, 2] * 2, status="ok")
@@ -317,6 +369,9 @@ def test_estimates_go_to_every_report():
         (lambda judge, people: bl.replace(judge, people, error=10), InputError, "error"),
         (lambda judge, people: bl.replace(judge, people, alignment="kappa"), InputError, "alignment"),
         (lambda judge, people: bl.replace(judge, people, least=1), InputError, "least"),
+        (lambda judge, people: bl.replace(judge, people, epsilon="x"), InputError, "epsilon"),
+        (lambda judge, people: bl.replace(judge, people, within=float("nan")), InputError, "within"),
+        (lambda judge, people: bl.replace(judge, people, within=-1), InputError, "within"),
         (lambda judge, people: bl.replace(table(people)), InputError, "judges"),
         (lambda judge, people: bl.replace(table(people), judges=["dan"]), InputError, "dan"),
         (lambda judge, people: bl.replace(pd.concat([table(judge)] * 2), people), TrialsError, "twice"),
@@ -324,6 +379,19 @@ def test_estimates_go_to_every_report():
         (lambda judge, people: bl.replace(table(judge).assign(context="c"), people), TrialsError, "one context"),
         (lambda judge, people: bl.replace(table(judge).drop(columns="label"), people), BiaslabError, "label"),
         (lambda judge, people: bl.replace(table(judge).assign(confidence=7), people), TrialsError, "confidence"),
+        (lambda judge, people: bl.replace(table(judge).assign(confidence="90%"), people), TrialsError, "confidence"),
+        (lambda judge, people: bl.replace(judge, people | judge), InputError, "judge is"),
+        (lambda judge, people: bl.replace(judge, people, judges=["dan"]), InputError, "dan"),
+        (lambda judge, people: bl.replace(log(), judges=["dan"]), InputError, "dan"),
+        (lambda judge, people: bl.replace(table(people | judge), judges="judge"), InputError, "judges"),
+        (lambda judge, people: bl.replace(words(judge, "Yes"), words(people, "yes")), TrialsError, "'Yes'"),
+        (lambda judge, people: bl.replace(words(judge, "yes"), people), TrialsError, "in common"),
+        (lambda judge, people: bl.replace({"judge": {"i0": [1]}}, people), TrialsError, "lists"),
+        (lambda judge, people: bl.replace({"judge": {"i0": float("inf")}}, people), TrialsError, "inf"),
+        (lambda judge, people: bl.replace({}, people), TrialsError, "no labels"),
+        (lambda judge, people: bl.replace(table(judge).assign(item=np.nan), people), TrialsError, "item"),
+        (lambda judge, people: bl.replace(judge, "people.csv"), InputError, "labels"),
+        (lambda judge, people: bl.replace(judge, people, alignment=lambda *_: np.nan), InputError, "alignment"),
         (lambda judge, people: bl.replace({"judge": 1}, people), InputError, "judged"),
         (lambda judge, people: bl.replace([1, 2], people), InputError, "judged"),
     ],
@@ -332,6 +400,14 @@ def test_wrong_input_is_named(change, error, name):
     people, judge = labels()
     with pytest.raises(error, match=name):
         change(judge, people)
+
+
+def test_codes_of_one_and_two_agree_if_equal():
+    people, judge = labels(judge=0.9)
+    codes = [{who: {i: v + 1 for i, v in own.items()} for who, own in given.items()} for given in (judge, people)]
+    found = bl.replace(*codes)["judge"]
+    assert not found.items["stands"].any()
+    assert np.allclose(found.items["loss"], bl.replace(judge, people)["judge"].items["loss"])
 
 
 def test_other_scale_of_people_is_refused():
@@ -444,11 +520,32 @@ def test_biases_of_both_judges_are_compared():
         (judged_by("new").assign(context_id="elsewhere"), "no item"),
         (judged_by("new").assign(scale="1-10"), "scales"),
         (pd.concat([judged_by("new"), judged_by("newer")]), "one judge"),
+        (judged_by("new").assign(status="refused", value=np.nan), "could be read"),
     ],
 )
 def test_judges_without_the_same_items_are_refused(new, name):
     with pytest.raises(InputError, match=name):
         bl.replace.judge(judged_by("old"), new)
+
+
+def test_two_equal_items_show_no_equivalence():
+    for contexts, outcome in ((2, "cannot tell"), (5, "cannot tell"), (6, "equivalent")):
+        old = judged_by("old", contexts=contexts)
+        found = parts(old, old.assign(judge="new")).set_index("metric")
+        assert found.loc["judge_part", "equivalence"] == outcome
+
+
+@pytest.mark.parametrize("size", [-1, 0, np.nan, "x"])
+def test_difference_that_matters_is_above_zero(size):
+    with pytest.raises(InputError, match="matters"):
+        parts(judged_by("old"), judged_by("new"), matters={"judge_part": size})
+
+
+def test_panels_of_each_data_set_are_apart():
+    one, other = panel(30)[0], panel(30, seed=1)[0].assign(dataset="e")
+    whole = bl.replace.panel_sizes(pd.concat([one, other]), conditions=(2,), samples=(1,)).estimates
+    single = [bl.replace.panel_sizes(each, conditions=(2,), samples=(1,)).estimates for each in (one, other)]
+    assert whole["estimate"].tolist() == pd.concat(single)["estimate"].tolist()
 
 
 _PEOPLE_ERR, _SLOPE, _OWN, _INTERACTION, _SAMPLING = 0.7, 0.8, 0.5, 0.5, 0.6
