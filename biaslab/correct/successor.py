@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -151,7 +151,8 @@ def replace_judge(
     -------
     Succession
         Estimates with the columns ``margin`` and ``equivalence``: *equivalent* if the interval lies within ± margin
-        (two one-sided tests at 2.5 %; Schuirmann 1987), *different* if it lies outside, else *cannot tell*. Metrics:
+        (two one-sided tests at 2.5 %; Schuirmann 1987), *different* if it lies outside, else *cannot tell*, whatever
+        the verdicts that one of them lacks, for which ``bound_low`` and ``bound_high`` allow. Metrics:
         ``headline_change``, the new mean of the new items minus the old mean of the old ones; ``judge_part``, the new
         judge minus the old on anchor items; ``systems_part``, the rest; ``system_shift``, the judge's part for one
         system minus that for all (all equivalent: the ranking stays); ``agreement_gain``, closeness to people of the
@@ -189,12 +190,15 @@ def replace_judge(
         pairs, width = sides[1].pairs, _width(sides, one, two)
         cell = {"judge": sides[1].judge, "old_judge": sides[0].judge, "dataset": sides[1].dataset}
         parts = _Parts(one, two, both, how, width)
+        lost = sum(len(mine.unread.merge(its, on=_KEYS)) for mine, its in ((sides[0], two), (sides[1], one)))
         for metric, system, estimate, n in parts.estimates(_people(labels, new, both, pairs)):
-            margin = given.get(metric, MATTERS * (1.0 if metric == "agreement_gain" else width))
             tested = metric not in ("headline_change", "systems_part")
+            reach = 1.0 if metric == "agreement_gain" else width
+            margin = given.get(metric, MATTERS * reach)
+            estimate = _bounded(estimate, lost / (lost + n), reach) if tested else estimate
             where = {**cell, "attribute": attribute, "system": system or math.nan}
             where |= {"margin": margin, "equivalence": _outcome(estimate, margin)} if tested else {"margin": math.nan}
-            rows += estimate_rows({metric: estimate}, where, how, n, 0)
+            rows += estimate_rows({metric: estimate}, where, how, n, lost)
         if not pairs:
             bridges[str(attribute)] = Bridge.fit(both["value_old"].to_numpy(float), both["value"].to_numpy(float))
     if not rows:
@@ -208,11 +212,12 @@ def replace_judge(
 
 @dataclass(frozen=True)
 class _Side:
-    """The items of one judge: ``value``, the mean over replicates and both orders."""
+    """The items of one judge: ``value``, the mean over replicates and both orders; and those without a verdict."""
 
     judge: str
     dataset: str
     items: pd.DataFrame
+    unread: pd.DataFrame
     pairs: bool
     scales: tuple[str, ...]
 
@@ -221,18 +226,33 @@ class _Side:
         require_columns(trials, ("judge", "dataset", "attribute", "context_id", "candidate_id", "value"), name)
         if len(judges := trials["judge"].unique()) != 1:
             raise InputError(name, list(judges), "trials of one judge", "select those of one")
-        read = trials if "status" not in trials else trials[has_value(trials)]
+        known = has_value(trials) if "status" in trials else trials["value"].notna()
+        read = trials[known]
         pairs = "opponent_id" in read and bool(read["opponent_id"].notna().all())
-        parts = [
-            (pair_items(own) if pairs else score_items(own)).assign(attribute=str(attribute))
-            for attribute, own in read.groupby("attribute", sort=False)
-        ]
-        if not parts:
+        if read.empty:
             raise TrialsError.plain(f"{name} has no verdict that could be read")
-        items = pd.concat(parts, ignore_index=True)
-        items = items if pairs else items.assign(opponent_id="")
+        items, unread = _items(read, pairs), _items(trials[~known].assign(value=0.0), pairs)
+        again = pd.MultiIndex.from_frame(unread[_KEYS]).isin(pd.MultiIndex.from_frame(items[_KEYS]))
         scales = tuple(map(str, read["scale"].dropna().unique())) if "scale" in read else ()
-        return cls(str(judges[0]), str(trials["dataset"].iloc[0]), items, pairs, scales)
+        return cls(str(judges[0]), str(trials["dataset"].iloc[0]), items, unread.loc[~again, _KEYS], pairs, scales)
+
+
+def _items(trials: pd.DataFrame, pairs: bool) -> pd.DataFrame:
+    """Return one row per item and attribute, with its mean value."""
+    groups = trials.groupby("attribute", sort=False)
+    parts = [(pair_items(own) if pairs else score_items(own)).assign(attribute=str(name)) for name, own in groups]
+    items = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=_KEYS)
+    return items if pairs else items.assign(opponent_id="")
+
+
+def _bounded(estimate: Estimate, missing: float, reach: float) -> Estimate:
+    """Return an estimate with bounds for a share of differences that are missing, each of which may be ± reach."""
+    if not missing:
+        return estimate
+    low, high = (
+        (1 - missing) * end + missing * side for end, side in ((estimate.ci_low, -reach), (estimate.ci_high, reach))
+    )
+    return replace(estimate, bound_low=low, bound_high=high)
 
 
 def _width(sides: list[_Side], one: pd.DataFrame, two: pd.DataFrame) -> float:
@@ -341,7 +361,7 @@ def _has_estimate(probe: Probe, trials: pd.DataFrame) -> bool:
 def _outcome(estimate: Estimate | Mapping[Any, Any], margin: float) -> Equivalence:
     """Return whether the interval of a difference lies within ± margin, outside, or neither."""
     row = estimate.row() if isinstance(estimate, Estimate) else estimate
-    low, high = row["ci_low"], row["ci_high"]
+    low, high = float(np.fmin(row["ci_low"], row["bound_low"])), float(np.fmax(row["ci_high"], row["bound_high"]))
     if max(-low, high) < margin:
         return "equivalent"
     return "different" if low > margin or high < -margin else "cannot tell"

@@ -617,3 +617,19 @@ def test_panel_without_people_has_a_reliability_alone():
 def test_panel_of_one_or_of_other_items_is_refused(change, name):
     with pytest.raises(InputError, match=name):
         bl.replace.panel_sizes(change(panel(20)[0]))
+
+
+def test_refusals_of_the_new_judge_can_turn_an_equivalence():
+    rng = np.random.default_rng(0)
+    old = pd.DataFrame({"context_id": [f"c{n}" for n in range(100)], "candidate_id": "x", "scale": "1-5"})
+    old = old.assign(dataset="d", attribute="a", status="ok", value=rng.integers(1, 6, 100).astype(float), judge="old")
+    refused = old["value"] >= 4
+    new = old.assign(judge="new", value=old["value"] + rng.normal(0, 0.1, 100))
+    lost = new.assign(status=np.where(refused, "refused", "ok"), value=new["value"].mask(refused))
+    parts = [
+        bl.replace.judge(old, each, biases=False).estimates.set_index("metric").loc["judge_part"]
+        for each in (new, lost)
+    ]
+    assert [part["equivalence"] for part in parts] == ["equivalent", "cannot tell"]
+    assert [int(part["n_dropped"]) for part in parts] == [0, refused.sum()]
+    assert parts[1]["bound_high"] > 4 * refused.mean()
