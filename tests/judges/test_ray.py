@@ -86,7 +86,15 @@ def named(server, replicas=2, **options):
 
 def replicas_of(process):
     """Processes that hold a replica."""
-    return [each for each in process.children(recursive=True) if "ray::Replica" in " ".join(each.cmdline())]
+    return [each for each in process.children(recursive=True) if "ray::Replica" in command_of(each)]
+
+
+def command_of(process):
+    """Return the command line of a process; "" of one that ended meanwhile."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def planned(data):
