@@ -37,8 +37,7 @@ ALIGNMENTS = ("accuracy", "neg_rmse")
 FEWEST_ITEMS = 30
 #: False discovery rate over annotators, and share of annotators that the judge must replace, as published.
 RATE, HALF = 0.05, 0.5
-_STUDIES, _DOUBLINGS = 4_000, 18
-_RIDGE = 1e-9
+_STUDIES, _DOUBLINGS, _MOST_CONTEXTS = 4_000, 18, 1_000
 _DIGITS = 12  # alignments are compared after rounding to this many decimals
 _FEW_PEOPLE = because(
     "few_annotators",
@@ -312,8 +311,8 @@ def plan_items(
     power : float
         Required probability of passing: of a winning rate of at least one half.
     rate, seed
-        False discovery rate over annotators, and seed of 4,000 simulated studies, which draw the true variation from
-        what it may be given the pilot's.
+        False discovery rate over annotators, and seed of 4,000 simulated studies, which draw contexts like those of the
+        pilot (Bayesian bootstrap; of up to 1,000 of its contexts).
 
     Raises
     ------
@@ -322,26 +321,27 @@ def plan_items(
     """
     require_share("power", power)
     people = len(pilot.names)
-    value, errors, size = pilot.shortfall
+    value, _, size = pilot.shortfall
     if people < 2 or size.min() < 2:
         raise InputError.plain("the pilot has fewer than two annotators with enough items; label more")
     assumed = value if shortfall is None else np.full(people, shortfall)
-    error = np.linalg.norm(errors, axis=0)
-    scaled = errors / np.where(error > 0, error, 1.0)
-    factor = np.linalg.cholesky(scaled.T @ scaled + _RIDGE * np.eye(people))
     rng = np.random.default_rng(seed)
-    noise = rng.normal(size=(_STUDIES, people)) @ factor.T
-    spread = error * np.sqrt(size) * np.sqrt((size - 1) / rng.chisquare(size - 1, (_STUDIES, people)))
-    uniform = rng.random((_STUDIES, people))
+    drawn = rng.permutation(len(pilot.contexts))[:_MOST_CONTEXTS]
+    compared, apart = pilot.items[drawn], (pilot.person - pilot.judge)[drawn]
+    chances = rng.dirichlet(np.ones(len(drawn)), _STUDIES)
+    moved = assumed - chances @ apart / (chances @ compared)
     ranks = np.arange(1, people + 1)
     bounds = ranks / people * rate / (1 / ranks).sum()
 
     def passes(contexts: int) -> bool:
-        n = np.maximum(contexts * size / len(pilot.contexts), 2.0)
-        with np.errstate(divide="ignore"):
-            spreads = np.sqrt(special.chdtri(n - 1, 1 - uniform) / (n - 1))
-            t = (noise + (epsilon - assumed) * np.sqrt(n) / spread) / spreads
-        won = (np.sort(special.stdtr(n - 1, -t), axis=1) <= bounds) * ranks
+        times = rng.multinomial(contexts, chances).astype(float)
+        size, total, lead = times @ (compared > 0), times @ compared, times @ apart
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lead /= total
+            squares = times @ apart**2 - 2 * lead * (times @ (apart * compared)) + lead**2 * (times @ compared**2)
+            t = (lead + moved - epsilon) / np.sqrt(squares * size / (size - 1)) * total
+        p_values = np.where((size > 1) & (total > 0), np.maximum(special.stdtr(size - 1, t), 0.5**size), 1.0)
+        won = (np.sort(p_values, axis=1) <= bounds) * ranks
         return bool(np.mean(won.max(axis=1) >= HALF * people) >= power)
 
     wanted = next((2**k for k in range(3, _DOUBLINGS) if passes(2**k)), None)

@@ -126,7 +126,7 @@ def test_planned_items_pass_with_the_planned_power():
         for again in range(100):
             drawn = studies(plan.contexts, seed=1000 + 100 * seed + again)
             passed.append(Contest.of(*drawn, list("abcd")).won(0.2)[2].mean() >= 0.5)
-    assert 0.72 < np.mean(passed) < 0.85
+    assert 0.74 < np.mean(passed) < 0.86
 
 
 def test_no_number_of_items_helps_a_judge_far_behind():
