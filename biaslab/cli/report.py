@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from inspect import signature
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -437,7 +438,31 @@ def correct(
         typer.echo(f"next: biaslab plan-labels {words} --estimand systems --effect {corrected.plan.effect:g}")
 
 
-@command(estimates_app, calls="biaslab.correct.replacement:replace", takes=("epsilon", "error", "within", "least"))
+def _label_tables(labels: Path | None) -> Any:
+    """Read people's labels by annotator and item, if a file is given."""
+    from biaslab.correct.annotations import read_label_tables
+
+    found = None if labels is None else read_label_tables(labels)
+    if labels is not None and found is None:
+        raise InputError("labels", str(labels), "labels by annotator and item, like the file")
+    return found
+
+
+def _require_two_judges(only: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise `InputError` if an option is given that OLD NEW does not have."""
+    from biaslab.correct.replacement import replace as run
+
+    usual = {name: signature(run).parameters[name].default for name in options}
+    given = [f"--{name}" for name, value in {**only, **options}.items() if value != usual.get(name)]
+    if given:
+        raise InputError.plain(f"OLD NEW compares two judges; leave out {', '.join(given)}")
+
+
+@command(
+    estimates_app,
+    calls="biaslab.correct.replacement:replace",
+    takes=("epsilon", "error", "within", "least", "confidence"),
+)
 def replace(
     file: Path,
     new: Path | None = None,
@@ -474,7 +499,7 @@ def replace(
     price
         Price of a label in dollars, to show what labels by people cost.
     people : FILE.csv
-        Write the items that people must label to this file.
+        Write the items that people must still label to this file, to be filled in.
     page : FILE.html
         Write the sentences as a page.
     """
@@ -484,23 +509,22 @@ def replace(
     require_table(out)
     if price is not None and not 0 <= price < math.inf:
         raise InputError("price", price, "dollars from 0")
-    if new is not None and (judge or people is not None or price is not None):
-        raise InputError.plain("OLD NEW compares two judges; leave out --judge, --people and --price")
     from biaslab.correct import replace_judge
     from biaslab.correct.annotations import read_label_tables
     from biaslab.correct.replacement import replace as run
 
+    if new is not None:
+        _require_two_judges({"judge": judge or None, "people": people, "price": price}, options)
     found: Any
     options["judges"] = judge or None
     tables = read_label_tables(file)
     if tables is not None and new is None:
-        given = None if labels is None else read_label_tables(labels)
-        if labels is not None and given is None:
-            raise InputError("labels", str(labels), "labels by annotator and item, like the file")
-        found = run(tables, given, **options)
+        found = run(tables, _label_tables(labels), **options)
     else:
         mapping, known = log.with_labels(file, labels)
-        trials = [read_logs([each], log.format_, mapping, strict=False) for each in (file, new) if each is not None]
+        keep = [] if options["confidence"] is None else [options["confidence"]]
+        files = [each for each in (file, new) if each is not None]
+        trials = [read_logs([each], log.format_, mapping, strict=False, keep=keep) for each in files]
         found = run(trials[0], known, **options) if new is None else replace_judge(trials[0], trials[1], known)
     typer.echo(str(found))
     if new is None:

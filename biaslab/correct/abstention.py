@@ -57,6 +57,8 @@ class Selection(PrintedText):
     labels_needed : int or None
         If none may stand: the labelled items that would show it, if errors stay as frequent; None if the loss at each
         threshold is above the promise, or some may stand.
+    graded : bool
+        Whether confidences differ.
     """
 
     error: float
@@ -67,6 +69,7 @@ class Selection(PrintedText):
     stands: Bools
     labelled: int
     labels_needed: int | None
+    graded: bool
 
     def price(self, label: float, people: int = 1) -> dict[str, float]:
         """Return the price of labels of all items, and of those alone whose verdict may not stand.
@@ -84,7 +87,7 @@ class Selection(PrintedText):
     def __str__(self) -> str:
         promise = f"at a promised error of {percent(self.error)} (confidence {percent(self.level)})"
         if math.isnan(self.threshold):
-            why = "people disagree more often even with the surest"
+            why = f"people disagree more often{' even with the surest' if self.graded else ''}"
             if self.labels_needed is not None:
                 why = f"too few labels: {self.labelled:,}; {self.labels_needed:,} would do if errors stay as rare"
             return f"{promise}, no verdict may stand ({why})"
@@ -157,7 +160,7 @@ def select(
     nothing = np.zeros(len(loss), bool)
     if not known.any():
         why = _NO_LABELS if np.isnan(loss).all() else _NO_CONFIDENCE
-        return Selection(error, settings.level, math.nan, 0.0, undefined(why), nothing, 0, None)
+        return Selection(error, settings.level, math.nan, 0.0, undefined(why), nothing, 0, None, False)
     estimable = np.ptp(loss[known]) > 0 and np.ptp(names[known]) > 0
     spread = correlation_within(names[known], loss[known]) if estimable else 1.0
     steps = thresholds(confidence[known])
@@ -175,7 +178,9 @@ def select(
     labelled = int(known.sum())
     more = labelled * min(each.growth(error, part) for each, part in zip(accepted, parts, strict=True))
     needed = math.ceil(more) if math.isnan(chosen) and more < math.inf else None
-    return Selection(error, settings.level, chosen, float(stands.mean()), found, stands, labelled, needed)
+    return Selection(
+        error, settings.level, chosen, float(stands.mean()), found, stands, labelled, needed, len(steps) > 1
+    )
 
 
 def thresholds(confidence: Floats) -> Floats:

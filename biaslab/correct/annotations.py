@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from biaslab.core.checks import require_fits
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import read_csv
 from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells, score_items
+from biaslab.measures.ranking.pairs import in_both_orders
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
 from biaslab.stats.reliability import read_ratings
@@ -44,9 +44,10 @@ class Annotations:
     where : dict
         ``judge, dataset, attribute``.
     items : pandas.DataFrame
-        One row per item that the judge was asked about: ``context_id, item, judged`` (NaN if there is no verdict that
-        can be read), ``confidence``, and for verdicts of 0 and 1 ``yes``, the
-        judge's probability of 1; NaN if unknown. Verdicts on pairs are 1, 0 or ½ for the first of both names.
+        One row per item that the judge was asked about: ``context_id, item`` (of trials also ``candidate_id`` and
+        ``opponent_id``), ``judged`` (NaN if there is no verdict that can be read), ``confidence``, and for verdicts of
+        0 and 1 ``yes``, the judge's probability of 1; NaN if unknown. Verdicts on pairs are 1, 0 or ½ for the first of
+        both names.
     people : numpy.ndarray, shape (items, annotators)
         People's labels as numbers; NaN without one.
     names : list of str
@@ -59,6 +60,8 @@ class Annotations:
         What confidences are: label probabilities, shares of samples, agreement of both orders, or a column of a table.
     dropped : int
         Judgements that could not be read.
+    told_apart : bool
+        Whether it is known who gave each label.
     """
 
     where: dict[str, Any]
@@ -69,6 +72,7 @@ class Annotations:
     words: list[Any] | None = None
     source: ConfidenceSource = "none"
     dropped: int = 0
+    told_apart: bool = True
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -89,6 +93,7 @@ def read_annotations(
     judged: pd.DataFrame | ByAnnotator,
     labels: pd.DataFrame | ByAnnotator | Dataset | str | Path | None = None,
     judges: Sequence[str] | None = None,
+    confidence: str | None = None,
 ) -> list[Annotations]:
     """Match verdicts with people's labels; parameters as in `biaslab.replace`.
 
@@ -100,18 +105,19 @@ def read_annotations(
     """
     if isinstance(judged, pd.DataFrame) and not set(COLUMNS[1:]) <= set(judged.columns):
         names = judged.get("judge", pd.Series(dtype=str))
-        return list(_of_trials(judged if judges is None else judged[_chosen(names, judges)], labels))
+        return list(_of_trials(judged if judges is None else judged[_chosen(names, judges)], labels, confidence))
     if not isinstance(judged, pd.DataFrame | Mapping):
         raise InputError("judged", judged, "trials, a table or a mapping", "read a file with biaslab.read_judgements")
-    return list(_of_tables(judged, labels, judges))
+    return list(_of_tables(judged, labels, judges, confidence))
 
 
 def read_label_tables(file: Path) -> pd.DataFrame | ByAnnotator | None:
     """Return a file that holds labels by annotator and item; None if it is a log.
 
-    It is a table with ``annotator, item, label``, or JSON of annotator → item → label, perhaps compressed with gzip.
+    It is a table with ``annotator, item, label``, or JSON of annotator → item → label, perhaps compressed with gzip;
+    JSON of item → label is of one annotator, with the name of the file.
     """
-    if not file.is_file():
+    if not file.exists():
         raise InputError("file", str(file), "an existing file")
     try:
         if {".csv", ".tsv"} & set(file.suffixes):
@@ -123,14 +129,18 @@ def read_label_tables(file: Path) -> pd.DataFrame | ByAnnotator | None:
         found = json.loads(content)
     except (ValueError, OSError):  # JSON Lines, or damaged: the reader of logs says what
         return None
-    known = isinstance(found, dict) and found and all(isinstance(own, dict) for own in found.values())
+    if not isinstance(found, dict) or not found:
+        return None
+    if not any(isinstance(own, dict | list) for own in found.values()):
+        return {file.name.partition(".")[0]: found}
+    known = all(isinstance(own, dict) for own in found.values())
     flat = known and not any(isinstance(label, dict | list) for own in found.values() for label in own.values())
     return found if flat else None
 
 
-def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterator[Annotations]:
+def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None, confidence: str | None) -> Iterator[Annotations]:
     """Yield each judge of a table or a mapping."""
-    given = _long(judged, "judged")
+    given = _long(judged, "judged", confidence)
     if labels is None and not judges:
         remedy = "name them, judges=['gpt-4o'] (--judge), or pass people's labels apart (--labels)"
         names = ", ".join(given["annotator"].unique()[:5])
@@ -158,6 +168,7 @@ def _of_tables(judged: Any, labels: Any, judges: Sequence[str] | None) -> Iterat
     every = every.assign(label=numeric, context_id=[contexts.get(item, item) for item in every["item"]])
     verdicts, people = every[: len(verdicts)], every[len(verdicts) :]
     kind: Labelling = "word" if words else "pass" if set(numeric.dropna()) <= {0.0, 1.0} else "score"
+    _require_one_scale(verdicts["label"].astype(float), people["label"].astype(float))
     rated = people.pivot_table("label", "item", "annotator", sort=False)
     for judge, own in verdicts.groupby("annotator", sort=False):
         items = own[["context_id", "item"]].assign(judged=own["label"].astype(float))
@@ -194,7 +205,14 @@ def _require_words(verdicts: pd.Series, labels: pd.Series) -> None:
         raise TrialsError.plain(f"judges and people have no label in common: {examples}; write labels alike")
 
 
-def _long(table: Any, name: str) -> pd.DataFrame:
+def _require_one_scale(verdicts: pd.Series, labels: pd.Series) -> None:
+    """Raise `TrialsError` if all verdicts are above or below all labels."""
+    if verdicts.min() > labels.max() or verdicts.max() < labels.min():
+        ends = [f"{part.min():g} to {part.max():g}" for part in (verdicts, labels)]
+        raise TrialsError.plain("judges give {}, people {}; bring both to one scale".format(*ends))
+
+
+def _long(table: Any, name: str, confidence: str | None = None) -> pd.DataFrame:
     """Return ``annotator, item, label, context_id, confidence`` of a table or a mapping; empty labels are missing."""
     if isinstance(table, Mapping):
         if not all(isinstance(labels, Mapping) for labels in table.values()):
@@ -206,13 +224,12 @@ def _long(table: Any, name: str) -> pd.DataFrame:
     frame = table.rename(columns={"judge": "annotator"} if "annotator" not in table else {})
     require_columns(frame, COLUMNS, name)
     nothing = pd.Series(np.nan, frame.index, object)
-    stated = frame.get("confidence", nothing)
-    confidence = pd.to_numeric(stated, errors="coerce").astype(float)
-    if (wrong := stated.notna() & ~confidence.between(0, 1)).any():
-        raise TrialsError(f"{name}, confidence", stated[wrong].tolist()[0], "numbers from 0 to 1")
+    if confidence is not None:
+        require_columns(frame, (confidence,), name)
+    sure = _stated(frame.get(confidence or "confidence", nothing), f"{name}, {confidence or 'confidence'}")
     context = frame.get("context_id", frame.get("context", nothing)).astype(object)
     context = context.astype(str).where(context.notna())
-    long = pd.DataFrame({key: frame[key] for key in COLUMNS}).assign(context_id=context, confidence=confidence)
+    long = pd.DataFrame({key: frame[key] for key in COLUMNS}).assign(context_id=context, confidence=sure)
     long = long.assign(label=long["label"].where(long["label"] != ""))
     if not long["label"].map(pd.api.types.is_scalar).all():
         raise TrialsError.plain(f"{name}: labels are words or numbers, not lists or dictionaries")
@@ -225,13 +242,25 @@ def _long(table: Any, name: str) -> pd.DataFrame:
     return long
 
 
-def _of_trials(judged: pd.DataFrame, labels: Any) -> Iterator[Annotations]:
+def _stated(values: pd.Series, name: str) -> pd.Series:
+    """Return confidences as numbers."""
+    numbers = pd.to_numeric(values, errors="coerce").astype(float)
+    if (wrong := values.notna() & values.ne("") & ~numbers.between(0, 1)).any():
+        raise TrialsError(name, values[wrong].tolist()[0], "numbers from 0 to 1")
+    return numbers
+
+
+def _of_trials(judged: pd.DataFrame, labels: Any, confidence: str | None) -> Iterator[Annotations]:
     """Yield each judge, data set and attribute of trials."""
     if labels is not None and hasattr(labels, "human_means"):
         labels = labels.human
     frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
     frame = frame if "status" in frame else frame.assign(status="ok")
     known = HumanLabels.read(labels, frame)
+    known = known if _several(known.table) else replace(known, fills=True)
+    if confidence is not None:
+        require_columns(frame, (confidence,), "judged")
+        frame = frame.assign(**{confidence: _stated(frame[confidence], f"judged, {confidence}")})
     for cell in read_cells(frame, known, None, ()):
         chosen = (frame[list(CELL)] == pd.Series(cell.where)[list(CELL)]).all(axis=1)
         rows = frame[chosen & has_value(frame)]
@@ -240,20 +269,31 @@ def _of_trials(judged: pd.DataFrame, labels: Any) -> Iterator[Annotations]:
         source = _source(cell, rows, kind)
         if source in ("samples", "both orders"):
             items["confidence"] = items["confidence"].where(_times(cell, rows) > 1)  # one verdict shows no agreement
+        if confidence is not None:
+            keys, asked = _keys(rows, cell.pairs), _keys(cell.items, cell.pairs)
+            source, items = (
+                "column",
+                items.assign(confidence=rows[confidence].groupby(keys).mean().reindex(asked).array),
+            )
+            items = items.assign(yes=np.where(items["judged"] == 1, items["confidence"], 1 - items["confidence"]))
         cell = _with_missing(cell, frame[chosen & ~has_value(frame)], known)
         items = pd.concat([items, cell.items[["context_id"]][len(items) :]])
-        names, people = _people(cell, frame[chosen], known)
-        item = cell.items["context_id"]
-        for name in _SIDES if cell.pairs else _SIDES[:1]:
-            item = item + " | " + cell.items[name].astype(str)
-        yield Annotations(dict(cell.where), items.assign(item=item), people, names, kind, None, source, cell.n_dropped)
+        names, people, apart = _people(cell, frame[chosen], known)
+        sides = cell.items[[*_SIDES[: 1 + cell.pairs]]].astype(str)
+        named = pd.concat([cell.items["context_id"], sides], axis=1).astype(str)
+        items = pd.concat([items, sides], axis=1).assign(item=named.agg(" | ".join, axis=1))
+        yield Annotations(dict(cell.where), items, people, names, kind, None, source, cell.n_dropped, apart)
+
+
+def _keys(rows: pd.DataFrame, pairs: bool) -> pd.Series:
+    """Return context and candidate, or both candidates in either order, of each row, as one text."""
+    sides = rows[["context_id", *_SIDES[: 1 + pairs]]].itertuples(index=False)
+    return pd.Series(["\n".join([str(context), *sorted(map(str, names))]) for context, *names in sides], rows.index)
 
 
 def _times(cell: LabelledCell, rows: pd.DataFrame) -> pd.Series:
     """Return how often each item of a cell was judged, in either order."""
-    names = ["context_id", *_SIDES[: 1 + cell.pairs]]
-    asked = Counter((str(context), *sorted(map(str, sides))) for context, *sides in rows[names].itertuples(index=False))
-    return pd.Series([asked[each] for each in cell.items[names].itertuples(index=False, name=None)], cell.items.index)
+    return _keys(cell.items, cell.pairs).map(_keys(rows, cell.pairs).value_counts())
 
 
 def _with_missing(cell: LabelledCell, unread: pd.DataFrame, known: HumanLabels) -> LabelledCell:
@@ -298,17 +338,20 @@ def _source(cell: LabelledCell, rows: pd.DataFrame, kind: Labelling) -> Confiden
         return "samples" if several else "none"
     if not rows["value"].isin([0.0, _EVEN, 1.0]).all():
         return "label probabilities"
-    repeated = "replicate" in rows and len(rows["replicate"].unique()) > 1
-    return "samples" if several and repeated else "both orders" if several and kind == "pair" else "none"
+    if not several:
+        return "none"
+    once = "replicate" not in rows or len(rows["replicate"].unique()) == 1
+    both = kind == "pair" and bool(in_both_orders(rows.assign(replicate=0), []).any())
+    return "both orders" if both and once else "samples"
 
 
-def _people(cell: LabelledCell, rows: pd.DataFrame, known: HumanLabels) -> tuple[list[str], Floats]:
-    """Return the annotators of a cell, and their labels of its items; "people" if single ones are unknown."""
+def _people(cell: LabelledCell, rows: pd.DataFrame, known: HumanLabels) -> tuple[list[str], Floats, bool]:
+    """Return the annotators of a cell, their labels of its items, and whether it is known whose each label is."""
     table, attribute = known.of_attribute(str(cell.where["attribute"])), str(cell.where["attribute"])
-    if known.table is not None and "annotator" in table and len(table["annotator"].unique()) > 1:
+    if known.table is not None and _several(table):
         given = {str(name): replace(known, table=own) for name, own in table.groupby("annotator", sort=False)}
         columns = [each.of_items(cell.items.assign(own=np.nan), attribute, cell.pairs) for each in given.values()]
-        return list(given), np.column_stack(columns)
+        return list(given), np.column_stack(columns), True
     if known.table is None and not cell.pairs and "ratings" in rows and rows["ratings"].fillna("").ne("").any():
         once = rows[rows["human"].notna()].astype(dict.fromkeys(ITEM, str)).drop_duplicates(list(ITEM))
         ratings = read_ratings(once, once["human"].to_numpy(float))
@@ -316,8 +359,12 @@ def _people(cell: LabelledCell, rows: pd.DataFrame, known: HumanLabels) -> tuple
         wide.index = pd.MultiIndex.from_frame(once[[*ITEM]])
         keys = pd.MultiIndex.from_frame(cell.items[list(ITEM)])
         named = "annotators" in once and bool(once["annotators"].fillna("").ne("").any())
-        return [str(name) if named else f"unnamed {name}" for name in wide], wide.reindex(keys).to_numpy(float)
-    return ["people"], cell.items[["human"]].to_numpy(float)
+        return list(map(str, wide)), wide.reindex(keys).to_numpy(float), named
+    return ["people"], cell.items[["human"]].to_numpy(float), True
+
+
+def _several(table: pd.DataFrame | None) -> bool:
+    return table is not None and "annotator" in table and len(table["annotator"].unique()) > 1
 
 
 def _require_labels(items: pd.DataFrame, people: Floats, judge: str) -> None:

@@ -231,13 +231,17 @@ def _ends(towards: Floats, drawn: Floats, seen: float, noise: float, level: floa
     return float(low), min(float(high), 1.0)
 
 
-def recalibrated(verdicts: Confidences, method: Recalibration, seed: int = 0) -> Floats:
+def recalibrated(
+    confidence: Floats, agreement: Floats, context: ArrayLike, method: Recalibration, seed: int = 0
+) -> Floats:
     """Return confidences recalibrated on other contexts than their own.
 
     Parameters
     ----------
-    verdicts : Confidences
-        Labelled verdicts.
+    confidence, agreement : numpy.ndarray, shape (items,)
+        As in `Confidences`; NaN where unknown.
+    context : array_like, shape (items,)
+        The context of each item, or its cluster.
     method : {"temperature", "isotonic"}
         Divide the logit of the confidence by the temperature of the largest likelihood (Guo et al. 2017), or regress
         agreement on confidence isotonically (Zadrozny & Elkan 2002).
@@ -248,18 +252,18 @@ def recalibrated(verdicts: Confidences, method: Recalibration, seed: int = 0) ->
     --------
     >>> confidence = np.tile([0.8, 0.99], 100)
     >>> agreement = np.tile([1.0, 1.0, 0.0, 1.0], 50)
-    >>> found = recalibrated(Confidences(confidence, agreement, np.arange(200)), "isotonic")
+    >>> found = recalibrated(confidence, agreement, np.arange(200), "isotonic")
     >>> bool(abs(found[::2].mean() - 0.5) < 0.1)
     True
     """
     require_one_of("method", method, get_args(Recalibration))
-    codes: Codes = np.unique(np.asarray(verdicts.context), return_inverse=True)[1]
+    codes: Codes = np.unique(np.asarray(context), return_inverse=True)[1]
     fold = random_groups(int(codes.max()) + 1, _FOLDS, seed)[codes]
-    values = verdicts.confidence.copy()
+    known, values = ~np.isnan(confidence) & ~np.isnan(agreement), confidence.copy()
     for left_out in np.unique(fold):
-        rest, own = fold != left_out, fold == left_out
+        rest, own = known & (fold != left_out), (fold == left_out) & ~np.isnan(confidence)
         if rest.any():
-            values[own] = _FITS[method](verdicts.confidence[rest], verdicts.agreement[rest])(values[own])
+            values[own] = _FITS[method](confidence[rest], agreement[rest])(values[own])
     return values
 
 

@@ -18,6 +18,7 @@ from biaslab.core.checks import require_fits, require_whole
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.output import PrintedText, count, number, with_interval
 from biaslab.correct.annotations import read_annotations
+from biaslab.correct.labels import pair_items
 from biaslab.stats.blocks import ITEM, has_value
 from biaslab.stats.estimate import Estimate
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
@@ -62,13 +63,15 @@ class PanelSizes(PrintedText):
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        for row in self.estimates.to_dict("records"):
-            if row["metric"] in ("panel_validity", "expert_validity") and row["estimate"] == row["estimate"]:
-                size, price = "one person", ""
-                if row["metric"] == "panel_validity":
-                    size = f"{count(int(row['conditions']), self.over)} × {count(int(row['samples']), 'sample')}"
-                    price = "" if math.isnan(row["price"]) else f", ${number(row['price'], 4)} an item"
-                yield f"{size}: correlation with what people agree on {with_interval(row, 2)}{price}"
+        rows = self.estimates[self.estimates["estimate"].notna()]
+        known = {"panel_validity", "expert_validity"} & set(rows["metric"])
+        what = "correlation with what people agree on" if known else "reliability"
+        for row in rows[rows["metric"].isin(known or {"panel_reliability"})].to_dict("records"):
+            size, price = "one person", ""
+            if row["metric"] != "expert_validity":
+                size = f"{count(int(row['conditions']), self.over)} × {count(int(row['samples']), 'sample')}"
+                price = "" if math.isnan(row["price"]) else f", ${number(row['price'], 4)} an item"
+            yield f"{size}: {what} {with_interval(row, 2)}{price}"
         if self.smallest is not None:
             yield "as good as one person with the fewest calls: {} × {}".format(*self.smallest)
 
@@ -88,7 +91,8 @@ def panel_sizes(
     Parameters
     ----------
     trials : pandas.DataFrame
-        Scores of the same items by at least two judges or prompts; replicates are samples.
+        Scores of the same items by at least two judges or prompts, or their verdicts on the same pairs; replicates are
+        samples. A sample of a pair is the mean over the orders it was shown in.
     labels : optional
         People's labels of at least two people an item, as in `biaslab.replace`; without any, only reliability.
     over : str or sequence of str
@@ -106,7 +110,7 @@ def panel_sizes(
         Estimates for each size: ``panel_reliability``, the share of the variance of mean scores that another panel of
         the size would reproduce (generalizability coefficient Eρ²); ``panel_validity``, the correlation of mean scores
         with what people agree on, and ``panel_lead``, that less the correlation of one person (``expert_validity``).
-        ``calls`` are conditions × samples, ``price`` is that of an item.
+        ``calls`` are conditions × samples, twice as many for both orders; ``price`` is that of an item.
 
     Raises
     ------
@@ -144,15 +148,14 @@ def panel_sizes(
             require_whole(name, size, 1)
     columns = [over] if isinstance(over, str) else list(over)
     require_columns(trials, [*columns, "dataset", "attribute", "status", "value", *ITEM], "trials")
-    if "opponent_id" in trials and trials["opponent_id"].notna().any():
-        raise TrialsError.plain("panel_sizes takes scores, and trials are of pairs; rank first: biaslab.ranking.rank")
     rows: list[dict[str, Any]] = []
     for (dataset, attribute), own in trials[has_value(trials)].groupby(["dataset", "attribute"], sort=False):
         panel = _Panel.of(own, columns, labels, how)
         where = {"judge": " + ".join(panel.names), "dataset": str(dataset), "attribute": str(attribute)}
         for k, n in product(conditions, samples):
-            cell = {**where, "conditions": k, "samples": n, "calls": k * n}
-            cell["price"] = math.nan if price is None else price * k * n
+            calls = k * n * panel.orders
+            cell = {**where, "conditions": k, "samples": n, "calls": calls}
+            cell["price"] = math.nan if price is None else price * calls
             rows += estimate_rows(panel.estimates(k, n, how), cell, how, len(own), 0)
         if panel.people is not None:
             single = {"expert_validity": panel.estimate(panel.expert, how, _BOUNDS)}
@@ -162,11 +165,12 @@ def panel_sizes(
 
 @dataclass(frozen=True, eq=False)
 class _Panel:
-    """Scores of items under all conditions, and sums over people by context."""
+    """Scores of items under all conditions, sums over people by context, and calls of a sample: 2 for both orders."""
 
     crossed: Crossed
     names: list[str]
     people: Floats | None
+    orders: int
 
     @classmethod
     def of(cls, trials: pd.DataFrame, columns: list[str], labels: Any, how: Resampling) -> _Panel:
@@ -174,7 +178,10 @@ class _Panel:
         kinds = frame[columns].astype(str).agg(" ".join, axis=1)
         if kinds.nunique() < 2:
             raise InputError("over", columns, "columns with at least two values", f"here: {kinds.iloc[0]}")
-        cells = frame.assign(kind=kinds).groupby([*ITEM, "kind"], sort=False)["value"].agg(["mean", "var", "size"])
+        samples, orders = frame.assign(kind=kinds), 1
+        if "opponent_id" in frame and frame["opponent_id"].notna().all():
+            samples, orders = _pairs(samples)
+        cells = samples.groupby([*ITEM, "kind"], sort=False)["value"].agg(["mean", "var", "size"])
         wide = {name: cells[name].unstack("kind") for name in cells}  # noqa: PD010 - nothing to aggregate
         whole = wide["mean"].dropna().index
         if whole.empty:
@@ -184,7 +191,7 @@ class _Panel:
         sampled = (size > 1).any()
         noise = (np.nan_to_num(var) * (size - 1), size - 1, size) if sampled else (None, None, None)
         people = _people(frame[kinds == kinds.iloc[0]], whole, labels, mean.mean(axis=1), context)
-        return cls(Crossed(context, mean, *noise), list(map(str, wide["mean"])), people)
+        return cls(Crossed(context, mean, *noise), list(map(str, wide["mean"])), people, orders)
 
     def estimates(self, k: int, n: int, how: Resampling) -> dict[str, Estimate]:
         """Return the estimates of a panel of k conditions and n samples."""
@@ -231,6 +238,18 @@ class _Panel:
         _, human, _, agreed, square = self._moments(weights)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.sqrt((agreed - human**2) / (square - human**2)), float)
+
+
+def _pairs(trials: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return the verdict on each pair in one sample, over its orders, and how many orders it was asked in."""
+    keys = ["kind", *(["replicate"] if "replicate" in trials else [])]
+    parts = []
+    for key, own in trials.groupby(keys, sort=False):
+        items = pair_items(own)
+        pair = items["candidate_id"].str.cat(items["opponent_id"], " | ")
+        parts.append(items.assign(kind=str(key[0]), candidate_id=pair))
+    samples = pd.concat(parts, ignore_index=True)
+    return samples, max(1, round(len(trials) / len(samples)))
 
 
 def _people(trials: pd.DataFrame, whole: pd.Index, labels: Any, judged: Floats, context: Any) -> Floats | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import pandas as pd
 
+from biaslab.core.arrays import Floats
 from biaslab.core.checks import fits, require_one_of, require_share, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
@@ -133,12 +134,15 @@ class ReplacedJudge:
     confidence : dict of str to Estimate
         Calibration error and others, if the judge's confidence is known.
     items : pandas.DataFrame
-        ``context_id, item, judged, confidence, loss, stands``; those that do not stand go to people, and so do those
-        without a verdict.
+        ``context_id, item`` (of trials also ``candidate_id, opponent_id``), ``judged, confidence, labels`` (how many
+        people gave one), ``loss, stands`` and, if confidences are known, ``temperature, isotonic``: the confidence
+        recalibrated on other contexts. Items that do not stand go to people, and so do those without a verdict.
     source : str
         What confidences are.
     within : float
         Points by which a score may differ from people's without counting as an error.
+    ranges : str
+        For scores, the smallest and the largest of the judge and of people, in words.
     """
 
     judge: str
@@ -156,6 +160,7 @@ class ReplacedJudge:
     items: pd.DataFrame
     source: str
     within: float
+    ranges: str
 
     def contexts_for_people(self, budget: int, how: Choosing = "uncertain", seed: int = 0) -> pd.DataFrame:
         """Choose contexts for people to label among those with verdicts that may not stand.
@@ -188,11 +193,21 @@ class ReplacedJudge:
         auroc = self.confidence.get("error_auroc")
         if auroc is not None and not math.isnan(auroc.estimate):
             yield f"confidence tells right from wrong with AUROC {with_interval(auroc.row(), _DIGITS)}"
-        rest = int((~self.selection.stands).sum())
-        yield f"for people: {count(rest, 'verdict')} of {len(self.items):,}"
+        rest, unlabelled = int((~self.selection.stands).sum()), len(self.for_people)
+        yield f"for people: {count(rest, 'verdict')} of {len(self.items):,}, {unlabelled:,} still to label"
+
+    @property
+    def for_people(self) -> pd.DataFrame:
+        """The items that people must still label, without the verdict: as `Replacement.for_people`."""
+        left = self.items[~self.items["stands"] & (self.items["labels"] == 0)]
+        names = [name for name in ("context_id", "candidate_id", "opponent_id") if name in left]
+        if len(names) > 1:
+            return left[names].assign(attribute=self.attribute, annotator="", score="")
+        return left[["item", *names]].assign(annotator="", label="")
 
     def _of_scores(self) -> str:
-        return f"; an error is a difference above {self.within:g}" if self.within else ""
+        error = f"; an error is a difference above {self.within:g}" if self.within else ""
+        return f"{error}{self.ranges}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +228,12 @@ class Replacement(PrintedText):
 
     @property
     def for_people(self) -> pd.DataFrame:
-        """The items whose verdict may not stand, with the ``judge`` that gave it."""
-        return pd.concat([each.items[~each.items["stands"]].assign(judge=each.judge) for each in self.judges])
+        """The items that people must still label: a verdict may not stand, and nobody has labelled them.
+
+        A table without verdicts, which would anchor people; with empty columns for their names and labels, as
+        `biaslab.correct` (of trials) and `biaslab.replace` read them.
+        """
+        return pd.concat([each.for_people for each in self.judges]).drop_duplicates(ignore_index=True)
 
     def __getitem__(self, judge: str) -> ReplacedJudge:
         """Return the first entry of a judge."""
@@ -255,6 +274,7 @@ def replace(
     error: float = 0.1,
     within: float | None = None,
     least: int = FEWEST_ITEMS,
+    confidence: str | None = None,
     resampling: Resampling | None = None,
 ) -> Replacement:
     """Answer whether a judge may replace a person who labels, and which of its verdicts may stand.
@@ -283,6 +303,9 @@ def replace(
         quarter of the range of labels and verdicts, else 0.
     least : int
         Items that an annotator must have labelled together with others, 30 as published.
+    confidence : str, optional
+        Column of the judge's confidence in its verdict, from 0 to 1; by default ``confidence`` of a table of labels,
+        and for trials what label probabilities, samples or both orders show.
     resampling : Resampling, optional
         Confidence level of intervals and of the promised error, and related contexts.
 
@@ -332,7 +355,7 @@ def replace(
         raise InputError("within", within, "a number of points from 0", "0 if labels must be equal")
     rows: list[dict[str, Any]] = []
     found: list[ReplacedJudge] = []
-    for each in read_annotations(judged, labels, judges):
+    for each in read_annotations(judged, labels, judges, confidence):
         judge = _Judge(each, alignment, within, least, how)
         replaced = judge.replaced(epsilon, error)
         rows += judge.rows(replaced)
@@ -361,7 +384,7 @@ class _Judge:
         default = min(_WITHIN, _OF_SCALE * (high - low)) if given.kind == "score" else 0.0
         self.within = default if within is None else within
         self.context = np.asarray(how.cluster_of(given.items["context_id"]), object)
-        named = [name for name in given.names if not name.startswith("unnamed ")]
+        named = given.names if given.told_apart else []
         people = given.people if named else given.people[:, :0]
         self.verdict = given.items["judged"].to_numpy(float)
         compare = partial(Contest.of, self.verdict, people, self.context, named, self.alignment, given.words, least)
@@ -369,6 +392,11 @@ class _Judge:
         self.worst = compare(missing_lose=True) if np.isnan(self.verdict).any() else self.contest
         self.loss = given.loss(self.within)
         self.labelled = ~np.isnan(self.loss)
+        sure = given.items["confidence"].to_numpy(float)
+        self.sure = np.full_like(sure, np.nan) if given.source == "none" else sure
+        seen = (self.sure, 1 - self.loss, self.context)
+        known = bool((~np.isnan(self.sure) & self.labelled).any())
+        self.recalibrated = {name: recalibrated(*seen, name, how.seed) for name in get_args(Recalibration) if known}
 
     def replaced(self, epsilon: float, error: float) -> ReplacedJudge:
         """Return what is known of the judge."""
@@ -383,17 +411,25 @@ class _Judge:
         alike = np.where(np.isnan(self.verdict), math.nan, 1.0)  # without confidences, all may stand or none
         every = alike if np.isnan(sure).all() else sure
         selection = select(every, self.loss, self.context, error, self.how)
-        items = given.items[["context_id", "item", "judged", "confidence"]]
+        items = given.items.drop(columns="yes", errors="ignore")
         if given.words:
             items = items.assign(judged=items["judged"].map(dict(enumerate(given.words))))
-        items = items.assign(loss=self.loss, stands=selection.stands)
+        items = items.assign(
+            labels=(~np.isnan(given.people)).sum(axis=1), loss=self.loss, stands=selection.stands, **self.recalibrated
+        )
         where = {name: str(given.where[name]) for name in ("judge", "dataset", "attribute")}
         rho, table = contest.advantage_probability(self.how), contest.table(epsilon)
         return ReplacedJudge(
             **where, decision=decision, epsilon=epsilon, winning_rate=omega, advantage_probability=rho,
             annotators=table, contest=contest, plan=plan, selection=selection, confidence=self.confidences(),
-            items=items, source=given.source, within=self.within,
+            items=items, source=given.source, within=self.within, ranges=self._ranges(),
         )  # fmt: skip
+
+    def _ranges(self) -> str:
+        if self.given.kind != "score":
+            return ""
+        ends = (f"{np.nanmin(part):g} to {np.nanmax(part):g}" for part in (self.verdict, self.given.people))
+        return "; the judge gives {}, people {}".format(*ends)
 
     def confidences(self) -> dict[str, Estimate]:
         """Return what is known of confidences, if the judge has any."""
@@ -411,12 +447,13 @@ class _Judge:
             found["lean_towards_yes"] = mean.estimate(self.how)
         return found
 
-    def _known(self) -> Confidences | None:
-        sure = self.given.items["confidence"].to_numpy(float)
-        known = ~np.isnan(sure) & self.labelled
-        if self.given.source == "none" or not known.any():
+    def _known(self, confidence: Floats | None = None) -> Confidences | None:
+        """Return the labelled verdicts with a confidence, or with another in its place; None if there is none."""
+        known = ~np.isnan(self.sure) & self.labelled
+        if not known.any():
             return None
-        return Confidences(sure[known], 1 - self.loss[known], self.context[known])
+        shown = self.sure if confidence is None else confidence
+        return Confidences(shown[known], 1 - self.loss[known], self.context[known])
 
     def rows(self, found: ReplacedJudge) -> Iterator[dict[str, Any]]:
         """Yield the rows of the estimates frame."""
@@ -443,7 +480,7 @@ class _Judge:
             yield from estimate_rows(
                 {"agreement_at_confidence": agreed}, {**self.given.where, "confidence": sure}, self.how, n, 0
             )
-        for name in get_args(Recalibration):
-            again = Confidences(recalibrated(known, name, self.how.seed), known.agreement, known.context)
-            values = {metric: each for metric, each in again.estimates(self.how).items() if metric in _RECALIBRATED}
-            yield from estimate_rows(values, {**self.given.where, "recalibration": name}, self.how, n, 0)
+        for name, confidence in self.recalibrated.items():
+            if (again := self._known(confidence)) is not None:
+                values = {metric: each for metric, each in again.estimates(self.how).items() if metric in _RECALIBRATED}
+                yield from estimate_rows(values, {**self.given.where, "recalibration": name}, self.how, n, 0)

@@ -207,7 +207,10 @@ def replace_judge(
     if biases and sides[0].judge == sides[1].judge:
         old = old.assign(judge=f"{sides[0].judge} (old)")
     differing = list(_biases(old, new, given)) if biases else []
-    return Succession(pd.concat([frame, *differing], ignore_index=True), bridges)
+    whole = pd.concat([frame, *differing], ignore_index=True)
+    if strangers := set(given) - (known := set(whole["metric"][whole["margin"].notna()])):
+        raise InputError("matters", sorted(strangers), f"metrics of these judges: {', '.join(sorted(known))}")
+    return Succession(whole, bridges)
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ def test_calibrated_judge_is_rejected_in_few_studies():
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 def test_recalibration_reduces_the_calibration_error(method):
     verdicts = judged(400, slope=0.3)
-    better = Confidences(recalibrated(verdicts, method), verdicts.agreement, verdicts.context)
+    sure = recalibrated(verdicts.confidence, verdicts.agreement, verdicts.context, method)
+    better = Confidences(sure, verdicts.agreement, verdicts.context)
     before, after = (Bins.of(each).error(Resampling()).estimate for each in (verdicts, better))
     assert before > 0.15
     assert after < 0.05
@@ -101,7 +102,7 @@ def test_own_context_has_no_part_in_its_recalibration():
     turned = verdicts.agreement.copy()
     own = verdicts.context == 7
     turned[own] = 1 - turned[own]
-    values = [recalibrated(Confidences(verdicts.confidence, right, verdicts.context), "isotonic")[own]
+    values = [recalibrated(verdicts.confidence, right, verdicts.context, "isotonic")[own]
               for right in (verdicts.agreement, turned)]  # fmt: skip
     assert (values[0] == values[1]).all()
 
@@ -115,7 +116,7 @@ def test_undefined_confidence_has_a_reason():
 
 def test_unknown_recalibration_is_refused():
     with pytest.raises(InputError, match="method"):
-        recalibrated(judged(9), "platt")
+        recalibrated(np.ones(9), np.ones(9), np.arange(9), "platt")
 
 
 def verdicts(contexts, seed=0, calibration=1.0, samples=0):

@@ -601,6 +601,16 @@ def test_projections_of_panels_cover_their_values():
     assert min(map(np.mean, covered.values())) > 0.88
 
 
+def test_panel_of_pairs_averages_both_orders():
+    trials = panel(60)[0]
+    trials = trials[trials["candidate_id"] == "x"].assign(opponent_id="y")
+    turned = trials.assign(candidate_id="y", opponent_id="x", value=1 - trials["value"])
+    both = bl.replace.panel_sizes(pd.concat([trials, turned]), conditions=(2,), samples=(3,)).estimates
+    scores = bl.replace.panel_sizes(trials.drop(columns="opponent_id"), conditions=(2,), samples=(3,)).estimates
+    assert both["estimate"].tolist() == pytest.approx(scores["estimate"].tolist())
+    assert both["calls"].tolist() == [12]
+
+
 def test_panel_without_people_has_a_reliability_alone():
     found = bl.replace.panel_sizes(panel(40)[0], conditions=(2,), samples=(1,)).estimates
     assert found["metric"].tolist() == ["panel_reliability"]
@@ -610,7 +620,6 @@ def test_panel_without_people_has_a_reliability_alone():
     ("change", "name"),
     [
         (lambda trials: trials[trials["judge"] == "j0"], "over"),
-        (lambda trials: trials.assign(opponent_id="w"), "pairs"),
         (lambda trials: trials.assign(context_id=trials["context_id"] + trials["judge"]), "no item"),
     ],
 )
@@ -633,3 +642,83 @@ def test_refusals_of_the_new_judge_can_turn_an_equivalence():
     assert [part["equivalence"] for part in parts] == ["equivalent", "cannot tell"]
     assert [int(part["n_dropped"]) for part in parts] == [0, refused.sum()]
     assert parts[1]["bound_high"] > 4 * refused.mean()
+
+
+def labels_of_people(shown, missing=0.0, seed=1):
+    rng = np.random.default_rng(seed)
+    wrong = rng.random(len(shown)) < 0.1
+    given = np.where(wrong, 1 - shown["truth"], shown["truth"])
+    return shown[["context_id", "candidate_id"]].assign(score=given)[rng.random(len(shown)) >= missing]
+
+
+def graded_trials(n=240, seed=0):
+    """Pass or fail of single items, with a column of stated confidences."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"context_id": [f"c{place}" for place in range(n)], "candidate_id": "x"})
+    frame = frame.assign(judge="j", dataset="d", attribute="a", status="ok", scale="0-1", template="t")
+    truth, sure = rng.integers(2, size=n), rng.uniform(0.6, 1, n)
+    value = np.where(rng.random(n) < sure, truth, 1 - truth).astype(float)
+    return frame.assign(truth=truth, stated=sure, value=value)
+
+
+def test_column_of_a_log_is_the_confidence():
+    trials = graded_trials()
+    found = bl.replace(trials, labels_of_people(trials), error=0.25, confidence="stated")["j"]
+    assert found.source == "column"
+    assert found.items["confidence"].tolist() == trials["stated"].tolist()
+    stands = found.items["stands"]
+    assert stands.any()
+    assert found.items.loc[stands, "confidence"].min() > found.items.loc[~stands, "confidence"].max()
+    with pytest.raises(InputError, match="stated"):
+        bl.replace(trials.assign(stated=70), labels_of_people(trials), confidence="stated")
+
+
+def test_sheet_for_people_shows_no_verdict():
+    trials = graded_trials()
+    labels = labels_of_people(trials, missing=0.5)
+    found = bl.replace(trials, labels, error=0.3, confidence="stated")
+    sheet = found.for_people
+    assert list(sheet.columns) == ["context_id", "candidate_id", "attribute", "annotator", "score"]
+    stands = found["j"].items.set_index("context_id")["stands"]
+    assert set(sheet["context_id"]) == set(stands.index[~stands]) - set(labels["context_id"])
+    more = sheet.merge(trials[["context_id", "truth"]]).assign(score=lambda frame: frame.pop("truth"), annotator="ann")
+    again = bl.replace(trials, pd.concat([labels.assign(annotator="ann"), more]), error=0.3, confidence="stated")
+    assert not set(again.for_people["context_id"]) & set(sheet["context_id"])
+
+
+def test_recalibrated_confidence_reaches_unlabelled_items():
+    trials = graded_trials(600)
+    trials["stated"] = 0.5 + (trials["stated"] - 0.5) * 0.2  # less confident than right
+    items = bl.replace(trials, labels_of_people(trials, missing=0.5), confidence="stated")["j"].items
+    unlabelled = items["labels"] == 0
+    assert 200 < unlabelled.sum() < 400
+    right = (items["judged"].to_numpy() == trials["truth"].to_numpy())[unlabelled].mean()
+    for name in ("temperature", "isotonic"):
+        assert abs(items.loc[unlabelled, name].mean() - (0.1 + 0.8 * right)) < 0.06
+    assert abs(items.loc[unlabelled, "confidence"].mean() - right) > 0.1
+
+
+def test_people_named_unnamed_are_people():
+    truth = np.random.default_rng(0).integers(2, size=60)
+    people = {f"unnamed {name}": dict(enumerate(truth)) for name in "abc"}
+    assert bl.replace({"j": dict(enumerate(truth))}, people)["j"].decision == "yes"
+
+
+def test_verdicts_outside_the_range_of_labels_are_refused():
+    rng = np.random.default_rng(0)
+    people = {name: dict(enumerate(rng.integers(1, 6, 60))) for name in ("ann", "bo")}
+    with pytest.raises(InputError, match="20 to"):
+        bl.replace({"j": dict(enumerate(20.0 + np.arange(60)))}, people)
+
+
+def test_repeated_verdicts_in_one_order_are_samples():
+    trials = graded_trials().assign(opponent_id="y", human_gap=1.0)
+    repeated = pd.concat([trials, trials])
+    [own] = read_annotations(repeated)
+    assert own.source == "samples"
+
+
+def test_unknown_metric_that_matters_is_refused():
+    trials = graded_trials()
+    with pytest.raises(InputError, match="no_metric"):
+        bl.replace.judge(trials, trials.assign(judge="k"), biases=False, matters={"no_metric": 0.1})
