@@ -112,6 +112,7 @@ def table(
     where: list[str] | None = None,
     out: Path | None = None,
     macros: Path | None = None,
+    checklist: Path | None = None,
     **options: Any,
 ) -> None:
     """Format estimates as a table and macros for a paper.
@@ -130,11 +131,14 @@ def table(
         Output file (.tex, .md, .html or .csv); default: print Markdown.
     macros : FILE.tex
         Also write the numbers as LaTeX macros.
+    checklist : FILE
+        Also answer the items of published checklists for LLM judges (.md, .tex or .json).
     """
-    if out is not None:
-        require_file("out", out, *_SUFFIXES)
-    if macros is not None:
-        require_file("macros", macros, ".tex")
+    for option, file, endings in (
+        ("out", out, _SUFFIXES), ("macros", macros, (".tex",)), ("checklist", checklist, (".md", ".tex", ".json")),
+    ):  # fmt: skip
+        if file is not None:
+            require_file(option, file, *endings)
     from biaslab import report
     from biaslab.core.metrics import is_primary
 
@@ -150,6 +154,13 @@ def table(
         layout_options = {".csv": {"digits": digits}, ".tex": options | {"label": label}}.get(out.suffix, options)
         report.write(frame, out, metric=wanted, **layout_options)
         typer.echo(f"written to {out}")
+    if checklist is not None:
+        items = report.checklist(frame)
+        forms = {".md": items.to_markdown, ".tex": items.to_latex, ".json": items.to_json}
+        with replacing(checklist) as partial:
+            partial.write_text(forms[checklist.suffix](), encoding="utf-8")
+        answered = int(items.items["answer"].ne("").sum())
+        typer.echo(f"{answered} of {len(items.items)} items of the checklist answered: {checklist}")
     if macros is not None:
         text = report.to_macros(frame, wanted, digits=digits)
         with replacing(macros) as partial:

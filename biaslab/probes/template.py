@@ -28,6 +28,7 @@ from biaslab.probes.base import label_mass, mean_of, paired, questions
 from biaslab.probes.base.probe import LABEL_MASS, Accepted, Cell, Contrast, Estimable, Metrics, Part, scored, settle
 from biaslab.probes.base.questions import ScoreProbe, both_orders, by_context, draw, draw_of
 from biaslab.probes.position import Position
+from biaslab.prompts.parsing import parse_choice
 from biaslab.prompts.protocols import Protocol
 from biaslab.prompts.variants import Variant, VariantForm, variants
 from biaslab.stats.blocks import CELL, ITEM, number_items, usable
@@ -56,8 +57,10 @@ class Template(ScoreProbe):
         Factors to vary, one at a time: "wording" (paraphrases), "labels" (for pairs: 1/2 and X/Y instead of A/B),
         "order" (the scale stated from its best end; for pairs the first is called B), "system" (a role), "shots" (two
         earlier questions about other contexts with their verdicts in the chat, in both orders), "rubric" (none, or one
-        by level; for pairs one, because the base has none). Default: all for the form, "shots" only if there are human
-        scores for earlier verdicts.
+        by level; for pairs one, because the base has none). Default: all of these for the form, "shots" only if there
+        are human scores for earlier verdicts. For scores also, if named: "ids" (scores from 1 to 5 are called I to V,
+        or A to E), "levels" (a rubric by level that starts with the best; compare it with "rubric") and "criteria" (the
+        aspects of the attribute in reverse order).
     n_items : int, optional
         Candidates, or unordered pairs, per context, drawn at random without replacement; default: all. The draw depends
         only on the seed and the context.
@@ -180,7 +183,8 @@ class Template(ScoreProbe):
         if self.protocols:
             settle(self, settled_by(self.protocols))
         super().__post_init__()
-        _ = self.variants
+        for variant in self.variants if self.form == "score" else ():
+            variant.scale(find_scale(self.scale))
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -230,8 +234,13 @@ class Template(ScoreProbe):
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
-        own = self._own.get(str(trial.condition["template"]))
-        return questions.read_reply(own, trial, reply)
+        name = str(trial.condition["template"])
+        variant = next((each for each in self.variants if each.name == name and each.ids), None)
+        if variant is not None and isinstance(trial.request, Completion):
+            scale = variant.scale(find_scale(self.scale))
+            place, status = parse_choice(reply.text, scale.labels)
+            return math.nan if place is None else scale.values[place], status  # noqa: PD011
+        return questions.read_reply(self._own.get(name), trial, reply)
 
     def measure(self, cell: Cell) -> Iterator[Part]:
         """Yield the shift of each variant, the variance components, and how often verdicts flip."""
@@ -613,7 +622,7 @@ class Chats:
         shots = self._shots(item.context_id, variant, pair=False)
         previous = shots[-1].score if shots else None
         about = replace(about_scores(item, [self.attribute], self.scale, previous=previous), template=variant.name)
-        return Question(item, self.attribute, self._chat(prompt, variant, shots), self.scale, about)
+        return Question(item, self.attribute, self._chat(prompt, variant, shots), variant.scale(self.scale), about)
 
     def trials(
         self, context: str, form: VariantForm, variants: Sequence[Variant], asking: AnswerSettings, n_items: int | None

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from biaslab import prompts
 from biaslab.core.checks import require_one_of, require_some_of
+from biaslab.core.errors import InputError
 from biaslab.core.scales import Scale
 
 if TYPE_CHECKING:
@@ -24,11 +25,15 @@ if TYPE_CHECKING:
 
 VariantForm = Literal["score", "pair"]
 Rubric = Literal["given", "none", "levels"]
-#: The factors for each form of question.
+#: The factors for each form of question that are varied by default.
 FACTORS: dict[str, tuple[str, ...]] = {
     "score": ("wording", "order", "system", "shots", "rubric"),
     "pair": ("wording", "labels", "order", "system", "shots", "rubric"),
 }
+#: Further factors for scores (Li et al. 2025, arXiv 2506.22316).
+ONLY_NAMED = ("ids", "levels", "criteria")
+#: Names of the scores of a five-point scale, from the lowest.
+_IDS = {"I-V": ("I", "II", "III", "IV", "V"), "A-E": ("A", "B", "C", "D", "E")}
 _ENDS = re.compile(r"from (\S+) \(worst\) to (\S+) \(best\)")
 
 
@@ -41,7 +46,7 @@ class Variant:
     name : str
         For example ``"wording 2"``.
     factor : str
-        The factor that differs from the base: one of `FACTORS`, or "base".
+        The factor that differs from the base: one of `FACTORS` or `ONLY_NAMED`, or "base".
     wording : {1, 2, 3}
         Number of the paraphrase.
     labels : tuple of str
@@ -55,6 +60,12 @@ class Variant:
         score or for the first of a pair ("up"), or with the lowest or for the second ("down").
     rubric : {"given", "none", "levels"}
         For scores: the attribute is defined, only named, or described level by level. For pairs: "none" or "given".
+    ids : str
+        For scores from 1 to 5: whether they are called "I-V" or "A-E" instead.
+    levels_from_best : bool
+        For scores: whether the rubric by level starts with the highest.
+    criteria_reversed : bool
+        For scores: whether the aspects of the attribute are listed from the last to the first.
     """
 
     name: str
@@ -65,6 +76,32 @@ class Variant:
     system: bool = False
     shots: Literal["", "up", "down"] = ""
     rubric: Rubric = "given"
+    ids: str = ""
+    levels_from_best: bool = False
+    criteria_reversed: bool = False
+
+    def scale(self, scale: Scale) -> Scale:
+        """Return the scale with the names of its scores under this variant.
+
+        Raises
+        ------
+        InputError
+            If scores are called otherwise, and the scale is not 1-5.
+
+        Examples
+        --------
+        >>> from biaslab.core.scales import find_scale
+        >>> variants("score", ["ids"])[1].scale(find_scale("1-5")).labels
+        ('I', 'II', 'III', 'IV', 'V')
+        """
+        if not self.ids:
+            return scale
+        if scale.name != "1-5":
+            raise InputError("scale", scale.name, "1-5", 'other names of scores, the factor "ids", need it')
+        labels = _IDS[self.ids]
+        return replace(
+            scale, labels=labels, wording=f"one of {', '.join(labels)}, from {labels[0]} (worst) to {labels[-1]} (best)"
+        )
 
     def names(self, noun: str) -> tuple[str, str]:
         """Return the names of the two candidates, used in answers."""
@@ -91,10 +128,14 @@ class Variant:
         >>> print(reverse.rate(*asked).splitlines()[-2])
         The rating must be a whole number from 5 (best) to 1 (worst).
         """
+        scale = self.scale(scale)
         stated = _ENDS.sub(r"from \2 (best) to \1 (worst)", scale.wording) if self.best_first else scale.wording
         steps = [scale.labels[place] for place in (0, (len(scale.labels) - 1) // 2, -1)]
-        shown = {"context": context, "candidate": candidate, "noun": dataset.noun, "scale": stated, "steps": steps}
+        shown: dict[str, Any] = {"context": context, "candidate": candidate, "noun": dataset.noun, "steps": steps}
         respect = prompts.describe(dataset, attribute)
+        if self.criteria_reversed:
+            respect["aspects"] = respect["aspects"][::-1]
+        shown |= {"scale": stated, "from_best": self.levels_from_best}
         return prompts.render("variant_rate", **shown, respect=respect, wording=self.wording, rubric=self.rubric)
 
     def compare(self, dataset: Dataset, attribute: str, first: str, second: str, context: str) -> str:
@@ -120,7 +161,7 @@ def variants(form: VariantForm, factors: Sequence[str] | None = None) -> tuple[V
     form : {"score", "pair"}
         The question: the score of one candidate, or which of two is better.
     factors : sequence of str, optional
-        Names from the form's `FACTORS`; by default all.
+        Names from the form's `FACTORS`, by default all; or, of scores, from `ONLY_NAMED`.
 
     Raises
     ------
@@ -129,8 +170,8 @@ def variants(form: VariantForm, factors: Sequence[str] | None = None) -> tuple[V
     """
     require_one_of("form", form, tuple(FACTORS))
     if factors is not None:
-        require_some_of("factors", factors, FACTORS[form])
-    pair = form == "pair"
+        require_some_of("factors", factors, (*FACTORS[form], *(ONLY_NAMED if form == "score" else ())))
+    pair, chosen = form == "pair", FACTORS[form] if factors is None else factors
     bare: Rubric = "none" if pair else "given"
     every = [
         Variant("base", "base", rubric=bare),
@@ -148,8 +189,11 @@ def variants(form: VariantForm, factors: Sequence[str] | None = None) -> tuple[V
         Variant(f"shots, {'first' if pair else 'best'} last", "shots", shots="up", rubric=bare),
         Variant(f"shots, {'second' if pair else 'worst'} last", "shots", shots="down", rubric=bare),
         *(Variant(name, "rubric", rubric=rubric) for name, rubric in (_PAIR_RUBRIC if pair else _SCORE_RUBRICS)),
+        *(Variant(f"scores {ids}", "ids", ids=ids) for ids in _IDS),
+        Variant("rubric, best first", "levels", rubric="levels", levels_from_best=True),
+        Variant("criteria reversed", "criteria", criteria_reversed=True),
     ]
-    return tuple(each for each in every if factors is None or each.factor in ("base", *factors))
+    return tuple(each for each in every if each.factor in ("base", *chosen))
 
 
 _PAIR_RUBRIC: tuple[tuple[str, Rubric], ...] = (("rubric", "given"),)

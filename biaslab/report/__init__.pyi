@@ -1,7 +1,7 @@
 from . import plots as plots
 from .card import Card as Card, answer as answer, card as card
 from .limits import Limit as Limit, check_limits as check_limits, check_runs as check_runs
-from .methods import methods as methods
+from .methods import Checklist as Checklist, checklist as checklist, methods as methods
 from .overview import overview as overview, replies as replies, verdict_table as verdict_table
 from .page import page as page
 from .tables import (

@@ -17,9 +17,22 @@ from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import MISSING, AnyPath, count, replacing, require_file
-from biaslab.report.summary import ANY_JUDGEMENT, NO_AGREEMENT, STATUS, Fitness, agreements, fitness, is_bias, sum_up
+from biaslab.report.methods import NEEDED, Checklist, checklist
+from biaslab.report.summary import (
+    ANY_JUDGEMENT,
+    NO_AGREEMENT,
+    STATUS,
+    Fitness,
+    advice_lines,
+    agreements,
+    fitness,
+    is_bias,
+    item,
+    spaced,
+    sum_up,
+    verdict_lines,
+)
 from biaslab.report.tables import to_html
-from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
@@ -61,6 +74,8 @@ class Card:
         Judge, probe and the reason why the probe was not measured.
     otherwise : tuple of tuple of str
         Judge, probe, and what was asked differently than planned, with the reason.
+    checklist : Checklist or None
+        Items of published checklists, answered from all estimates; None if these lack a column that it needs.
     """
 
     biases: pd.DataFrame
@@ -68,6 +83,7 @@ class Card:
     findings: tuple[Finding, ...]
     unmeasured: tuple[tuple[str, str, str], ...] = ()
     otherwise: tuple[tuple[str, str, str], ...] = ()
+    checklist: Checklist | None = None
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -185,6 +201,7 @@ class Card:
             "seeds": ", ".join(f"{seed:.0f}" for seed in self.cells["seed"].dropna().unique()),
             "version": version(),
             "compared": bool(self.biases["standing"].any()),
+            "checklist": self.checklist,
         }
 
     def _row(self, probe: str, metric: str) -> dict[str, Any]:
@@ -273,7 +290,8 @@ def card(
     quality = agreements(whole[[find_metric(*pair).quality for pair in named]])
     found = classify(cells, matters, reference=reference)
     rows = [sum_up(part, remedies) for part in by_metric(found).values()]
-    return Card(pd.DataFrame(rows), quality, tuple(found), tuple(unmeasured), tuple(otherwise))
+    items = checklist(whole) if set(NEEDED) <= set(whole.columns) else None
+    return Card(pd.DataFrame(rows), quality, tuple(found), tuple(unmeasured), tuple(otherwise), items)
 
 
 _MOST = 3  # maximum number of biases that an answer describes

@@ -22,8 +22,7 @@ from biaslab.logs.audit.holdings import STUDY
 from biaslab.logs.audit.run import measures as audit_measures
 from biaslab.logs.readers.card import ReadingCard
 from biaslab.report.agreement import PROBE, agreement_lines, agreement_table
-from biaslab.report.summary import STATUS, agreements, is_bias, sum_up
-from biaslab.report.verdict_lines import advice_lines, item, spaced, verdict_lines
+from biaslab.report.summary import STATUS, advice_lines, agreements, is_bias, item, spaced, sum_up, verdict_lines
 from biaslab.report.verdicts import by_metric, classify
 from biaslab.report.wording import levels
 from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns

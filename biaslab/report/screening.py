@@ -34,7 +34,7 @@ from biaslab.probes.self_preference import SelfPreference
 from biaslab.probes.verbosity import Verbosity
 from biaslab.prompts.protocols import Protocol
 from biaslab.report.card import Card, card
-from biaslab.report.verdict_lines import spaced
+from biaslab.report.summary import spaced
 from biaslab.report.wording import size
 from biaslab.stats.frame import corrected
 from biaslab.stats.resample import Resampling

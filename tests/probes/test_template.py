@@ -365,3 +365,24 @@ def test_examples_need_other_contexts(graded):
         list(Template(factors=["shots"]).design(graded.head(2)))
     asked = {trial.condition["factor"] for trial in Template().design(graded.head(2))}
     assert asked == {"base", *FACTORS["score"]} - {"shots"}
+
+
+@pytest.mark.parametrize("answer", ["distribution", "text"])
+def test_names_of_scores_stand_for_their_values(answer, graded):
+    """A judge that names the best score whatever it is called has the highest value and no shift."""
+    probe = Template(["coherence"], factors=["ids"], answer=answer, temperature=0.0)
+
+    def best(prompt):
+        return "V" if "IV" in prompt else "E" if "A, B, C" in prompt else "5"
+
+    judge = bl.FunctionJudge(best, "names")
+    if answer == "distribution":
+        judge = bl.Sampled(judge, 1)
+    trials = bl.collect(probe, judge, graded.head(6), progress=False)
+    assert set(trials["template"]) == {"base", "scores I-V", "scores A-E"}
+    assert trials["value"].eq(5.0).all()
+
+
+def test_other_names_need_five_scores():
+    with pytest.raises(InputError, match="1-5"):
+        Template(factors=["ids"], scale="1-10")

@@ -327,6 +327,20 @@ def test_every_factor_has_variants_that_say_something_else(form, graded):
     assert len(set(asked.values())) == len(asked)
 
 
+def test_scores_have_other_names_and_criteria_another_order(graded):
+    every = {each.name: each for each in variants("score", ["ids", "levels", "criteria", "rubric"])}
+    asked = graded, "coherence", find_scale("1-5"), "Rain fell.", ""
+    prompts_of = {name: each.rate(*asked) for name, each in every.items()}
+    assert "I, II, III, IV, V, from I (worst)" in prompts_of["scores I-V"]
+    aspects = prompts.describe(graded, "coherence")["aspects"]
+    assert len(aspects) > 1
+    assert "; ".join(aspects) in prompts_of["base"]
+    assert "; ".join(aspects[::-1]) in prompts_of["criteria reversed"]
+    assert prompts_of["rubric by level"].index("1 means") < prompts_of["rubric by level"].index("5 faultless")
+    assert prompts_of["rubric, best first"].index("5 means") < prompts_of["rubric, best first"].index("1 means")
+    assert len(set(prompts_of.values())) == len(prompts_of)
+
+
 def test_chosen_factors_come_with_the_base():
     assert [variant.name for variant in variants("score", ["order"])] == ["base", "scale best first"]
     assert ["".join(variant.labels) for variant in variants("pair", ["labels", "order"])] == ["AB", "12", "XY", "BA"]

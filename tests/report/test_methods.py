@@ -1,5 +1,6 @@
 """The methods sentences hold the numbers of the estimates, and nothing else."""
 
+import json
 import re
 import subprocess
 import sys
@@ -152,3 +153,52 @@ def test_table_of_an_audit_has_leniency_and_nothing_undefined(tmp_path, monkeypa
     table = capsys.readouterr().out
     assert "leniency, the judge minus people" in table
     assert "| – | – |" not in table
+
+
+@pytest.fixture(scope="module")
+def judged_twice():
+    return bl.atlas.estimates(judge="claude-3-haiku-20240307", source="devbench", breakdowns=False)
+
+
+def test_checklist_answers_what_estimates_hold(judged_twice):
+    items = bl.report.checklist(judged_twice).items.set_index("item")
+    assert items["answer"].map(bool).sum() == 9
+    assert items.index.is_unique
+    rate = judged_twice[judged_twice["metric"] == "first_position_rate"]
+    position = items.loc["Position bias, and pairs decided alike in both orders", "answer"]
+    assert all(f"{value:.3f}" in position for value in rate["estimate"])
+    one = judged_twice[judged_twice["dataset"] == "devbench"].assign(judge="unknown")
+    answers = bl.report.checklist(one).items.set_index("item")["answer"]
+    assert not answers[["More than one data set", "Model, version and configuration"]].any()
+
+
+def test_checklist_names_what_was_left_open(judged_twice):
+    rows = judged_twice[judged_twice["metric"] == "first_position_rate"]
+    wide = rows.assign(estimate=0.55, ci_low=0.2, ci_high=0.9, p_value=0.5, q_value=0.5, mde=0.31)
+    answers = bl.report.checklist(wide).items.set_index("item")["answer"]
+    assert "below 0.31" in answers["Limitations: what this study could not have found"]
+
+
+def test_checklist_is_the_same_in_all_forms(judged_twice, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    judged_twice.to_csv("found.csv", index=False)
+    texts = {}
+    for suffix in (".md", ".tex", ".json"):
+        assert main(["table", "found.csv", "--checklist", f"items{suffix}"]) == 0
+        texts[suffix] = (tmp_path / f"items{suffix}").read_text(encoding="utf-8")
+    records = json.loads(texts[".json"])
+    assert texts[".md"].count("- [x]") == sum(bool(row["answer"]) for row in records) == 9
+    assert texts[".md"].count("- [ ]") == texts[".tex"].count(r"\itshape") == len(records) - 9
+    assert main(["table", "found.csv", "--checklist", "items.pdf"]) == 2
+
+
+def test_card_carries_the_checklist(judged_twice):
+    made = bl.report.card(judged_twice)
+    assert made.checklist.to_markdown() in made.to_markdown()
+    assert made.to_html().count("\N{BALLOT BOX WITH CHECK}") == 9
+
+
+def test_methods_name_the_template():
+    trials = bl.atlas.trials("pandalm", judge="gpt-3.5-turbo")
+    found = bl.probes.Position().estimate(trials.assign(template="2"), ["first_position_rate"])
+    assert "template 2" in bl.report.methods(found)
