@@ -337,7 +337,7 @@ def test_scores_have_other_names_and_criteria_another_order(graded):
     assert "; ".join(aspects) in prompts_of["base"]
     assert "; ".join(aspects[::-1]) in prompts_of["criteria reversed"]
     assert prompts_of["rubric by level"].index("1 means") < prompts_of["rubric by level"].index("5 faultless")
-    assert prompts_of["rubric, best first"].index("5 means") < prompts_of["rubric, best first"].index("1 means")
+    assert prompts_of["rubric, best first"].index("5 means") < prompts_of["rubric, best first"].index("1 poor")
     assert len(set(prompts_of.values())) == len(prompts_of)
 
 
