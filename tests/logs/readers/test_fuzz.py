@@ -8,6 +8,8 @@ import json
 import random
 import re
 import runpy
+import subprocess
+import sys
 import tarfile
 import time
 from functools import cache
@@ -306,3 +308,19 @@ def test_mutated_logs_through_a_mapping(tmp_path):
         assert all(a_decision(trial, text) for trial in usable.itertuples())
         assert trials["human_gap"].dropna().between(-1, 1).all()
     assert read > 80
+
+
+SCRIPT = Path(__file__).with_name("hostile_files.py")
+MOST_MB, MOST_SECONDS = 500, 5
+
+
+@pytest.mark.slow
+def test_hostile_files_raise_own_errors_within_limits(tmp_path):
+    """Processor time; most take less than a second."""
+    ran = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, check=True)
+    measures = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(measures) >= 40
+    assert max(size for _, size, *_ in measures) <= 102_400
+    assert [name for name, _, raised, *_ in measures if raised.startswith("raw")] == []
+    assert [(name, used) for name, _, _, used, _ in measures if used > MOST_MB] == []
+    assert [(name, seconds) for name, *_, seconds in measures if seconds > MOST_SECONDS] == []

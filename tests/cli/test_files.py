@@ -1,10 +1,11 @@
-"""``biaslab map`` and ``biaslab atlas check``: what they print and write about logs."""
+"""``biaslab probe --trials``, ``estimate``, ``map`` and ``atlas check``: what they read and write."""
 
 import pandas as pd
 import pytest
 
 import biaslab as bl
 from biaslab.cli import main
+from biaslab.store.tables import TrialsFile
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +40,24 @@ def test_an_empty_folder_has_no_contributions(tmp_path, capsys):
     (tmp_path / "contributions").mkdir()
     assert main(["atlas", "check", "contributions"]) == 0
     assert capsys.readouterr().out == "no contributions\n"
+
+
+ASKED = ["probe", "position", "--judge", "simulated:position=2", "--attribute", "coherence", "--contexts", "3"]
+
+
+def test_a_file_of_judgements_is_written_and_estimated(capsys):
+    assert main([*ASKED, "--trials", "trials.parquet", "--out", "asked.csv"]) == 0
+    assert "180 judgements written to trials.parquet" in capsys.readouterr().out
+    assert len(TrialsFile("trials.parquet")) == 180
+    assert main(["estimate", "position", "trials.parquet", "--out", "read.csv"]) == 0
+    assert "position from 180 judgements in trials.parquet" in capsys.readouterr().out
+    pd.testing.assert_frame_equal(pd.read_csv("asked.csv"), pd.read_csv("read.csv"))
+    assert main(["estimate", "position", "trials.parquet", "--metric", "tie_rate"]) == 0
+    assert "first_position_rate" not in capsys.readouterr().out
+
+
+def test_invalid_trials_file_is_refused(capsys):
+    assert main(["estimate", "position", "none.parquet"]) == 2
+    assert "a Parquet file of trials" in capsys.readouterr().err
+    assert main([*ASKED, "--trials", "trials.csv"]) == 2
+    assert "ends in .parquet" in capsys.readouterr().err
