@@ -75,6 +75,10 @@ def read_labels(labels: Path | pd.DataFrame, mapping: Mapping[str, Any] | None =
         entries["person"] = people
     if not {"winner", "score"} & {*entries}:
         entries |= _label_of_people(rows, entries, "winner", "winner")
+    if rows is not None and not {"person", "judge"} & {*entries}:
+        asked = propose(pd.DataFrame(rows.records), entries).questions
+        if len(asked) == 1 and asked[0].entry == "person" and len(asked[0].options) == 1:  # of labels, whose they are
+            entries["person"] = asked[0].options[0]
     named = "judge" in entries or any(paths_of(entries.get("person")))
     try:
         trials = read_judgements(labels, mapping=entries if named else counted | entries, keep=keep)

@@ -382,7 +382,7 @@ def _labels_of_people(trials: pd.DataFrame) -> pd.DataFrame:
         return table.assign(scale=trials.get("human_scale", ""))
     _require_people(trials)
     score = trials["value"].where(has_value(trials)) if "status" in trials else trials["value"]
-    person = pd.factorize(trials["judge"])[0].astype(str) if "judge" in trials else "0"
+    person = trials["judge"].astype(str).str.split().str.join("_") if "judge" in trials else "0"
     return pd.DataFrame({"score": score, "annotator": person, "scale": _scale_of_people(trials)})
 
 
@@ -415,7 +415,9 @@ def _require_people(trials: pd.DataFrame) -> None:
     if not (labels or is_by_people(trials)):
         what = f"labels have no column of people, only verdicts ({', '.join(names or judges)})"
         by = f" by {', '.join(named)}" if named else ""
-        raise InputError.plain(f"{what}{by}; if they are people's: --map person==people")
+        columns = [column for source in _sources(trials, "judge") for column in source["columns"]]
+        entry = f"person={columns[0]}" if len(columns) == 1 else "person==people"
+        raise InputError.plain(f"{what}{by}; if they are people's: --map {entry}")
 
 
 def _sources(trials: pd.DataFrame, *roles: str) -> list[Mapping[str, Any]]:

@@ -103,7 +103,7 @@ def _listed(names: pd.Series, noun: str) -> str:
     different = list(map(str, dict.fromkeys(names)))
     if len(different) > _MOST:
         return f"{len(different)} {noun}"
-    return " and ".join(filter(None, (", ".join(different[:-1]), different[-1])))
+    return " and ".join(filter(None, (", ".join(different[:-1]), *different[-1:])))
 
 
 def _amount(rows: pd.DataFrame) -> str:

@@ -318,7 +318,7 @@ def test_judge_column_of_people_names_the_persons(log):
 
 @pytest.mark.parametrize(
     ("judge", "told"),
-    [(judge, f"by {judge}; if they are people's: --map person==people") for judge in ("gpt-4o", "maria")]
+    [(judge, f"by {judge}; if they are people's: --map person=judge") for judge in ("gpt-4o", "maria")]
     + [("human-aligned-gpt-4o", "judge = ?")],
 )
 def test_labels_by_somebody_unknown_are_refused(judge, told, log, capsys):
@@ -474,3 +474,22 @@ def test_replace_refuses_what_it_cannot_read(words, log, capsys):
     said = capsys.readouterr().err
     assert words[-1].strip("-") in said
     assert "unexpected" not in said
+
+
+@pytest.mark.parametrize(("column", "options"), [("annotator", []), ("judge", ["--map", "person=judge"])])
+def test_pair_labels_by_name_answer_who_may_be_replaced(column, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    pairs = pd.DataFrame({"question_id": [f"q{n}" for n in range(90)], "model_a": "x", "model_b": "y"})
+    truth = rng.integers(2, size=90)
+
+    def given(wrong):
+        return np.where(np.where(rng.random(90) < wrong, 1 - truth, truth) == 1, "model_a", "model_b")
+
+    pairs.assign(winner=given(0.1)).to_csv("log.csv", index=False)
+    people = [pairs.assign(**{column: name, "winner": given(0.2)}) for name in ("ann", "bo", "cy")]
+    pd.concat(people).to_csv("labels.csv", index=False)
+    assert main(["replace", "log.csv", "--labels", "labels.csv", *options, "--out", "found.csv"]) == 0
+    rows = pd.read_csv("found.csv").set_index("metric")
+    assert sorted(rows.loc["annotator_lead", "left_out"]) == ["ann", "bo", "cy"]
+    assert rows.loc["winning_rate", "estimate"] == 1.0
