@@ -25,7 +25,8 @@ from biaslab.report.plots.style import MARKERS, OTHERS, PALETTE, family_of, note
 from biaslab.report.summary import STATUS, is_bias, strongest_of
 from biaslab.report.verdicts import Finding, by_metric, classify, side_words, with_findings
 from biaslab.report.wording import span
-from biaslab.stats.frame import random_effects, require_columns, with_numpy_types, without_breakdowns
+from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
+from biaslab.stats.synthesis import synthesis
 
 _INCH, _LINE, _POINTS = 2.54, 0.28, 8.4  # centimetres per inch and per line of a verdict; points per such line
 _WIDTH, _NAME = 72, 110  # characters per line of a verdict, and maximum number of characters of a judge's name
@@ -325,7 +326,7 @@ def forest(
     """Plot each judge's independent estimates of one metric, and pool them: a forest plot.
 
     A diamond is the pooled estimate with its interval, filled if a bias is found; the grey bar is where 95 % of other
-    estimates are predicted. See `biaslab.stats.random_effects`.
+    estimates are predicted. See `biaslab.synthesis`.
 
     Parameters
     ----------
@@ -344,7 +345,7 @@ def forest(
     Raises
     ------
     TrialsError
-        If there are several metrics, or as in `biaslab.stats.random_effects`.
+        If there are several metrics, or as in `biaslab.synthesis`.
 
     Examples
     --------
@@ -353,7 +354,7 @@ def forest(
     >>> len(forest(rows[rows["subset"].notna() & (rows["template"] == "Vanilla")], by="subset").axes)
     1
     """
-    whole = with_findings(random_effects(estimates, by))
+    whole = with_findings(synthesis(estimates, by))
     if len(metrics := estimates["metric"].unique()) > 1:
         raise TrialsError("metric", ", ".join(metrics), "rows of one metric")
     whole[by] = [f"pooled, I² {percent(share, 2)}" for share in whole["i_squared"]]
