@@ -15,5 +15,5 @@ from .label_plan import (
     plan_labels as plan_labels,
 )
 from .replacement import Replacement as Replacement, replace as replace
-from .robustness import Robustness as Robustness, robustness as robustness
+from .specifications import Robustness as Robustness, robustness as robustness
 from .successor import Bridge as Bridge, Succession as Succession, replace_judge as replace_judge

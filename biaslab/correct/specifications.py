@@ -22,7 +22,7 @@ from biaslab.correct.labels import AnyLabels, HumanLabels, with_labels
 from biaslab.logs.audit.run import recorded_trials
 from biaslab.logs.readers.documents import LogInput
 from biaslab.stats.blocks import has_value
-from biaslab.stats.estimate import Estimate, settled, without_rounding
+from biaslab.stats.estimate import ALPHA, Estimate, settled, without_rounding
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling, cluster_statistic, patterns
@@ -110,14 +110,25 @@ class Robustness(PrintedText):
         signs = f"on the side of the median: {percent(self.same_sign, 3)}"
         yield f"{signs}; with an interval on that side, too: {percent(self.significant, 3)}"
         null = f"; {number(self.expected)} is expected if sides are exchanged" if self.expected != self.null else ""
-        yield f"permutation test of the median: p {number(median['p_value'])}{null}"
+        p_value = median["p_value"]
+        yield f"permutation test of the median: p {'< .001' if p_value < 0.001 else number(p_value)}{null}"
         for row in varied.sort_values("share", ascending=False).to_dict("records"):
             shift = with_interval({"estimate": row["shift"], **{name: row[name] for name in ("ci_low", "ci_high")}})
-            moves = f"{row['lowest']} to {row['highest']} moves it by {shift}"
+            moves = f"{row['lowest']} to {row['highest']} moves it by {shift}" if row["shift"] else "does not move it"
             yield f"  {row['choice']} ({', '.join(row['levels'])}): {percent(row['share'], 2)} of the variance; {moves}"
         fixed = self.choices[~self.choices["varied"]]
         yield "not varied: " + "; ".join(f"{row['choice']} ({row['why']})" for row in fixed.to_dict("records"))
         yield str(self.total)
+
+    @property
+    def headline(self) -> str:
+        """Whether the conclusion stands by the permutation test, in a sentence."""
+        median = self.estimates.iloc[0]
+        stands = "stands in the median" if median["q_value"] < ALPHA else "is not shown in the median"
+        label = next(metric.label for metric in METRICS if metric.name == self.conclusion)
+        shares = f"{percent(self.same_sign, 3)} are on that side, {percent(self.significant, 3)} with their interval"
+        of = count(len(self.specifications), "specification")
+        return f"{label[:1].upper()}{label[1:]} {with_interval(median, 2)} {stands} of {of}; {shares}"
 
     @property
     def null(self) -> float:
@@ -147,8 +158,10 @@ def robustness(
         *win_rate*: how often `system` beats `other`, or all others. *score_difference*: its mean score less that of
         `other`. *comparative_accuracy*: agreement of verdicts with people, where people prefer one. *longer_wins* and
         *first_position_rate*: length and position bias. Scores are compared within contexts.
-    system, other : str, optional
-        Names of systems.
+    system : str, optional
+        The system that the conclusion is about.
+    other : str, optional
+        The system that it is compared with; for a win rate by default all others.
     labels : optional
         People's labels, as in `biaslab.correct`; several people's make the label a choice.
     choices : mapping of str to sequence, optional
@@ -303,16 +316,20 @@ class _Comparisons:
         """Return the levels of each rule, and for each choice that does not vary, why."""
         value, scores = self.rows["value"], self.conclusion == "score_difference"
         both = self.rows.groupby([*self.asked, "context_id", "item"], dropna=False)["turned"].nunique().max() > 1
-        sizes = self.rows.groupby([*self.asked, "context_id"], dropna=False).size()
+        sizes = self.rows[value.notna()].groupby([*self.asked, "context_id"], dropna=False).size()
         several, words, unread = len(self.labels) > 1, self.rows["words"], bool(value.isna().any())
+        tied = not scores and bool((value == _EVEN).any() or both)
         known = {
             "labels": ("one label of each item" if self.labels else "people's labels do not enter", several),
             "values": ("no probabilities", not scores and not value.dropna().isin([0, _EVEN, 1]).all()),
             "replicates": ("asked once", len(self.rows["replicate"].unique()) > 1),
             "orders": ("no pair in both orders", both and self.conclusion != "first_position_rate"),
-            "ties": ("no tie", not scores and bool((value == _EVEN).any() or both)),
+            "ties": ("no tie", tied),
             "missing": ("no missing verdict", not scores and unread),
-            "weights": ("contexts have the same number of judgements", len(sizes.unique()) > 1 or unread),
+            "weights": (
+                "contexts have the same number",
+                sizes.max() > 1 and (len(sizes.unique()) > 1 or tied or unread),
+            ),
             "length": ("lengths are unknown", self.conclusion != "longer_wins" and bool(words.notna().all())),
         }
         every = RULES | {"labels": tuple(self.labels) or ("",)}
@@ -551,7 +568,7 @@ class _Curve:
     def rows(self, metric: str, trials: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield the row of each specification."""
         for at, size in enumerate(trials):
-            own = self.sums[self.sums[:, 0, at] > 0, :, at]
+            own = np.ascontiguousarray(self.sums[self.sums[:, 0, at] > 0, :, at])
             equal = bool(np.any(own[:, 3]))
             bounds = None if equal or math.isinf(self.bounds[0]) else self.bounds
             statistic = partial(self._statistic, own)
@@ -566,8 +583,9 @@ class _Curve:
         """Medians after sides were exchanged in whole units, and whether these are all patterns."""
         sums, medians = self.sums[:, :, np.isfinite(self.values)], []
         n, _, even, _, x_odd, _, xx = sums.sum(axis=0)
+        turned = [np.ascontiguousarray(sums[:, at]) for at in (1, 3, 5)]
         for flips in patterns(len(sums), self.how.seed):
-            odd, x, x_even = ((1 - 2 * flips) @ sums[:, at] for at in (1, 3, 5))
+            odd, x, x_even = ((1 - 2 * flips) @ each if each.any() else 0.0 for each in turned)
             medians.append(np.nanmedian(self.null + _effects(n, odd, even, x, x_odd, x_even, xx), axis=1))
         every = np.concatenate(medians)
         return every, len(every) == 2 ** len(sums)
