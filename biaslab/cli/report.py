@@ -585,7 +585,7 @@ def robustness(
     if figures is not None:
         from biaslab import plots
 
-        look = {"name": "robustness__curve", "out": figures, "headline": found.headline}
-        drawn = plots.specification_curve(found.specifications, **look)
+        curve = plots.specification_curve
+        drawn = curve(found.specifications, name="robustness__curve", out=figures, headline=found.headline)
         typer.echo(f"written: {', '.join(map(str, drawn.paths))}")
     write_table(found.specifications, out, "specification")

@@ -55,6 +55,13 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 _OF_ITEMS, _COUNTED = tuple(RULES)[:4], tuple(RULES)[4:]
 _MOST = 3000  # specifications
+_NEEDS = {
+    "win_rate": "comparisons of the systems",
+    "score_difference": "scores of both systems in one context",
+    "comparative_accuracy": "two candidates of a context, of which people prefer one",
+    "first_position_rate": "a known order",
+    "longer_wins": "the lengths of both texts (columns words, opponent_words)",
+}
 _EVEN = 0.5
 _SIDES = ("candidate_id", "opponent_id")
 
@@ -101,7 +108,7 @@ class Robustness(PrintedText):
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        median, rows = self.estimates.iloc[0], self.specifications
+        median, rows = self.estimates.iloc[0].to_dict(), self.specifications
         varied = self.choices[self.choices["varied"]]
         ends = " to ".join(number(value) for value in rows["estimate"].iloc[[0, -1]])
         yield f"{count(len(rows), 'specification')}: {self.conclusion} from {ends}, median {with_interval(median)}"
@@ -123,7 +130,7 @@ class Robustness(PrintedText):
     @property
     def headline(self) -> str:
         """Whether the conclusion stands by the permutation test, in a sentence."""
-        median = self.estimates.iloc[0]
+        median = self.estimates.iloc[0].to_dict()
         stands = "stands in the median" if median["q_value"] < ALPHA else "is not shown in the median"
         label = next(metric.label for metric in METRICS if metric.name == self.conclusion)
         shares = f"{percent(self.same_sign, 3)} are on that side, {percent(self.significant, 3)} with their interval"
@@ -212,9 +219,10 @@ def robustness(
     True
     """
     require_one_of("conclusion", conclusion, get_args(Conclusion))
+    if half_width is not None and not half_width > 0:
+        raise InputError("half_width", half_width, "a number above 0")
     how = resampling or Resampling()
-    frame = pd.concat(list(study)) if isinstance(study, list | tuple) else recorded_trials(study)
-    compared = _Comparisons.of(frame, conclusion, (system, other), labels, dict(choices or {}), how)
+    compared = _Comparisons.of(_judgements(study), conclusion, (system, other), labels, dict(choices or {}), how)
     rules, fixed = compared.rules()
     cells = compared.cells()
     if (size := len(cells) * math.prod(map(len, rules.values()))) > _MOST:
@@ -232,11 +240,11 @@ def robustness(
     levels = {name: list(dict.fromkeys(each[name] for each in names)) for name in names[0]}
     varied = {name: own for name, own in levels.items() if len(own) > 1}
     where = {"dataset": _joined(compared.rows["dataset"]), "judge": _joined(compared.rows["judge"])}
-    rows = [
+    of_each = [
         {**where, **{name: each[name] for name in varied}, **row}
         for each, row in zip(names, curve.rows(conclusion, trials), strict=True)
     ]
-    specifications = estimates_frame(rows, NAME, (), list(varied)).sort_values("estimate", kind="stable")
+    specifications = estimates_frame(of_each, NAME, (), list(varied)).sort_values("estimate", kind="stable")
     total = compared.total_error(bounds, half_width, costs, how)
     roles = {"median": curve.median(), "naive": total.naive, "total": total.total}
     of_roles = [
@@ -252,8 +260,17 @@ def robustness(
     ])  # fmt: skip
     known = specifications.dropna(subset="estimate").reset_index(drop=True)
     return Robustness(
-        conclusion, known, estimates, moves, *curve.agreement(known), curve.expected, len(rows) - len(known), total
+        conclusion, known, estimates, moves, *curve.agreement(known), curve.expected, len(of_each) - len(known), total
     )
+
+
+def _judgements(study: Any) -> pd.DataFrame:
+    """Return judgements as one frame."""
+    if not isinstance(study, list | tuple):
+        return recorded_trials(study)
+    if not study or not all(isinstance(each, pd.DataFrame) for each in study):
+        raise InputError("study", study, "a log, or a list of frames of judgements")
+    return pd.concat(study)
 
 
 def _joined(names: pd.Series) -> str:
@@ -309,7 +326,7 @@ class _Comparisons:
         rows = rows.assign(side=_side(rows, conclusion, *names))
         rows = rows[rows["side"] != 0].reset_index(drop=True)
         if rows.empty:
-            raise TrialsError.plain(f"no judgement of the study enters {conclusion}")
+            raise TrialsError.plain(f"no judgement enters {conclusion}, which needs {_NEEDS[conclusion]}")
         return cls(rows, conclusion, asked, list(rules), chosen, pd.Index(rows["unit"].unique()))
 
     def rules(self) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -318,12 +335,13 @@ class _Comparisons:
         both = self.rows.groupby([*self.asked, "context_id", "item"], dropna=False)["turned"].nunique().max() > 1
         sizes = self.rows[value.notna()].groupby([*self.asked, "context_id"], dropna=False).size()
         several, words, unread = len(self.labels) > 1, self.rows["words"], bool(value.isna().any())
+        both = both and self.conclusion != "first_position_rate"
         tied = not scores and bool((value == _EVEN).any() or both)
         known = {
             "labels": ("one label of each item" if self.labels else "people's labels do not enter", several),
             "values": ("no probabilities", not scores and not value.dropna().isin([0, _EVEN, 1]).all()),
             "replicates": ("asked once", len(self.rows["replicate"].unique()) > 1),
-            "orders": ("no pair in both orders", both and self.conclusion != "first_position_rate"),
+            "orders": ("no pair in both orders", both),
             "ties": ("no tie", tied),
             "missing": ("no missing verdict", not scores and unread),
             "weights": (
@@ -343,8 +361,7 @@ class _Comparisons:
                 fixed[name] = f"chosen: {levels[name][0]}" if wanted else why
         for name in ("judge", "template", "configuration", "scale", "attribute"):
             if name not in self.asked:
-                own = self.rows[name].astype(str).unique() if name in self.rows else []
-                fixed[name] = f"one: {own[0]}" if len(own) else "not recorded"
+                fixed[name] = f"one: {self.rows[name].iloc[0]}" if name in self.rows else "not recorded"
         if len(data := self.rows["dataset"].unique()) > 1:
             fixed["dataset"] = f"{len(data)} pooled; see biaslab.synthesis"
         return levels, fixed
@@ -390,7 +407,7 @@ class _Comparisons:
         if weights == "contexts":
             codes = pd.factorize(items["context_id"])[0]
             columns /= np.maximum(np.bincount(codes, n)[codes], 1)[:, None]
-        at = self.units.get_indexer(items["unit"])
+        at = self.units.get_indexer(pd.Index(items["unit"]))
         return np.column_stack([np.bincount(at, column, len(self.units)) for column in columns.T])
 
     def total_error(
@@ -399,16 +416,15 @@ class _Comparisons:
         """Return the error of the mean of contexts over judges, prompts and samples, ties as ½, missing dropped."""
         facets = [name for name in ("judge", "template", "configuration") if name in self.rows]
         facets = [name for name in facets if name in self.asked or name != "configuration"]
-        items, rows = [], self.rows.assign(judge=self.rows["judge"].astype(str))
-        for levels, part in rows.groupby([*facets, "replicate"], sort=False):
-            own = self.items(part, *(level[0] for level in (self.labels or [""], *map(RULES.get, _OF_ITEMS[1:]))))
-            items.append(own.assign(**dict(zip([*facets, "replicate"], levels, strict=True))))
-        means = pd.concat(items).groupby(["unit", *facets, "replicate"])["value"].mean()
-        means = means.unstack("replicate")  # noqa: PD010 - nothing to aggregate
-        wide = means.mean(axis=1).unstack(facets)  # noqa: PD010
-        wide = wide.reindex(columns=pd.MultiIndex.from_product(wide.columns.levels)) if len(facets) > 1 else wide
-        shape = [rows[name].nunique() for name in facets]
-        values = wide.dropna().to_numpy(float).reshape(-1, *shape)
+        rules = [self.labels[0] if self.labels else "", *(RULES[name][0] for name in _OF_ITEMS[1:])]
+        parts, keys = [], [*facets, "replicate"]
+        for _, rows in self.rows.groupby(keys, sort=False):
+            parts.append(self.items(rows, *rules).assign(**{name: rows[name].iloc[0] for name in keys}))
+        means = pd.concat(parts).pivot_table("value", ["unit", *facets], "replicate")
+        wide = means.mean(axis=1).rename("value").reset_index().pivot_table("value", "unit", facets, dropna=False)
+        shape = [len(self.rows[name].unique()) for name in facets]
+        values = wide.dropna().to_numpy(float)
+        values = values.reshape(len(values) if wide.shape[1] == math.prod(shape) else 0, *shape)
         noise, samples = float(means.var(axis=1).mean()), float(means.notna().sum(axis=1).mean())
         sampling = (0.0 if math.isnan(noise) else noise, samples)
         null = _NULL[self.conclusion]
@@ -438,7 +454,7 @@ def _chosen(frame: pd.DataFrame, choices: Mapping[str, Sequence[object]]) -> tup
 
 def _verdict(value: pd.Series) -> pd.Series:
     """Return 1, ½ or 0 for probabilities."""
-    return (np.sign(value - _EVEN) + 1) / 2
+    return pd.Series((np.sign(value - _EVEN) + 1) / 2)
 
 
 def _people(frame: pd.DataFrame, paired: bool, labels: AnyLabels | None) -> dict[str, Any]:
