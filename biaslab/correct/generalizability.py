@@ -281,7 +281,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Design:
+class CheapestDesign:
     """A design that would settle a conclusion: the number of levels of each facet, and its price."""
 
     contexts: int
@@ -311,7 +311,7 @@ class TotalError(PrintedText):
     half_width : float
         Half width of the interval that would settle the conclusion; or, if `is_distance`, the distance of the mean from
         the null, to be detected with 80 % power.
-    design : Design or None
+    design : CheapestDesign or None
         The cheapest design that would; None if no design of up to 10 levels of each facet would.
     """
 
@@ -321,7 +321,7 @@ class TotalError(PrintedText):
     single: tuple[str, ...]
     components: pd.DataFrame
     half_width: float = math.nan
-    design: Design | None = None
+    design: CheapestDesign | None = None
     is_distance: bool = True
 
     def __str__(self) -> str:
@@ -487,7 +487,7 @@ class _Wanted:
     power: float
     level: float
 
-    def cheapest(self, facets: Sequence[str], costs: Costs) -> Design | None:
+    def cheapest(self, facets: Sequence[str], costs: Costs) -> CheapestDesign | None:
         """Return the cheapest design with the half width, over numbers of levels and samples."""
         designs = []
         for *sizes, samples in product(*[_SIZES] * len(facets), _SAMPLES if self.noise else (1,)):
@@ -498,7 +498,7 @@ class _Wanted:
                 middle = (least + most) // 2
                 least, most = (least, middle) if self._suffices((middle, *sizes), samples) else (middle, most)
             price = most * (costs.context + costs.judgement * math.prod(sizes) * samples)
-            designs.append(Design(most, dict(zip(facets, sizes, strict=True)), samples, price))
+            designs.append(CheapestDesign(most, dict(zip(facets, sizes, strict=True)), samples, price))
         return min(designs, key=lambda design: design.price, default=None)
 
     def _suffices(self, shape: tuple[int, ...], samples: int) -> bool:

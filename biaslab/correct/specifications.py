@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -323,7 +324,10 @@ class _Comparisons:
             rows = _sides_of_scores(frame, list(people), asked, conclusion)
         rules = _label_rules(rows, list(people))
         rows = rows.assign(**rules)
-        rows = rows.assign(side=_side(rows, conclusion, *names))
+        side = _side(rows, conclusion, *names)
+        if rules:  # people prefer a side by one of the rules
+            side = side * rows[list(rules)].sub(_EVEN).fillna(0).ne(0).any(axis=1)
+        rows = rows.assign(side=side)
         rows = rows[rows["side"] != 0].reset_index(drop=True)
         if rows.empty:
             raise TrialsError.plain(f"no judgement enters {conclusion}, which needs {_NEEDS[conclusion]}")
@@ -560,6 +564,12 @@ def _effects(n: Any, odd: Any, even: Any, x: Any, x_odd: Any, x_even: Any, xx: A
         return ((odd + even) * xx - x * (x_odd + x_even)) / (n * xx - x * x)
 
 
+def _median(values: Floats) -> Floats:
+    """Return the median of each row over the specifications that are defined; NaN if none is."""
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        return np.asarray(np.nanmedian(values, axis=1), float)
+
+
 @dataclass(frozen=True, eq=False)
 class _Curve:
     """Sums over the items of each unit under each specification, shape (units, 7, specifications)."""
@@ -602,7 +612,7 @@ class _Curve:
         turned = [np.ascontiguousarray(sums[:, at]) for at in (1, 3, 5)]
         for flips in patterns(len(sums), self.how.seed):
             odd, x, x_even = ((1 - 2 * flips) @ each if each.any() else 0.0 for each in turned)
-            medians.append(np.nanmedian(self.null + _effects(n, odd, even, x, x_odd, x_even, xx), axis=1))
+            medians.append(_median(self.null + _effects(n, odd, even, x, x_odd, x_even, xx)))
         every = np.concatenate(medians)
         return every, len(every) == 2 ** len(sums)
 
@@ -618,7 +628,7 @@ class _Curve:
 
         def statistic(weights: Floats) -> Floats:
             totals = (weights @ flat).reshape(len(weights), *sums.shape[1:])
-            return np.asarray(self.null + np.nanmedian(_effects(*np.moveaxis(totals, 1, 0)), axis=1), float)
+            return _median(self.null + _effects(*np.moveaxis(totals, 1, 0)))
 
         bounds = None if math.isinf(self.bounds[0]) else self.bounds
         found = cluster_statistic(statistic, len(sums), replace(self.how, method="percentile"), None, bounds)
