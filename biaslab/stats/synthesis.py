@@ -18,7 +18,8 @@ from biaslab.stats.t_inference import student
 
 #: Scales on which estimates are pooled.
 PoolingScale = Literal["plain", "arcsine", "logit"]
-_FEWEST = 3  # estimates of a judge
+#: Estimates of a judge that are pooled, at least.
+FEWEST_POOLED = 3
 _SHARES = ("share", "probability")  # units of metrics between 0 and 1
 _METHOD = "random effects (Paule-Mandel), Hartung-Knapp t"
 #: By scale: the value on it, the value again (an angle beyond 0 or 90 degrees is that of a share of 0 or 1), the slope.
@@ -100,13 +101,13 @@ def synthesis(estimates: pd.DataFrame, by: str = "dataset", scale: PoolingScale 
         chosen = scale or ("arcsine" if is_share else "plain")
         inside = part["estimate"].between(0, 1, "neither") if chosen != "plain" else True
         known = part[np.isfinite(part[["estimate", "se"]].to_numpy(float)).all(axis=1) & (part["se"] > 0) & inside]
-        if len(known) < _FEWEST:
+        if len(known) < FEWEST_POOLED:
             continue
         row = {"judge": judge, "probe": probe, "metric": metric} | _pooled(known, declared, chosen)
         row |= known[["n_contexts", "n_trials"]].sum().to_dict()
         rows.append(row | {"n_estimates": len(known), "n_left_out": len(part) - len(known)})
     if not rows:
-        raise TrialsError.plain(f"estimates to pool are too few: a judge needs {_FEWEST} with standard errors")
+        raise TrialsError.plain(f"estimates to pool are too few: a judge needs {FEWEST_POOLED} with standard errors")
     table = pd.DataFrame(rows)
     return corrected(table, table["p_value"].notna())
 
