@@ -255,7 +255,7 @@ def _people(trials: pd.DataFrame, whole: pd.Index, labels: Any, judged: Floats, 
 
 
 Squares = dict[tuple[int, ...], tuple[float, int]]  # by axes: mean square and degrees of freedom
-_POWER, _TWO = 0.8, 2
+_POWER, _TWO, _UPPER = 0.8, 2, 0.975
 _SIZES, _SAMPLES, _MOST_CONTEXTS = range(2, 11), (1, 3, 5), 100_000
 
 
@@ -350,7 +350,7 @@ class TotalError(PrintedText):
 
 
 #: A caution, and why there is no total error.
-TWO_LEVELS = Note("two_levels", words="with two levels of a facet, 95 % intervals cover .89 to .99; ask a third")
+TWO_LEVELS = Note("two_levels", words="two levels of a facet show little of others; ask a third")
 _ONE_LEVEL = because("one_level", "one {facets}, so nothing is known of others")
 _FEW = because("few_whole_contexts", "fewer than 6 contexts are judged by all combinations of {facets}")
 
@@ -390,7 +390,11 @@ def total_error(
     -----
     The variance of the mean is the alternating sum of mean squares of a crossed random design, Σ (−1)^(|S| + 1) MS(S) /
     N (Brennan 2001, ch. 5), at least the largest mean square of a single facet; degrees of freedom are Satterthwaite's.
-    In simulated studies with three levels or more of each facet, intervals covered .93 to .98; with two, .89 to .99.
+    If a facet has two levels, intervals of these cover as little as .89. Student's quantile is then the geometric mean
+    of Satterthwaite's and of Cochran and Cox's (1957, §4.14), which is conservative.
+
+    In simulated studies of 24 to 200 contexts, intervals covered .93 to .97 with three levels or more of each facet.
+    With two judges they covered .93 to .98, and up to .99 if judges do not differ. Naive ones covered .21 to .87.
 
     Examples
     --------
@@ -464,8 +468,16 @@ def _mean_squares(values: Floats) -> Squares:
 def _satterthwaite(squares: Squares, n: float) -> tuple[float, float]:
     """Return the variance of the mean and its degrees of freedom."""
     total = sum((-1) ** (len(own) + 1) * square for own, (square, _) in squares.items())
-    total = max(total, *(square for own, (square, _) in squares.items() if len(own) == 1))
-    return total / n, max(total**2 / sum(square**2 / df for square, df in squares.values()), 1.0) if total else 1.0
+    single = [value for own, value in squares.items() if len(own) == 1]
+    total = max(total, *(square for square, _ in single))
+    if not total:
+        return 0.0, 1.0
+    df = max(total**2 / sum(square**2 / degrees for square, degrees in squares.values()), 1.0)
+    if min(degrees for _, degrees in single) == 1:
+        sizes, degrees = np.array(single).T
+        cochran = sizes @ special.stdtrit(degrees, _UPPER) / sizes.sum()
+        df = float(special.stdtridf(_UPPER, math.sqrt(cochran * special.stdtrit(df, _UPPER))))
+    return total / n, df
 
 
 def _components(squares: Squares, shape: tuple[int, ...]) -> dict[tuple[int, ...], float]:

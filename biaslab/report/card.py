@@ -82,19 +82,19 @@ class Card:
         See `biaslab.synthesis`; empty if there are none.
         """
         of = self.cells.groupby(list(FAMILY))["dataset"]
-        once = (of.transform("size") == of.transform("nunique")) & (self.cells["se"] > 0)
-        rows = self.cells[once]
+        rows = self.cells[of.transform("size") == of.transform("nunique")]
+        rows = rows[rows["se"] > 0] if "se" in rows else rows.iloc[:0]
         several = rows.groupby(list(FAMILY))["dataset"].transform("size") >= FEWEST_POOLED
-        return synthesis(rows[several]) if several.any() else self.cells.iloc[:0]
+        return synthesis(rows[several]) if several.any() else rows.iloc[:0]
 
     def _pooled(self, judge: str) -> list[str]:
         """Return a sentence for each metric that is pooled over data sets."""
         rows = self.synthesis[self.synthesis["judge"] == judge].to_dict("records")
-        others = [f"{number(row['prediction_low'], 2)} to {number(row['prediction_high'], 2)}" for row in rows]
         return [
-            f"{find_metric(row['metric'], row['probe']).label} {with_interval(row, 2)}, "
-            f"over {count(row['n_estimates'], 'data set')}, I² {percent(row['i_squared'], 2)}; {ends} predicted in another"
-            for row, ends in zip(rows, others, strict=True)
+            f"{find_metric(row['metric'], row['probe']).label} {with_interval(row, 2)}, over "
+            f"{count(row['n_estimates'], 'data set')}, I² {percent(row['i_squared'], 2)}; predicted in another: "
+            f"{number(row['prediction_low'], 2)} to {number(row['prediction_high'], 2)}"
+            for row in rows
         ]
 
     @property
