@@ -130,9 +130,10 @@ class Robustness(PrintedText):
 
     @property
     def headline(self) -> str:
-        """Whether the conclusion stands by the permutation test, in a sentence."""
+        """Whether the conclusion stands, by the permutation test and the interval of the median, in a sentence."""
         median = self.estimates.iloc[0].to_dict()
-        stands = "stands in the median" if median["q_value"] < ALPHA else "is not shown in the median"
+        apart = median["ci_low"] > self.null or median["ci_high"] < self.null
+        stands = "stands in the median" if median["q_value"] < ALPHA and apart else "is not shown in the median"
         label = next(metric.label for metric in METRICS if metric.name == self.conclusion)
         shares = f"{percent(self.same_sign, 3)} are on that side, {percent(self.significant, 3)} with their interval"
         of = count(len(self.specifications), "specification")
