@@ -393,8 +393,8 @@ def total_error(
     If a facet has two levels, intervals of these cover as little as .89. Student's quantile is then the geometric mean
     of Satterthwaite's and of Cochran and Cox's (1957, §4.14), which is conservative.
 
-    In simulated studies of 24 to 200 contexts, intervals covered .93 to .97 with three levels or more of each facet.
-    With two judges they covered .93 to .98, and up to .99 if judges do not differ. Naive ones covered .21 to .87.
+    In 1,000 simulated studies of 24, 60 and 200 contexts, 3 to 6 templates and 2 to 5 judges, intervals covered .93 to
+    .97 where both differ, and naive ones .21 to .87; where only judges differ .92 to .96, with two of them .90 to .96.
 
     Examples
     --------

@@ -133,11 +133,12 @@ class Robustness(PrintedText):
         """Whether the conclusion stands, by the permutation test and the interval of the median, in a sentence."""
         median = self.estimates.iloc[0].to_dict()
         apart = median["ci_low"] > self.null or median["ci_high"] < self.null
-        stands = "stands in the median" if median["q_value"] < ALPHA and apart else "is not shown in the median"
+        shown = "different from" if median["q_value"] < ALPHA and apart else "no difference shown from"
         label = next(metric.label for metric in METRICS if metric.name == self.conclusion)
         shares = f"{percent(self.same_sign, 3)} are on that side, {percent(self.significant, 3)} with their interval"
         of = count(len(self.specifications), "specification")
-        return f"{label[:1].upper()}{label[1:]} {with_interval(median, 2)} {stands} of {of}; {shares}"
+        value = f"{label[:1].upper()}{label[1:]} is {with_interval(median, 2)} in the median of {of}"
+        return f"{value}, {shown} {self.null:g}; {shares}"
 
     @property
     def null(self) -> float:
@@ -366,7 +367,8 @@ class _Comparisons:
                 fixed[name] = f"chosen: {levels[name][0]}" if wanted else why
         for name in ("judge", "template", "configuration", "scale", "attribute"):
             if name not in self.asked:
-                fixed[name] = f"one: {self.rows[name].iloc[0]}" if name in self.rows else "not recorded"
+                level = self.rows[name].iloc[0] if name in self.rows else math.nan
+                fixed[name] = f"one: {level}" if pd.notna(level) else "not recorded"
         if len(data := self.rows["dataset"].unique()) > 1:
             fixed["dataset"] = f"{len(data)} pooled; see biaslab.synthesis"
         return levels, fixed

@@ -322,6 +322,7 @@ def forest(
     title: str | None = None,
     name: str | None = None,
     out: AnyPath = "figures",
+    headline: str | None = None,
 ) -> DrawnFigures:
     """Plot each judge's independent estimates of one metric, and pool them: a forest plot.
 
@@ -334,13 +335,13 @@ def forest(
         Rows of one metric. Judges with fewer than three, and rows without a standard error, are left out.
     by : str
         Column of the independent parts, such as data sets, each in one row of a judge.
-    title, name, out
+    title, name, out, headline
         As in `biaslab.plots.draw`.
 
     Returns
     -------
     DrawnFigures
-        The headline has for each judge the pooled estimate, I², and what is predicted for another part.
+        By default, the headline has for each judge the pooled estimate, I², and what is predicted for another part.
 
     Raises
     ------
@@ -382,7 +383,7 @@ def forest(
     apart = f"\n{count(left, 'estimate')} not drawn: without a standard error, or of a judge with fewer than three"
     note(ax, f"{caption(known, title)}{apart if left else ''}")
     fit_text(ax)
-    return close([ax], rows, name, out, "; ".join(clauses))
+    return close([ax], rows, name, out, "; ".join(clauses) if headline is None else headline)
 
 
 @styled
@@ -481,7 +482,7 @@ def _draw_matrix(ax: Axes, table: pd.DataFrame, words: Mapping[Any, str], **colo
     return image
 
 
-_DOWN, _CURVE = 0.36, 5.0  # centimetres of a level, and of the curve
+_DOWN, _CURVE = 0.42, 5.0  # centimetres of a level, and of the curve
 
 
 @styled
