@@ -535,7 +535,7 @@ def robustness(
     out: Path | None = None,
     **options: Any,
 ) -> None:
-    """Say whether a conclusion hangs on one choice: all specifications, and the total error.
+    """Say whether a conclusion hangs on one choice.
 
     Estimates the conclusion under every choice that the judgements allow: judge, template, scale,
     attribute, label, ties, missing verdicts, orders, replicates, weights and length. Prints the share

@@ -141,6 +141,17 @@ class Robustness(PrintedText):
         return f"{value}, {shown} {self.null:g}; {shares}"
 
     @property
+    def headline_of_errors(self) -> str:
+        """Whether the mean differs from the null by its naive and its total error, in a sentence."""
+        facets = ", ".join(count(size, name) for name, size in self.total.levels.items())
+        of = {"naive": "over contexts only", "total": f"over {facets}, too"}
+        parts = [
+            f"{of[row['role']]}, {with_interval(row, 2)} {'differs' if row['q_value'] < ALPHA else 'may not differ'}"
+            for row in self.estimates.dropna(subset="ci_low").to_dict("records") if row["role"] in of
+        ]  # fmt: skip
+        return f"From {self.null:g}, {'; '.join(parts)}"
+
+    @property
     def null(self) -> float:
         """The value of the metric without an effect."""
         return _NULL[self.conclusion]
