@@ -443,7 +443,8 @@ def _estimate(
     """Return a mean with the interval and the test of Student's t."""
     error = math.sqrt(variance)
     if is_rounding(error, mean):
-        return unvarying(mean, contexts, how.level, bounds, math.nan)
+        p_value = 2.0 ** (1 - contexts)
+        return unvarying(mean, contexts, how.level, bounds if np.isfinite(bounds).all() else None, p_value, null=null)
     (low, high), p_value = (
         student(mean, error, df + 1, how.level),
         2 * float(special.stdtr(df, -abs(mean - null) / error)),

@@ -55,6 +55,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "length": ("any", "equal"),
 }
 _OF_ITEMS, _COUNTED = tuple(RULES)[:4], tuple(RULES)[4:]
+_CHOICE = ("choice", "levels", "varied", "why", "share", "shift", "ci_low", "ci_high", "lowest", "highest")
 _MOST = 3000  # specifications
 _NEEDS = {
     "win_rate": "comparisons of the systems",
@@ -93,6 +94,8 @@ class Robustness(PrintedText):
         Number of specifications without an estimate.
     total : TotalError
         Error over contexts, judges, prompts and samples.
+    about : str
+        The systems, for a conclusion about them.
     """
 
     conclusion: str
@@ -104,6 +107,7 @@ class Robustness(PrintedText):
     expected: float
     undefined: int
     total: TotalError
+    about: str = ""
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -112,7 +116,8 @@ class Robustness(PrintedText):
         median, rows = self.estimates.iloc[0].to_dict(), self.specifications
         varied = self.choices[self.choices["varied"]]
         ends = " to ".join(number(value) for value in rows["estimate"].iloc[[0, -1]])
-        yield f"{count(len(rows), 'specification')}: {self.conclusion} from {ends}, median {with_interval(median)}"
+        what = " of ".join(filter(None, (self.conclusion, self.about)))
+        yield f"{count(len(rows), 'specification')}: {what} from {ends}, median {with_interval(median)}"
         if self.undefined:
             yield f"without an estimate: {count(self.undefined, 'specification')}"
         signs = f"on the side of the median: {percent(self.same_sign, 3)}"
@@ -137,7 +142,8 @@ class Robustness(PrintedText):
         label = next(metric.label for metric in METRICS if metric.name == self.conclusion)
         shares = f"{percent(self.same_sign, 3)} are on that side, {percent(self.significant, 3)} with their interval"
         of = count(len(self.specifications), "specification")
-        value = f"{label[:1].upper()}{label[1:]} is {with_interval(median, 2)} in the median of {of}"
+        label = ", ".join(filter(None, (f"{label[:1].upper()}{label[1:]}", self.about)))
+        value = f"{label}: {with_interval(median, 2)} in the median of {of}"
         return f"{value}, {shown} {self.null:g}; {shares}"
 
     @property
@@ -149,7 +155,8 @@ class Robustness(PrintedText):
             f"{of[row['role']]}, {with_interval(row, 2)} {'differs' if row['q_value'] < ALPHA else 'may not differ'}"
             for row in self.estimates.dropna(subset="ci_low").to_dict("records") if row["role"] in of
         ]  # fmt: skip
-        return f"From {self.null:g}, {'; '.join(parts)}"
+        about = f"{self.about}: from" if self.about else "From"
+        return f"{about} {self.null:g}, {'; '.join(parts) or self.total.naive.note}"
 
     @property
     def null(self) -> float:
@@ -237,6 +244,8 @@ def robustness(
         raise InputError("half_width", half_width, "a number above 0")
     how = resampling or Resampling()
     compared = _Comparisons.of(_judgements(study), conclusion, (system, other), labels, dict(choices or {}), how)
+    if len(compared.units) < 2:
+        raise TrialsError.plain(f"{conclusion} needs comparisons in at least two contexts")
     rules, fixed = compared.rules()
     cells = compared.cells()
     if (size := len(cells) * math.prod(map(len, rules.values()))) > _MOST:
@@ -267,15 +276,13 @@ def robustness(
         for row in estimate_rows({conclusion: found}, {}, how, len(compared.rows), 0)
     ]
     estimates = estimates_frame(of_roles, NAME, [conclusion], ["role"])
-    moves = pd.DataFrame([
-        *curve.moves(names, varied),
-        *({"choice": name, "levels": levels.get(name, []), "varied": False, "why": why} for name, why in fixed.items()
-          if name not in varied),
-    ])  # fmt: skip
+    rest = [(name, why) for name, why in fixed.items() if name not in varied]
+    constant = [{"choice": n, "levels": levels.get(n, []), "varied": False, "why": why} for n, why in rest]
+    table = pd.DataFrame([*curve.moves(names, varied), *constant], columns=_CHOICE)
     known = specifications.dropna(subset="estimate").reset_index(drop=True)
-    return Robustness(
-        conclusion, known, estimates, moves, *curve.agreement(known), curve.expected, len(of_each) - len(known), total
-    )
+    undefined, about = len(of_each) - len(known), " against ".join(filter(None, (system, other)))
+    agreement = curve.agreement(known)
+    return Robustness(conclusion, known, estimates, table, *agreement, curve.expected, undefined, total, about)
 
 
 def _judgements(study: Any) -> pd.DataFrame:
@@ -625,7 +632,7 @@ class _Curve:
         n, _, even, _, x_odd, _, xx = sums.sum(axis=0)
         turned = [np.ascontiguousarray(sums[:, at]) for at in (1, 3, 5)]
         for flips in patterns(len(sums), self.how.seed):
-            odd, x, x_even = ((1 - 2 * flips) @ each if each.any() else 0.0 for each in turned)
+            odd, x, x_even = ((1 - 2 * flips) @ each if each.any() else np.zeros((len(flips), 1)) for each in turned)
             medians.append(_median(self.null + _effects(n, odd, even, x, x_odd, x_even, xx)))
         every = np.concatenate(medians)
         return every, len(every) == 2 ** len(sums)
