@@ -332,21 +332,18 @@ class TotalError(PrintedText):
             yield f"total error: {self.naive.note}"
             return
         yield f"mean, error over contexts only: {with_interval(self.naive.row())}"
-        others = ", ".join(count(size, name) for name, size in self.levels.items())
-        if math.isnan(self.total.ci_low):
+        if not self.levels:
             yield f"total error: {self.total.note}"
-        else:
-            yield f"mean, total error over contexts and {others}: {with_interval(self.total.row())}"
-            parts = self.components[self.components["share"] > 0].sort_values("share", ascending=False)
-            shares = (f"{row['facets']} {100 * row['share']:.0f} %" for row in parts.to_dict("records"))
-            yield f"error variance: {', '.join(shares)}"
-            if self.total.has_note("two_levels"):
-                yield f"caution: {self.total.note}"
-        if self.single and self.levels:
+            return
+        others = ", ".join(count(size, name) for name, size in self.levels.items())
+        yield f"mean, total error over contexts and {others}: {with_interval(self.total.row())}"
+        parts = self.components[self.components["share"] > 0].sort_values("share", ascending=False)
+        shares = ", ".join(f"{row['facets']} {100 * row['share']:.0f} %" for row in parts.to_dict("records"))
+        yield "; ".join(filter(None, (f"error variance: {shares or 'none'}", self.total.note)))
+        if self.single:
             yield f"holds for one {', one '.join(self.single)}"
-        if self.levels and not math.isnan(self.half_width):
-            what = f"{'80 % power for a distance' if self.is_distance else 'a half width'} of {number(self.half_width)}"
-            yield f"cheapest design with {what}: {self.design or 'none with up to 10 levels of each facet'}"
+        what = f"{'80 % power for a distance' if self.is_distance else 'a half width'} of {number(self.half_width)}"
+        yield f"cheapest design with {what}: {self.design or 'none with up to 10 levels of each facet'}"
 
 
 #: A caution, and why there is no total error.

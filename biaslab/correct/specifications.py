@@ -42,6 +42,7 @@ declare_metrics(NAME, METRICS)
 _NULL = {metric.name: float(metric.null or 0.0) for metric in METRICS}
 #: Columns whose values are choices of how the judge was asked, and by which judge.
 ASKED = ("judge", "template", "configuration", "scale", "answer", "form", "order", "attribute")
+_NAMED = ("judge", "template", "configuration", "scale", "attribute")  # also if they do not vary
 _NEVER = ("asked", "source", "naming", "edit", "edited", "defence", "remedy", "scorer", "temperature")
 #: Choices of how verdicts are counted. What is done if a choice is not varied stands first.
 RULES: dict[str, tuple[str, ...]] = {
@@ -147,18 +148,6 @@ class Robustness(PrintedText):
         return f"{value}, {shown} {self.null:g}; {shares}"
 
     @property
-    def headline_of_errors(self) -> str:
-        """Whether the mean differs from the null by its naive and its total error, in a sentence."""
-        facets = ", ".join(count(size, name) for name, size in self.total.levels.items())
-        of = {"naive": "over contexts only", "total": f"over {facets}, too"}
-        parts = [
-            f"{of[row['role']]}, {with_interval(row, 2)} {'differs' if row['q_value'] < ALPHA else 'may not differ'}"
-            for row in self.estimates.dropna(subset="ci_low").to_dict("records") if row["role"] in of
-        ]  # fmt: skip
-        about = f"{self.about}: from" if self.about else "From"
-        return f"{about} {self.null:g}, {'; '.join(parts) or self.total.naive.note}"
-
-    @property
     def null(self) -> float:
         """The value of the metric without an effect."""
         return _NULL[self.conclusion]
@@ -247,7 +236,7 @@ def robustness(
     if len(compared.units) < 2:
         raise TrialsError.plain(f"{conclusion} needs comparisons in at least two contexts")
     rules, fixed = compared.rules()
-    cells = compared.cells()
+    cells = list(compared.cells())
     if (size := len(cells) * math.prod(map(len, rules.values()))) > _MOST:
         raise InputError("choices", f"{size:,} specifications", f"at most {_MOST:,}", "restrict some with choices=")
     names, sums, trials = [], [], []
@@ -338,17 +327,14 @@ class _Comparisons:
         )  # fmt: skip
         people = _people(frame, bool(paired), labels) if conclusion == "comparative_accuracy" else {}
         frame = frame.assign(**people)
-        if paired:
-            rows = _sides_of_pairs(frame, list(people))
-        else:
-            rows = _sides_of_scores(frame, list(people), asked, conclusion)
-        rules = _label_rules(rows, list(people))
+        who = list(people)
+        rows = _sides_of_pairs(frame, who) if paired else _sides_of_scores(frame, who, asked, conclusion)
+        rules = _label_rules(rows, who)
         rows = rows.assign(**rules)
         side = _side(rows, conclusion, *names)
         if rules:  # people prefer a side by one of the rules
             side = side * rows[list(rules)].sub(_EVEN).fillna(0).ne(0).any(axis=1)
-        rows = rows.assign(side=side)
-        rows = rows[rows["side"] != 0].reset_index(drop=True)
+        rows = rows.assign(side=side)[side != 0].reset_index(drop=True)
         if rows.empty:
             raise TrialsError.plain(f"no judgement enters {conclusion}, which needs {_NEEDS[conclusion]}")
         return cls(rows, conclusion, asked, list(rules), chosen, pd.Index(rows["unit"].unique()))
@@ -360,7 +346,7 @@ class _Comparisons:
         sizes = self.rows[value.notna()].groupby([*self.asked, "context_id"], dropna=False).size()
         several, words, unread = len(self.labels) > 1, self.rows["words"], bool(value.isna().any())
         both = both and self.conclusion != "first_position_rate"
-        tied = not scores and bool((value == _EVEN).any() or both)
+        tied, uneven = not scores and bool((value == _EVEN).any() or both), len(sizes.unique()) > 1
         known = {
             "labels": ("one label of each item" if self.labels else "people's labels do not enter", several),
             "values": ("no probabilities", not scores and not value.dropna().isin([0, _EVEN, 1]).all()),
@@ -368,10 +354,7 @@ class _Comparisons:
             "orders": ("no pair in both orders", both),
             "ties": ("no tie", tied),
             "missing": ("no missing verdict", not scores and unread),
-            "weights": (
-                "contexts have the same number",
-                sizes.max() > 1 and (len(sizes.unique()) > 1 or tied or unread),
-            ),
+            "weights": ("contexts have the same number", sizes.max() > 1 and (uneven or tied or unread)),
             "length": ("lengths are unknown", self.conclusion != "longer_wins" and bool(words.notna().all())),
         }
         every = RULES | {"labels": tuple(self.labels) or ("",)}
@@ -383,7 +366,7 @@ class _Comparisons:
             levels[name] = list(wanted or every[name]) if possible or wanted else [every[name][0]]
             if not possible or len(levels[name]) == 1:
                 fixed[name] = f"chosen: {levels[name][0]}" if wanted else why
-        for name in ("judge", "template", "configuration", "scale", "attribute"):
+        for name in _NAMED:
             if name not in self.asked:
                 level = self.rows[name].iloc[0] if name in self.rows else math.nan
                 fixed[name] = f"one: {level}" if pd.notna(level) else "not recorded"
@@ -391,12 +374,10 @@ class _Comparisons:
             fixed["dataset"] = f"{len(data)} pooled; see biaslab.synthesis"
         return levels, fixed
 
-    def cells(self) -> list[tuple[dict[str, str], pd.DataFrame]]:
-        """Return the judgements by how the judge was asked."""
-        if not self.asked:
-            return [({}, self.rows)]
-        groups = self.rows.groupby(self.asked, sort=False)
-        return [(dict(zip(self.asked, map(str, values), strict=True)), rows) for values, rows in groups]
+    def cells(self) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+        """Yield the judgements by how the judge was asked."""
+        for values, rows in self.rows.groupby(self.asked or ["judge"], sort=False):
+            yield dict(zip(self.asked, map(str, values), strict=bool(self.asked))), rows
 
     def items(self, rows: pd.DataFrame, label: str, values: str, replicates: str, orders: str) -> pd.DataFrame:
         """Return ``unit, context_id, value`` and ``words`` of the side of the conclusion for each item."""
@@ -450,10 +431,8 @@ class _Comparisons:
         shape = [len(self.rows[name].unique()) for name in facets]
         values = wide.dropna().to_numpy(float)
         values = values.reshape(len(values) if wide.shape[1] == math.prod(shape) else 0, *shape)
-        noise, samples = float(means.var(axis=1).mean()), float(means.notna().sum(axis=1).mean())
-        sampling = (0.0 if math.isnan(noise) else noise, samples)
-        null = _NULL[self.conclusion]
-        return total_error(values, facets, how, null, bounds, sampling, half_width, costs)
+        sampling = float(np.nan_to_num(means.var(axis=1).mean())), float(means.notna().sum(axis=1).mean())
+        return total_error(values, facets, how, _NULL[self.conclusion], bounds, sampling, half_width, costs)
 
 
 def _chosen(frame: pd.DataFrame, choices: Mapping[str, Sequence[object]]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
@@ -540,11 +519,9 @@ def _sides_of_scores(frame: pd.DataFrame, people: list[str], asked: list[str], c
     """Compare the scores of every two candidates of a context."""
     name = "system" if "system" in frame and frame["system"].fillna("").ne("").all() else "candidate_id"
     key = [*asked, "dataset", "context_id", "unit", "replicate"]
-    rest = [each for each in ("judge", "template", "configuration", "scale", "attribute") if each not in key]
-    rest = [each for each in rest if each in frame]
-    table = frame[[*key, *rest, "value", *people]].assign(
-        low=frame[name].astype(str), words=frame.get("words", math.nan)
-    )
+    rest = [each for each in _NAMED if each in frame and each not in key]
+    table = frame[[*key, *rest, "value", *people]]
+    table = table.assign(low=frame[name].astype(str), words=frame.get("words", math.nan))
     both = table.merge(table.drop(columns=rest), on=key, suffixes=("", " 2"))
     both = both[both["low"] < both["low 2"]].rename(columns={"low 2": "high"})
     gap = both["value"] - both["value 2"]
