@@ -20,7 +20,7 @@ from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.core.output import PrintedText, count, number, percent, with_interval
 from biaslab.correct.generalizability import Costs, TotalError, total_error
 from biaslab.correct.labels import AnyLabels, HumanLabels, with_labels
-from biaslab.logs.audit.run import recorded_trials
+from biaslab.logs.audit.run import prepared, recorded_trials
 from biaslab.logs.readers.documents import LogInput
 from biaslab.stats.blocks import has_value
 from biaslab.stats.estimate import ALPHA, Estimate, settled, without_rounding
@@ -28,6 +28,7 @@ from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling, cluster_statistic, patterns
 from biaslab.stats.t_inference import student
+from biaslab.store.tables import TrialsFile
 
 NAME = "robustness"
 Conclusion = Literal["win_rate", "score_difference", "comparative_accuracy", "first_position_rate", "longer_wins"]
@@ -154,7 +155,7 @@ class Robustness(PrintedText):
 
 
 def robustness(
-    study: LogInput | Sequence[pd.DataFrame],
+    study: LogInput | TrialsFile | Sequence[pd.DataFrame],
     conclusion: Conclusion = "win_rate",
     *,
     system: str | None = None,
@@ -277,7 +278,7 @@ def robustness(
 def _judgements(study: Any) -> pd.DataFrame:
     """Return judgements as one frame."""
     if not isinstance(study, list | tuple):
-        return recorded_trials(study)
+        return recorded_trials(study.to_pandas() if isinstance(study, TrialsFile) else study)
     if not study or not all(isinstance(each, pd.DataFrame) for each in study):
         raise InputError("study", study, "a log, or a list of frames of judgements")
     return pd.concat(study)
@@ -478,7 +479,7 @@ def _people(frame: pd.DataFrame, paired: bool, labels: AnyLabels | None) -> dict
             ]) for name, part in named
         }  # fmt: skip
         return columns | ({"adjudicated": own} if own.notna().any() else {})
-    frame = frame if labels is None else with_labels(frame, labels)
+    frame = frame if labels is None else with_labels(prepared(frame).set_index(frame.index), labels)
     if "human" not in frame or frame["human"].isna().all():
         raise TrialsError.plain("no judgement has a label of people; pass labels (--labels FILE)")
     rated = frame[frame["human"].notna()]

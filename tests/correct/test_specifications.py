@@ -87,6 +87,22 @@ def test_labels_of_three_people_are_five_rules():
     assert counts.to_dict() == {"mean": 2, "majority": 1, "x": 1, "y": 1, "z": 2}
 
 
+def test_labels_of_a_table_are_the_rules_of_its_people():
+    rows = [(c, "A", "B", 1.0) for c in "12"]
+    people = [
+        (c, "A", "B", who, score) for c, who, score in (("1", "x", 1), ("1", "y", 0), ("2", "x", 1), ("2", "y", 1))
+    ]
+    names = ["context_id", "candidate_id", "opponent_id", "annotator", "score"]
+    found = bl.robustness(log_of(rows), "comparative_accuracy", labels=pd.DataFrame(people, columns=names))
+    assert by_choice(found, "labels") == {"mean": 1.0, "majority": 1.0, "x": 1.0, "y": 0.5}
+    scored = log_of(
+        [(c, x, v) for c in "12" for x, v in (("A", 2.0), ("B", 1.0))], ("context_id", "candidate_id", "value")
+    )
+    scores = [(c, x, v) for c, x, v in (("1", "A", 5), ("1", "B", 1), ("2", "A", 1), ("2", "B", 2))]
+    table = pd.DataFrame(scores, columns=["context_id", "candidate_id", "score"])
+    assert bl.robustness(scored, "comparative_accuracy", labels=table).specifications["estimate"].tolist() == [0.5]
+
+
 def test_score_difference_is_paired_within_contexts():
     scores = [("1", "A", 3.0), ("1", "B", 1.0), ("2", "A", 2.0), ("2", "B", 2.5), ("3", "B", 9.0)]
     frame = log_of(scores, ("context_id", "candidate_id", "value"))
