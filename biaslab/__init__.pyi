@@ -25,7 +25,13 @@ from .core import (
 )
 from .core.errors import BiaslabError as BiaslabError
 from .core.project import enter_project as enter_project
-from .correct import compare as compare, correct as correct, mitigation as mitigation, replace as replace
+from .correct import (
+    compare as compare,
+    correct as correct,
+    mitigation as mitigation,
+    replace as replace,
+    robustness as robustness,
+)
 from .datasets import Dataset as Dataset, load_dataset as load_dataset
 from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge
@@ -46,6 +52,7 @@ from .report import plots as plots
 from .report.evidence import CardPage as CardPage, LabelPage as LabelPage, label as label, show as show
 from .report.screening import Screen as Screen, plan_screen as plan_screen, screen as screen
 from .stats.resample import Resampling as Resampling
+from .stats.synthesis import synthesis as synthesis
 from .store import Store as Store
 from .store.tables import cached as cached
 from .study.collect import collect as collect

@@ -1,4 +1,4 @@
-"""Commands about estimates: ``biaslab card``, ``table``, ``check``, ``compare``, ``correct`` and ``replace``."""
+"""Commands about estimates: ``biaslab card``, ``table``, ``compare``, ``correct``, ``robustness`` and more."""
 
 from __future__ import annotations
 
@@ -548,3 +548,79 @@ def replace(
         with replacing(page) as partial:
             partial.write_text(f"{title}{found.to_html()}", encoding="utf-8")
     write_table(found.estimates, out, "estimate")
+
+
+@command(
+    estimates_app,
+    calls="biaslab.correct.specifications:robustness",
+    takes=("conclusion", "system", "other", "half_width"),
+)
+def robustness(
+    study: list[Path],
+    /,
+    *,
+    labels: Path | None = None,
+    log: LogOptions,
+    choice: list[str] | None = None,
+    price: float = 1.0,
+    price_context: float = 0.0,
+    dataset: str | None = None,
+    path: Path | None = None,
+    figures: Path | None = None,
+    out: Path | None = None,
+    **options: Any,
+) -> None:
+    """Say whether a conclusion hangs on one choice.
+
+    Estimates the conclusion under every choice that the judgements allow: judge, template, scale,
+    attribute, label, ties, missing verdicts, orders, replicates, weights and length. Prints the share
+    that agree, the permutation test of the median (Simonsohn et al. 2020), which choice moves the
+    result most, and its error over contexts, judges, prompts and samples.
+
+    Parameters
+    ----------
+    study : STUDY…
+        Logs, as in `biaslab audit`, saved trials, or a store of replies.
+    labels : FILE
+        People's labels, if they are in a file of their own; those of several people are a choice.
+    choice : NAME=LEVEL,…
+        Restrict a choice, such as ties=half,dropped; or make a column of the log one. May be repeated.
+    conclusion : METRIC
+        win_rate, score_difference, comparative_accuracy, longer_wins or first_position_rate.
+    price
+        Price of a judgement, for the cheapest design.
+    price_context
+        Price of a context, such as its label by people.
+    dataset
+        For a store: the data that was judged; default: graded.
+    figures : FOLDER
+        Write the specification curve to this folder.
+    out : FILE.csv
+        Write the specifications.
+    """
+    require_table(out)
+    from biaslab import load_dataset
+    from biaslab.cli.store import is_store, of_store
+    from biaslab.correct import Costs, robustness as run
+    from biaslab.correct.specifications import RULES
+    from biaslab.logs.audit.run import columns_to_keep
+
+    choices = {name: levels.split(",") for name, levels in pairs(choice, "choice", "NAME=LEVEL,LEVEL").items()}
+    if stores := [each for each in study if is_store(each)]:
+        if len(stores) < len(study) or labels is not None:
+            raise InputError("study", [each.name for each in study], "all stores, without --labels, or all logs")
+        data, known = load_dataset(dataset or "graded", path), None
+        trials: Any = [of_store(each, data, None) for each in stores]
+    else:
+        mapping, known = log.with_labels(study[0], labels)
+        keep = columns_to_keep([name for name in choices if name not in RULES], ())
+        trials = [read_logs(study, log.format_, mapping, strict=False, keep=keep)]
+    found = run(trials, labels=known, choices=choices, costs=Costs(price_context, price), **options)
+    typer.echo(f"\n{found}")
+    if figures is not None:
+        from biaslab import plots
+
+        curve = plots.specification_curve
+        drawn = curve(found.specifications, name="robustness__curve", out=figures, headline=found.headline)
+        typer.echo(f"written: {', '.join(map(str, drawn.paths))}")
+    write_table(found.specifications, out, "specification")

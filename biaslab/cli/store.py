@@ -169,9 +169,9 @@ def view(
     from biaslab.report.evidence import show
 
     data = None if dataset is None else load_dataset(dataset, path)
-    if _is_store(source):
+    if is_store(source):
         store, data = source, data or load_dataset("graded")
-        trials = _of_store(source, data, probe)
+        trials = of_store(source, data, probe)
     else:
         trials = _chosen(_saved(source), "probe", probe)
     trials = _chosen(_chosen(trials, "attribute", attribute), "judge", None if judge is None else [judge])
@@ -182,14 +182,15 @@ def view(
     typer.echo(f"{shown.summary} of {count(len(trials), 'trial')} written to {out}")
 
 
-def _is_store(source: Path) -> bool:
+def is_store(source: Path) -> bool:
+    """Return whether a file is a store of replies."""
     if not source.is_file():
         return False
     with source.open("rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE
 
 
-def _of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataFrame:
+def of_store(source: Path, data: Dataset, probes: list[str] | None) -> pd.DataFrame:
     """Return the trials of a store; report replies that match no prompt of a probe."""
     from biaslab.report.evidence import trials_of_store
 

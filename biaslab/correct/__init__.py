@@ -10,8 +10,8 @@ import lazy_loader
 
 from biaslab.correct.alternative import plan_items
 from biaslab.correct.correction import correct
+from biaslab.correct.generalizability import PanelSizes, panel_sizes
 from biaslab.correct.label_plan import LabelPlan, choose_contexts, draw_labels, plan_labels
-from biaslab.correct.panel_size import PanelSizes, panel_sizes
 from biaslab.correct.replacement import Replacement, replace
 from biaslab.correct.successor import Bridge, Succession, replace_judge
 

@@ -16,7 +16,7 @@ import pandas as pd
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.files import csv_of
 from biaslab.core.metrics import find_metric
-from biaslab.core.output import MISSING, AnyPath, count, replacing, require_file
+from biaslab.core.output import MISSING, AnyPath, count, number, percent, replacing, require_file, with_interval
 from biaslab.report.methods import NEEDED, Checklist, checklist
 from biaslab.report.summary import (
     ANY_JUDGEMENT,
@@ -35,7 +35,8 @@ from biaslab.report.summary import (
 from biaslab.report.tables import to_html
 from biaslab.report.verdicts import ADDED, Finding, by_metric, classify, side_words, tidy
 from biaslab.report.wording import correction, fair, levels, span, templates, version
-from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
+from biaslab.stats.frame import FAMILY, require_columns, with_numpy_types, without_breakdowns
+from biaslab.stats.synthesis import FEWEST_POOLED, synthesis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,6 +91,28 @@ class Card:
         """All estimates of primary metrics with their verdicts; see `biaslab.report.findings`."""
         return tidy(pd.DataFrame([each.row for each in self.findings]), self.findings)
 
+    @cached_property
+    def synthesis(self) -> pd.DataFrame:
+        """Each judge's metrics pooled over data sets, where it has one estimate of each of three or more.
+
+        See `biaslab.synthesis`; empty if there are none.
+        """
+        of = self.cells.groupby(list(FAMILY))["dataset"]
+        rows = self.cells[of.transform("size") == of.transform("nunique")]
+        rows = rows[rows["se"] > 0] if "se" in rows else rows.iloc[:0]
+        several = rows.groupby(list(FAMILY))["dataset"].transform("size") >= FEWEST_POOLED
+        return synthesis(rows[several]) if several.any() else rows.iloc[:0]
+
+    def _pooled(self, judge: str) -> list[str]:
+        """Return a sentence for each metric that is pooled over data sets."""
+        rows = self.synthesis[self.synthesis["judge"] == judge].to_dict("records")
+        return [
+            f"{find_metric(row['metric'], row['probe']).label} {with_interval(row, 2)}, over "
+            f"{count(row['n_estimates'], 'data set')}, I² {percent(row['i_squared'], 2)}; predicted in another: "
+            f"{number(row['prediction_low'], 2)} to {number(row['prediction_high'], 2)}"
+            for row in rows
+        ]
+
     @property
     def judges(self) -> list[str]:
         """The judges, in input order."""
@@ -125,6 +148,7 @@ class Card:
                 *(part for sentence in about.splitlines() for part in item(sentence, _WIDTH)),
                 *verdict_lines(rows, _WIDTH),
                 *(part for row in quality for part in item(f"· {_agreement(row)}", _WIDTH)),
+                *(part for words in self._pooled(judge) for part in item(f"· pooled: {words}", _WIDTH)),
                 *advice_lines(rows, _WIDTH),
                 *(item(f"– not tested: {rest}", _WIDTH) if rest else []),
                 *(part for name, _, words in self.otherwise if name == judge for part in item(f"! {words}", _WIDTH)),
@@ -218,6 +242,7 @@ class Card:
         missing = [(probe.replace("_", " "), why) for name, probe, why in self.unmeasured if name == judge]
         otherwise = [why for name, _, why in self.otherwise if name == judge]
         facts = {"fitness": self._fitness(judge), "quality": quality, "missing": missing, "otherwise": otherwise}
+        facts["pooled"] = self._pooled(judge)
         return {"name": judge, "names": names, **facts}
 
 

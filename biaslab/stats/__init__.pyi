@@ -10,7 +10,6 @@ from .frame import (
     corrected_effects as corrected_effects,
     estimate_rows as estimate_rows,
     estimates_frame as estimates_frame,
-    random_effects as random_effects,
     without_breakdowns as without_breakdowns,
 )
 from .power import expected_power as expected_power
@@ -27,6 +26,7 @@ from .resample import (
     cluster_statistic as cluster_statistic,
 )
 from .samples import expected_agreement_loss as expected_agreement_loss, thought_variance as thought_variance
+from .synthesis import synthesis as synthesis
 from .t_inference import (
     detectable_effect as detectable_effect,
     estimate_by_t as estimate_by_t,

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import did_you_mean, require_one_of, require_share
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
-from biaslab.core.metrics import find_metric
 from biaslab.stats.estimate import ALPHA, Estimate, notes_of
 from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
-from biaslab.stats.t_inference import rare_inflation, student
+from biaslab.stats.t_inference import rare_inflation
 
 #: Share of missing judgements above which a warning is issued.
 MISSING_SHARE = 0.05
@@ -438,79 +436,6 @@ def _averaged(group: pd.DataFrame, column: str) -> dict[str, Any]:
     none = dict.fromkeys(("p_value", "q_value", "mde"), np.nan)
     return means | counts | none | {"method": METHOD.format(len(group)), "note": note, "notes": "[]" if note else ""}
 
-
-_FEWEST_POOLED = 3  # estimates of a judge
-_BOUNDS = {"share": (0.0, 1.0), "probability": (0.0, 1.0)}  # by the unit of a metric
-
-
-def random_effects(estimates: pd.DataFrame, by: str = "dataset") -> pd.DataFrame:
-    """Pool each judge's independent estimates of a metric, such as those on several data sets.
-
-    A random-effects synthesis: the judge's bias itself differs between data sets, by a variance τ² (Paule & Mandel).
-    The interval and the test are those of Hartung & Knapp, and never narrower than with τ² taken as known.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        An estimates frame. Rows without a finite standard error, or where it is 0, are left out.
-    by : str
-        Column of the independent parts, each in one row of a judge's metric. They must not share contexts.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each probe, judge and metric with at least three estimates, with ``n_estimates``, ``i_squared``
-        (share of the variance of the estimates that is not sampling error), ``tau`` (standard deviation between parts)
-        and ``prediction_low, prediction_high``, which hold 95 % of other parts. Intervals of shares and probabilities
-        end at 0 and 1.
-
-    Raises
-    ------
-    TrialsError
-        If a column is missing, a row has no part, a judge has several estimates of one, or no judge has three.
-
-    Examples
-    --------
-    >>> rows = pd.DataFrame({"estimate": [0.48, 0.46, 0.40, 0.47], "se": [0.02, 0.02, 0.02, 0.02]})
-    >>> rows = rows.assign(probe="position", judge="j", metric="first_position_rate", n_contexts=50, n_trials=100)
-    >>> found = random_effects(rows.assign(dataset=[*"abcd"]))
-    >>> found[["estimate", "ci_low", "ci_high", "i_squared"]].round(2).to_numpy().tolist()
-    [[0.45, 0.4, 0.51, 0.69]]
-    """
-    from statsmodels.stats.meta_analysis import combine_effects
-
-    require_columns(estimates, [*FAMILY, by, "estimate", "se", "n_contexts", "n_trials"], "estimates")
-    if estimates[by].isna().any():
-        raise TrialsError.plain(f"estimates have rows without {by}: leave them out")
-    finite = np.isfinite(estimates[["estimate", "se"]].to_numpy(float)).all(axis=1)
-    known, rows = estimates[finite & (estimates["se"] > 0)], []
-    for (_, judge, metric), part in known.groupby(list(FAMILY), sort=False):
-        if part[by].duplicated().any():
-            what = f"{judge} has several estimates of {metric} for {by} {part[by][part[by].duplicated()].iloc[0]}"
-            remedy = "keep one of each, or give by= a column that tells independent parts apart"
-            raise TrialsError.plain(f"{what}: {remedy}")
-        if (k := len(part)) < _FEWEST_POOLED:
-            continue
-        values, errors = part[["estimate", "se"]].to_numpy(float).T
-        with np.errstate(divide="ignore"):  # I² of equal estimates
-            fit = combine_effects(values, errors**2, method_re="iterated", use_t=True)
-        mean, se, tau = float(fit.mean_effect_re), float(fit.sd_eff_w_re), float(fit.tau2) ** 0.5
-        row = part.iloc[0][list(FAMILY)].to_dict()
-        declared = find_metric(row["metric"], row["probe"])
-        null, ends = declared.null, _BOUNDS.get(declared.unit, (-np.inf, np.inf))
-        row["p_value"] = np.nan if null is None else 2 * special.stdtr(k - 1, -abs(mean - null) / se)
-        row |= {"estimate": mean, "se": se, "n_estimates": k, "tau": tau, "i_squared": float(np.clip(fit.i2, 0, 1))}
-        row |= part[["n_contexts", "n_trials"]].sum().to_dict() | {"ci_level": 1 - ALPHA, "method": _SYNTHESIS}
-        for name, error, df in (("ci", se, k - 1), ("prediction", float(np.hypot(tau, se)), k - 2)):
-            row[f"{name}_low"], row[f"{name}_high"] = np.clip(student(mean, error, df + 1, 1 - ALPHA), *ends)
-        rows.append(row)
-    if not rows:
-        raise TrialsError.plain(f"estimates to pool are too few: a judge needs {_FEWEST_POOLED} with standard errors")
-    table = pd.DataFrame(rows)
-    return corrected(table, table["p_value"].notna())
-
-
-_SYNTHESIS = "random effects (Paule-Mandel), Hartung-Knapp t"
 
 #: Condition columns of breakdowns, by bin of the human score gap, by person left out or by another judge; missing in
 #: estimates over all items.

@@ -493,3 +493,40 @@ def test_pair_labels_by_name_answer_who_may_be_replaced(column, options, tmp_pat
     rows = pd.read_csv("found.csv").set_index("metric")
     assert sorted(rows.loc["annotator_lead", "left_out"]) == ["ann", "bo", "cy"]
     assert rows.loc["winning_rate", "estimate"] == 1.0
+
+
+@pytest.fixture
+def battles(tmp_path, monkeypatch):
+    """Two judges on 30 questions: one prefers x, the other is even."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        (f"q{n}", "x", "y", judge, "x" if n % size else "y") for n in range(30) for judge, size in (("a", 9), ("b", 2))
+    ]
+    table = pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "judge", "winner"])
+    table.to_csv("battles.csv", index=False)
+
+
+def test_robustness_writes_specifications_and_a_figure(battles, capsys):
+    words = ["--system", "x", "--figures", "drawn", "--out", "curve.csv", "--half-width", ".1"]
+    assert main(["robustness", "battles.csv", *words]) == 0
+    curve = pd.read_csv("curve.csv")
+    assert curve.set_index("judge")["estimate"].to_dict() == pytest.approx({"a": 26 / 30, "b": 0.5})
+    assert Path("drawn/robustness__curve.png").stat().st_size
+    assert "2 specifications" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["battles.csv"],
+        ["battles.csv", "--system", "z"],
+        ["battles.csv", "--system", "x", "--choice", "ties"],
+        ["battles.csv", "--system", "x", "--choice", "ties=some"],
+        ["battles.csv", "--system", "x", "--half-width", "0"],
+        ["battles.csv", "--system", "x", "--price", "-1"],
+        ["battles.csv", "--conclusion", "score"],
+        ["none.csv", "--system", "x"],
+    ],
+)
+def test_robustness_refuses_what_it_cannot_do(words, battles):
+    assert main(["robustness", *words]) == 2

@@ -601,3 +601,14 @@ def test_answer_counts_people_in_the_family_of_tests():
     biased = models["sides"].map(bool).sum()
     assert f"found in {biased} of {len(models)}" in bl.report.answer(rows)
     assert len(models) < len(found)
+
+
+def test_card_pools_a_metric_over_three_data_sets(make_row):
+    rows = [make_row(dataset=name, estimate=x, se=0.02) for name, x in (("a", 0.55), ("b", 0.6), ("c", 0.7))]
+    card = report.card(pd.DataFrame(rows), reference=None)
+    assert card.synthesis["n_estimates"].tolist() == [3]
+    assert "over 3 data sets" in str(card)
+    assert "over 3 data sets" in card.to_markdown()
+    assert report.card(pd.DataFrame(rows[:2]), reference=None).synthesis.empty
+    twice = [*rows, make_row(dataset="c", attribute="fluency", se=0.02)]  # two estimates of one data set
+    assert report.card(pd.DataFrame(twice), reference=None).synthesis.empty

@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.errors import InputError
 from biaslab.stats.estimate import notes_of
-from biaslab.stats.frame import LEADING, TRAILING, adjust, average_over, estimate_rows, estimates_frame, random_effects
+from biaslab.stats.frame import LEADING, TRAILING, adjust, average_over, estimate_rows, estimates_frame
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
 
@@ -102,55 +101,3 @@ def test_words_without_codes_are_read_back_from_a_csv(tmp_path):
     saved = pd.read_csv(tmp_path / "estimates.csv").to_dict("records")
     assert [notes_of(each) for each in saved] == [{}, {}]
     assert frame["notes"].tolist() == ["[]", ""]
-
-
-def of_data_sets(estimates, errors):
-    cell = {"probe": "position", "judge": "j", "metric": "first_position_rate", "n_contexts": 10, "n_trials": 20}
-    rows = enumerate(zip(estimates, errors, strict=True))
-    return pd.DataFrame([cell | {"dataset": str(k), "estimate": x, "se": se} for k, (x, se) in rows])
-
-
-def test_pooled_estimate_of_equal_errors_is_a_t_interval():
-    """With equal standard errors the weights are equal, and Hartung and Knapp's interval is that of a one-sample t."""
-    values = np.array([0.38, 0.5, 0.46, 0.58, 0.54])
-    [row] = random_effects(of_data_sets(values, [0.02] * 5)).to_dict("records")
-    low, high = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
-    assert (row["estimate"], row["ci_low"], row["ci_high"]) == pytest.approx((values.mean(), low, high))
-    assert row["p_value"] == row["q_value"] == pytest.approx(stats.ttest_1samp(values, 0.5).pvalue)
-    assert row["tau"] ** 2 == pytest.approx(values.var(ddof=1) - 0.02**2)
-    assert row["i_squared"] == pytest.approx(1 - 0.02**2 / values.var(ddof=1))
-    reach = stats.t.ppf(0.975, 3) * np.sqrt(row["tau"] ** 2 + values.var(ddof=1) / 5)
-    assert (row["prediction_low"], row["prediction_high"]) == pytest.approx(
-        (values.mean() - reach, values.mean() + reach)
-    )
-    assert (row["n_estimates"], row["n_contexts"], row["n_trials"]) == (5, 50, 100)
-
-
-def test_pooled_estimates_that_agree_have_no_heterogeneity():
-    [row] = random_effects(of_data_sets([0.5, 0.5, 0.5], [0.03, 0.04, 0.05])).to_dict("records")
-    error = (1 / 0.03**2 + 1 / 0.04**2 + 1 / 0.05**2) ** -0.5  # as if τ² = 0 were known: no narrower
-    assert (row["estimate"], row["se"], row["tau"], row["i_squared"]) == pytest.approx((0.5, error, 0.0, 0.0))
-    assert row["ci_high"] == pytest.approx(0.5 + stats.t.ppf(0.975, 2) * error)
-
-
-def test_pooling_needs_three_estimates_with_errors():
-    with pytest.raises(TrialsError):
-        random_effects(of_data_sets([0.4, 0.5, 0.6], [0.03, 0.04, NAN]))
-
-
-def test_pooled_share_and_prediction_end_at_0_and_1():
-    [row] = random_effects(of_data_sets([0.02, 0.9, 0.99], [0.01] * 3)).to_dict("records")
-    assert (row["ci_low"], row["ci_high"], row["prediction_low"], row["prediction_high"]) == (0, 1, 0, 1)
-
-
-def test_several_estimates_of_a_data_set_are_not_pooled():
-    rows = of_data_sets([0.4, 0.5, 0.6, 0.5], [0.03] * 4)
-    with pytest.raises(TrialsError, match="for dataset 0"):
-        random_effects(pd.concat([rows, rows]))
-
-
-def test_infinite_errors_and_unnamed_parts_are_not_pooled():
-    rows = of_data_sets([0.4, 0.5, 0.6, 0.9], [0.03, 0.03, 0.03, np.inf])
-    assert random_effects(rows)["n_estimates"].tolist() == [3]
-    with pytest.raises(TrialsError, match="without dataset"):
-        random_effects(rows.assign(dataset=["a", "b", "c", None]))

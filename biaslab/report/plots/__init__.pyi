@@ -1,4 +1,9 @@
-from .card_figure import bias_matrix as bias_matrix, forest as forest, matrix as matrix
+from .card_figure import (
+    bias_matrix as bias_matrix,
+    forest as forest,
+    matrix as matrix,
+    specification_curve as specification_curve,
+)
 from .drawing import Hover as Hover, against as against, hover as hover, intervals as intervals
 from .figure import (
     DrawnFigures as DrawnFigures,

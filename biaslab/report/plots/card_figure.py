@@ -24,8 +24,9 @@ from biaslab.report.plots.figure_words import judge_words, marked, short_label
 from biaslab.report.plots.style import MARKERS, OTHERS, PALETTE, family_of, note, panels, shortened, styled
 from biaslab.report.summary import STATUS, is_bias, strongest_of
 from biaslab.report.verdicts import Finding, by_metric, classify, side_words, with_findings
-from biaslab.report.wording import span
-from biaslab.stats.frame import random_effects, require_columns, with_numpy_types, without_breakdowns
+from biaslab.report.wording import conditions, span, varying
+from biaslab.stats.frame import require_columns, with_numpy_types, without_breakdowns
+from biaslab.stats.synthesis import synthesis
 
 _INCH, _LINE, _POINTS = 2.54, 0.28, 8.4  # centimetres per inch and per line of a verdict; points per such line
 _WIDTH, _NAME = 72, 110  # characters per line of a verdict, and maximum number of characters of a judge's name
@@ -321,11 +322,12 @@ def forest(
     title: str | None = None,
     name: str | None = None,
     out: AnyPath = "figures",
+    headline: str | None = None,
 ) -> DrawnFigures:
     """Plot each judge's independent estimates of one metric, and pool them: a forest plot.
 
     A diamond is the pooled estimate with its interval, filled if a bias is found; the grey bar is where 95 % of other
-    estimates are predicted. See `biaslab.stats.random_effects`.
+    estimates are predicted. See `biaslab.synthesis`.
 
     Parameters
     ----------
@@ -333,18 +335,18 @@ def forest(
         Rows of one metric. Judges with fewer than three, and rows without a standard error, are left out.
     by : str
         Column of the independent parts, such as data sets, each in one row of a judge.
-    title, name, out
+    title, name, out, headline
         As in `biaslab.plots.draw`.
 
     Returns
     -------
     DrawnFigures
-        The headline has for each judge the pooled estimate, I², and what is predicted for another part.
+        By default, the headline has for each judge the pooled estimate, I², and what is predicted for another part.
 
     Raises
     ------
     TrialsError
-        If there are several metrics, or as in `biaslab.stats.random_effects`.
+        If there are several metrics, or as in `biaslab.synthesis`.
 
     Examples
     --------
@@ -353,7 +355,7 @@ def forest(
     >>> len(forest(rows[rows["subset"].notna() & (rows["template"] == "Vanilla")], by="subset").axes)
     1
     """
-    whole = with_findings(random_effects(estimates, by))
+    whole = with_findings(synthesis(estimates, by))
     if len(metrics := estimates["metric"].unique()) > 1:
         raise TrialsError("metric", ", ".join(metrics), "rows of one metric")
     whole[by] = [f"pooled, I² {percent(share, 2)}" for share in whole["i_squared"]]
@@ -381,7 +383,7 @@ def forest(
     apart = f"\n{count(left, 'estimate')} not drawn: without a standard error, or of a judge with fewer than three"
     note(ax, f"{caption(known, title)}{apart if left else ''}")
     fit_text(ax)
-    return close([ax], rows, name, out, "; ".join(clauses))
+    return close([ax], rows, name, out, "; ".join(clauses) if headline is None else headline)
 
 
 @styled
@@ -478,3 +480,82 @@ def _draw_matrix(ax: Axes, table: pd.DataFrame, words: Mapping[Any, str], **colo
     for spine in ax.spines.values():
         spine.set_visible(False)
     return image
+
+
+_DOWN, _CURVE = 0.42, 5.0  # centimetres of a level, and of the curve
+
+
+@styled
+def specification_curve(
+    specifications: pd.DataFrame,
+    title: str | None = None,
+    name: str | None = None,
+    out: AnyPath = "figures",
+    headline: str | None = None,
+) -> DrawnFigures:
+    """Plot estimates under every specification, sorted, above the choices that each makes (Simonsohn et al. 2020).
+
+    Parameters
+    ----------
+    specifications : pandas.DataFrame
+        From `biaslab.robustness`.
+    title, name, out, headline
+        As in `biaslab.plots.draw`.
+
+    Returns
+    -------
+    DrawnFigures
+        Intervals that exclude the null are coloured; the dotted line is the median.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, or there are several metrics.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> log = bl.atlas.trials("arena_gpt52")
+    >>> found = bl.robustness(log, "first_position_rate")
+    >>> len(specification_curve(found.specifications).axes)
+    2
+    """
+    needed = ["probe", "judge", "metric", "estimate", "ci_low", "ci_high", "n_contexts"]
+    require_columns(specifications, needed, "specifications")
+    rows = specifications.dropna(subset="estimate").sort_values("estimate", kind="stable", ignore_index=True)
+    if rows.empty:
+        return DrawnFigures(missing=("Not drawn: no specification has an estimate",))
+    if len(metrics := rows["metric"].unique()) > 1:
+        raise TrialsError("metric", ", ".join(metrics), "specifications of one metric")
+    choices = varying(rows, ["judge", *conditions(rows)])
+    levels = [(choice, level) for choice in choices for level in dict.fromkeys(rows[choice])]
+    curve, marks = panels(1, _CURVE / 2 + _DOWN * len(levels) / 2, width=17.0, rows=2, sharey=False)
+    curve.get_subplotspec().get_gridspec().set_height_ratios([_CURVE, max(_DOWN * len(levels), _DOWN)])  # type: ignore[union-attr]
+    metric = find_metric(rows["metric"].iloc[0], rows["probe"].iloc[0])
+    null, at = metric.null if metric.null is not None else 0.0, rows.index.to_numpy()
+    apart = (rows["ci_low"] > null) | (rows["ci_high"] < null)
+    size = float(np.clip(200 / len(rows), 0.5, 4))
+    for chosen, colour, label in (
+        (~apart, "0.65", "interval contains the null"),
+        (apart, PALETTE[0], "interval excludes it"),
+    ):
+        if (part := rows[chosen]).empty:
+            continue
+        curve.vlines(part.index, part["ci_low"], part["ci_high"], color=colour, linewidth=size / 3, alpha=0.6)
+        curve.plot(part.index, part["estimate"], "o", color=colour, markersize=size, label=label)
+    curve.axhline(null, **style.NULL)
+    curve.axhline(rows["estimate"].median(), color="black", linewidth=0.8, linestyle=":", label="median")
+    curve.set_ylabel(textwrap.fill(metric.axis, 34))
+    for place, (choice, level) in enumerate(levels):
+        made = at[(rows[choice] == level).to_numpy()]
+        marks.plot(made, [place] * len(made), "|", color="0.15", markersize=4, markeredgewidth=min(size / 3, 0.8))
+    for place, (choice, _) in enumerate(levels[:-1]):
+        if choice != levels[place + 1][0]:
+            marks.axhline(place + 0.5, color="0.8", linewidth=0.6)
+    names = [f"{choice}: {judge_words(level) if choice == 'judge' else level}" for choice, level in levels]
+    marks.set_yticks(range(len(levels)), [shortened(each, 40) for each in names], parse_math=False)
+    marks.set_ylim(len(levels) - 0.4, -0.6)
+    marks.tick_params(axis="y", length=0, labelsize=7)
+    marks.set_xlabel(f"specification, by its estimate (of {len(rows):,})")
+    note(curve, _facts(rows, title))
+    return close([curve, marks], rows, name, out, headline)
