@@ -25,7 +25,13 @@ from .core import (
 )
 from .core.errors import BiaslabError as BiaslabError
 from .core.project import enter_project as enter_project
-from .correct import compare as compare, correct as correct, mitigation as mitigation, replace as replace
+from .correct import (
+    compare as compare,
+    correct as correct,
+    joint as joint,
+    mitigation as mitigation,
+    replace as replace,
+)
 from .datasets import Dataset as Dataset, load_dataset as load_dataset
 from .judges import load_judge as load_judge
 from .judges.api import ApiJudge as ApiJudge

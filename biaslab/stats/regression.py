@@ -492,9 +492,9 @@ class JointSlopes:
         reach = np.abs(x).max(axis=0)[-len(terms) - 1 : -1]
         return cls(terms, equations, units, resampling, within, reach, float(np.abs(y).max()))
 
-    def corrected(self, shared: float, term: str) -> Attenuated:
-        """Return a term's slope at equal human score, for a share of shared errors."""
-        return self.equations.corrected(shared, list(self.terms).index(term) - len(self.terms) - 1)
+    def corrected(self, shared: float, term: str) -> tuple[Attenuated, float]:
+        """Return a term's slope at equal human score, for a share of shared errors, and 1, as `JointLogOdds`."""
+        return self.equations.corrected(shared, list(self.terms).index(term) - len(self.terms) - 1), 1.0
 
     def at(self, term: str) -> Corrected:
         """Return the slope of a term for a share of shared errors."""
@@ -504,7 +504,7 @@ class JointSlopes:
         def at(shared: float) -> Estimate:
             if why_not := too_unreliable(error, shared):
                 return undefined(why_not, len(error.spread) - 1)
-            ratio = self.corrected(shared, term)
+            ratio = self.corrected(shared, term)[0]
             estimate = ratio.estimate(self.resampling.level, method, term, self.reach[place], self.size)
             return _carrying(estimate, self.units, ratio.leave_one_out(error, shared))
 

@@ -118,15 +118,14 @@ class JointPairs:
     ) -> tuple[float | None, float]:
         """Return the reliability of labels, if known, and the least: lower if labels only name the better text."""
         known, least = self.reliability, LEAST_RELIABILITY
-        label = verdicts["human"].to_numpy(float)
+        label: Floats = verdicts["human"].to_numpy(float)
         if not known_reliability(sides, None) and len(np.unique(np.abs(label[label != 0]))) <= 1:
             if known is not None:  # of the graded difference; texts may differ by degrees or all by as much
-                known, least = None, _OF_SIGNS * known
-            else:
-                agrees = np.where(label > 0, verdicts["won"], 1 - verdicts["won"]) * (label != 0)
-                ratio = Ratio(verdicts["context_id"], agrees, label != 0, None, _UNIT, inference="score")
-                excess = max(2 * ratio.estimate(self.resampling).ci_low - 1, 0.0)
-                least = float(_OF_SIGNS * np.nanmax([LEAST_RELIABILITY, excess**2]))
+                return None, 1 - (1 - _OF_SIGNS * known) * unexplained
+            agrees = np.where(label > 0, verdicts["won"], 1 - verdicts["won"]) * (label != 0)
+            ratio = Ratio(verdicts["context_id"], agrees, label != 0, None, _UNIT, inference="score")
+            excess = max(2 * ratio.estimate(self.resampling).ci_low - 1, 0.0)
+            least = float(_OF_SIGNS * np.nanmax([LEAST_RELIABILITY, excess**2]))
         return known, 1 - (1 - least) * unexplained
 
 
