@@ -24,7 +24,6 @@ from biaslab.correct.labels import AnyLabels, with_labels
 from biaslab.logs.audit.run import columns_to_keep, prepared, readable_judges, recorded_trials, with_clusters
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
-from biaslab.measures.ranking import pairs
 from biaslab.probes.base.feature_probe import add_perplexities, as_verdicts, bounded_scale, level_of, seen_from
 from biaslab.probes.base.joint_model import JointPairs, JointScores, at_each_share, confounded
 from biaslab.probes.base.probe import paired, rated
@@ -147,11 +146,12 @@ def joint(
 
     Notes
     -----
-    **Pairs.** Logistic regression of decisions (ties excluded) on *position* (the log odds that the first wins), *own*
-    (own against another system), *length* (per doubling of the ratio of words), and per standard deviation of the
-    difference *familiarity* (minus log perplexity), *lists* and *markdown* (log of one plus a count) and covariates.
-    **Scores.** Linear regression on the same features, with an intercept for each context; across contexts if each has
-    one item. Human labels have errors, which are handled as everywhere (`biaslab.probes.base.FeatureProbe`).
+    **Pairs.** Logistic regression of verdicts, or of their probabilities (ties excluded), on *position* (the log odds
+    that the first wins), *own* (own against another system), *length* (per doubling of the ratio of words), and per
+    standard deviation of the difference *familiarity* (minus log perplexity), *lists* and *markdown* (log of one plus a
+    count) and covariates. **Scores.** Linear regression on the same features, with an intercept for each context;
+    across contexts if each has one item. Human labels have errors, which are handled as everywhere
+    (`biaslab.probes.base.FeatureProbe`).
 
     **Shared.** A bias alone counts what comes with it. The part that is due to another term is its joint bias times how
     much it differs per unit of the term, at equal label; this is on the scale of the joint model, because log odds
@@ -189,6 +189,7 @@ def joint(
         raise InputError("reliability", reliability, f"a number from {LEAST_RELIABILITY} to 1")
     trials = recorded_trials(judged, columns_of(covariates, cluster))
     swapped = _names_sides_by_order(trials)
+    trials = trials if "human_scale" in trials else prepared(trials)  # of a study
     if labels is not None:
         trials = with_humans(trials, labels) if isinstance(labels, Dataset) else with_labels(trials, labels)
     texts = labels.candidates if isinstance(labels, Dataset) else None
@@ -409,8 +410,7 @@ class _Cell:
 def _read_pairs(cell: pd.DataFrame, options: _Options) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Floats]]:
     """Return verdicts, the comparisons and the terms: differences of the first from the second."""
     judged = paired(cell)
-    won, read = pairs.decisions(judged), has_value(judged)
-    judged = judged.assign(value=won)[~read | ~np.isnan(won)].reset_index(drop=True)
+    judged = judged[(judged["status"] != "tie").to_numpy()].reset_index(drop=True)
     seen = seen_from(judged, np.ones(len(judged), bool))
     frame = as_verdicts(seen, []).assign(won=seen["value"].where(has_value(judged)))
     frame["human"] = frame["human"].where(judged["human_gap"].notna())
@@ -454,7 +454,9 @@ def _of_texts(judged: pd.DataFrame, who: str, options: _Options) -> dict[str, Fl
     for term, name in ((_LENGTH, f"{side}words"), (_FAMILIARITY, f"{side}log_perplexity")):
         if name in judged and judged[name].notna().any():
             terms[term] = _feature(term, judged[name])
-    named = judged["judge"].map(options.own).fillna(judged["judge_system"].replace("", np.nan)).fillna(judged["judge"])
+    stated = judged["judge_system"].fillna("")
+    named = judged["judge"].map(lambda judge: options.own.get(judge, judge)).astype(str)
+    named = named.where(judged["judge"].isin(options.own) | (stated == ""), stated.astype(str))
     system = judged[f"{side}system"] if f"{side}system" in judged else judged[who]
     terms[_OWN] = np.array(system.astype(str).str.casefold() == named.astype(str).str.casefold(), float)
     asked = {each.term for each in options.asked}
@@ -653,24 +655,25 @@ def _sentences(cell: pd.DataFrame) -> Iterator[str]:
     """Yield the answer of one judge, one sentence at a time."""
     rows = cell.to_dict("records")
     read = int(cell["n_trials"].max())
-    yield f"{rows[0]['judge']}, {rows[0]['dataset']}, {rows[0]['attribute']}: {count(read, 'judgement')}"
+    told = [str(rows[0][name]) for name in _CELL if rows[0][name] not in ("", "recorded", "unknown")]
+    yield f"{', '.join(told)}: {count(read, 'judgement')}"
     of = {(row["metric"].partition("_")[0], row["term"], row["given"], row["other"]): row for row in rows}
     for (kind, term, given, _), row in of.items():
         if kind != "bias" or given != _JOINTLY:
             continue
         alone = of.get((kind, term, _ALONE, ""))
-        if alone is None:
-            yield f"  {term}: refused ({row['note']})"
+        if alone is None or math.isnan(row["estimate"]):
+            yield f"  {term}: {'refused' if alone is None else 'not estimated'} ({row['note']})"
             continue
         per = f" per {row['per']}" if row["per"] else ""
-        side = "inconclusive"
+        side = row["note"] if math.isnan(row["ci_low"]) else "inconclusive"
         if significant(row["q_value"]):
             more, less = _SIDES.get(term, _OTHER_SIDES)
             side = f"favours {more if row['estimate'] > 0 else less}"
         shown = f"alone {with_interval(alone, 2)}, jointly {with_interval(row, 2)}"
         yield f"  {term}{per}: {shown}: {side}{_mostly(of, term)}"
     for metric, words in (("agreement", "agreement with people"), ("correlation", "correlation with people")):
-        for row in (row for row in rows if row["metric"] == metric):
+        for row in (row for row in rows if row["metric"] == metric and not math.isnan(row["estimate"])):
             beyond = [each for each in rows if each["metric"] == "cohen_kappa" and each["without"] == row["without"]]
             kappa = f" (κ {with_interval(beyond[0], 2)})" if beyond else ""
             name = f"without {row['without']}" if row["without"] else words
@@ -686,4 +689,6 @@ def _mostly(of: Mapping[tuple[str, str, str, str], Mapping[Any, Any]], term: str
     most = max(parts, key=lambda row: row["estimate"] / whole["estimate"])
     share = most["estimate"] / whole["estimate"]
     mostly = f", mostly {most['other']}" if share > _MOSTLY and most["ci_low"] * most["ci_high"] > 0 else ""
-    return f"; of it alone, {number(whole['estimate'], 2)} is due to other terms{mostly}"
+    alone, jointly = (of["bias", term, given, ""]["estimate"] for given in (_ALONE, _JOINTLY))
+    verb = "account for" if abs(alone) > abs(jointly) else "hide"
+    return f"; other terms {verb} {number(abs(whole['estimate']), 2)} of it alone{mostly}"
