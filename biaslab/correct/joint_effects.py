@@ -28,10 +28,10 @@ from biaslab.probes.base.feature_probe import add_perplexities, as_verdicts, bou
 from biaslab.probes.base.joint_model import JointPairs, JointScores, at_each_share, confounded
 from biaslab.probes.base.probe import paired, rated
 from biaslab.stats.blocks import ITEM, each_cell, has_value
-from biaslab.stats.estimate import Estimate, Note, because, significant, undefined
-from biaslab.stats.frame import estimate_rows, estimates_frame
+from biaslab.stats.estimate import Estimate, Note, because, notes_of, significant, undefined
+from biaslab.stats.frame import corrected, estimate_rows, estimates_frame
 from biaslab.stats.regression import JointLogOdds, demeaned, small_sample_error, sums_of_products
-from biaslab.stats.reliability import LEAST_RELIABILITY
+from biaslab.stats.reliability import LEAST_RELIABILITY, depends_on_reliability
 from biaslab.stats.resample import Resampling, grouped_codes, without_each
 from biaslab.stats.t_inference import estimate_by_t
 
@@ -52,6 +52,17 @@ METRICS = (
     ),
     Metric("shared_log_odds", "bias alone that is due to other terms", "log odds", 0.0, primary=True),
     Metric("shared_points", "bias alone that is due to other terms", "points", 0.0, primary=True),
+    *(
+        Metric(
+            f"{name}_gain",
+            f"{name} with people without a bias minus with it",
+            null=0.0,
+            above="would agree with people more without it",
+            below="would agree with people less without it",
+            primary=True,
+        )
+        for name in ("agreement", "correlation")
+    ),
     Metric("agreement", "verdicts on pairs that agree with people", "share", quality=True),
     Metric("cohen_kappa", "agreement with people beyond chance", quality=True),
     Metric("correlation", "correlation with people's scores", quality=True),
@@ -59,6 +70,7 @@ METRICS = (
 )
 declare_metrics(NAME, METRICS)
 _TESTED = tuple(metric.name for metric in METRICS if metric.primary)
+_BIASES = ("bias_log_odds", "bias_points")
 _CELL = ("judge", "dataset", "attribute", "template", "configuration", "scale")
 _CONDITIONS = (*_CELL[2:], "term", "given", "per", "other", "without", "system")
 _ALONE, _JOINTLY = "alone", "jointly"
@@ -137,7 +149,8 @@ def joint(
         Its estimates have, for each ``term``, ``bias_log_odds`` of pairs or ``bias_points`` of scores with ``given``
         "alone" (only this term and the label) and "jointly" (all terms); ``shared_log_odds`` or ``shared_points``, the
         part of the bias alone that is due to the others, and to each ``other``; and for each set ``without``, ""
-        being none, ``agreement``, ``cohen_kappa`` and the ``win_rate`` of each ``system``, or ``correlation``.
+        being none, ``agreement``, ``cohen_kappa`` and the ``win_rate`` of each ``system``, or ``correlation``; and
+        ``agreement_gain`` or ``correlation_gain``, the change of these, tested against 0.
 
     Raises
     ------
@@ -201,7 +214,9 @@ def joint(
     rows = [row for cell in cells if cell is not None for row in cell.rows()]
     if not rows:
         raise InputError.plain(_NO_LABELS)
-    return Joint(estimates_frame(rows, NAME, _TESTED, _CONDITIONS))
+    frame = estimates_frame(rows, NAME, _BIASES, _CONDITIONS)
+    others = corrected(frame, frame["metric"].isin(_TESTED) & ~frame["metric"].isin(_BIASES))["q_value"]
+    return Joint(frame.assign(q_value=frame["q_value"].fillna(others)))  # what follows is a question of its own
 
 
 def columns_of(covariates: Sequence[str], cluster: str | None = None) -> list[str]:
@@ -497,6 +512,13 @@ class _Without:
         estimate = at_each_share(lambda s: by_jackknife(values(s), self.level, bounds, null), self.shares, self.why)
         return estimate if null is not None else replace(estimate, p_value=math.nan)
 
+    def gain(
+        self, name: str, values: Callable[[Sequence[str], float], Floats], removed: Sequence[str]
+    ) -> dict[str, Estimate]:
+        """Return how much agreement without some terms is above that with them."""
+        change = {f"{name}_gain": self.each(lambda s: values(removed, s) - values((), s), None, 0.0)}
+        return change if removed else {}
+
     def shared(self, term: str, others: Sequence[str]) -> dict[str, Estimate]:
         """Return the part of a bias alone that is due to all others, named "", and to each."""
 
@@ -552,7 +574,8 @@ class PairsWithout(_Without):
             chance = first * prefers + (1 - first) * (1 - prefers)
             return np.asarray((share(shared) - chance) / (1 - chance), float)
 
-        return {"agreement": self.each(share, _SHARE), "cohen_kappa": self.each(kappa, _CORRELATION)}
+        found = {"agreement": self.each(share, _SHARE), "cohen_kappa": self.each(kappa, _CORRELATION)}
+        return found | self.gain("agreement", partial(self._mean, agrees, known, sign), removed)
 
     def win_rates(self, removed: Sequence[str], judged: pd.DataFrame) -> Iterator[tuple[str, Estimate]]:
         """Yield the share of decided pairs that each system wins without some terms."""
@@ -595,7 +618,7 @@ class ScoresWithout(_Without):
         """Return the correlation with people's scores, within contexts if these have several items."""
         names, sums = ["score", *self.terms, "human"], self._moments
 
-        def correlations(shared: float) -> Floats:
+        def correlations(removed: Sequence[str], shared: float) -> Floats:
             weights = np.zeros((len(sums) + 1, len(names), 2))
             weights[:, 0, 0] = weights[:, -1, 1] = 1.0
             for name in removed:
@@ -604,7 +627,8 @@ class ScoresWithout(_Without):
             crossed = _correlation(np.einsum("gai,gab,gbj->ij", weights[1:], sums, weights[1:])[None])
             return np.asarray(plain + (crossed[0] - plain[0]), float)
 
-        return {"correlation": self.each(correlations, _CORRELATION)}
+        found = {"correlation": self.each(partial(correlations, removed), _CORRELATION)}
+        return found | self.gain("correlation", correlations, removed)
 
     @cached_property
     def _moments(self) -> Floats:
@@ -670,14 +694,25 @@ def _sentences(cell: pd.DataFrame) -> Iterator[str]:
         if significant(row["q_value"]):
             more, less = _SIDES.get(term, _OTHER_SIDES)
             side = f"favours {more if row['estimate'] > 0 else less}"
+            if depends_on_reliability(row):
+                needed = float(notes_of(row)["depends_on_reliability"]["reliability"])
+                side = f"inconclusive, {side} if labels have a reliability above {needed:g}"
         shown = f"alone {with_interval(alone, 2)}, jointly {with_interval(row, 2)}"
         yield f"  {term}{per}: {shown}: {side}{_mostly(of, term)}"
     for metric, words in (("agreement", "agreement with people"), ("correlation", "correlation with people")):
         for row in (row for row in rows if row["metric"] == metric and not math.isnan(row["estimate"])):
             beyond = [each for each in rows if each["metric"] == "cohen_kappa" and each["without"] == row["without"]]
             kappa = f" (κ {with_interval(beyond[0], 2)})" if beyond else ""
+            of_gain = [
+                each for each in rows if each["metric"] == f"{metric}_gain" and each["without"] == row["without"]
+            ]
+            change = f", a change of {with_interval(of_gain[0], 2)}" if of_gain else ""
             name = f"without {row['without']}" if row["without"] else words
-            yield f"  {name}: {with_interval(row, 2)}{kappa}"
+            yield f"  {name}: {with_interval(row, 2)}{kappa}{change}"
+    rates = [row for row in rows if row["metric"] == "win_rate" and not math.isnan(row["estimate"])]
+    for row in [row for row in rates if row["without"] == ""]:
+        *_, less = (each for each in rates if each["system"] == row["system"])
+        yield f"  {row['system']} wins {with_interval(row, 2)}; without {less['without']} {with_interval(less, 2)}"
 
 
 def _mostly(of: Mapping[tuple[str, str, str, str], Mapping[Any, Any]], term: str) -> str:
