@@ -11,7 +11,7 @@ import lazy_loader
 
 from biaslab.correct.alternative import plan_items
 from biaslab.correct.correction import correct
-from biaslab.correct.joint_effects import Joint, joint
+from biaslab.correct.joint_effects import JointBiases, joint
 from biaslab.correct.label_plan import LabelPlan, choose_contexts, draw_labels, plan_labels
 from biaslab.correct.panel_size import PanelSizes, panel_sizes
 from biaslab.correct.replacement import Replacement, replace
@@ -21,7 +21,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 vars(correct).update(
     LabelPlan=LabelPlan, choose_contexts=choose_contexts, draw_labels=draw_labels, plan_labels=plan_labels
 )
-vars(joint).update(Joint=Joint)
+vars(joint).update(JointBiases=JointBiases)
 vars(replace).update(
     Bridge=Bridge, PanelSizes=PanelSizes, Replacement=Replacement, Succession=Succession, judge=replace_judge,
     panel_sizes=panel_sizes, plan_items=plan_items,

@@ -2,7 +2,7 @@ from . import mitigation as mitigation
 from .alternative import plan_items as plan_items
 from .comparison import compare as compare
 from .correction import correct as correct
-from .joint_effects import Joint as Joint, joint as joint
+from .joint_effects import JointBiases as JointBiases, joint as joint
 from .label_plan import (
     LabelPlan as LabelPlan,
     choose_contexts as choose_contexts,

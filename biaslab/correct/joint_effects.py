@@ -92,7 +92,7 @@ _NO_LABELS = "no judgement has people's label; pass labels: a data set, a table 
 
 
 @dataclass(frozen=True, eq=False)
-class Joint(PrintedText):
+class JointBiases(PrintedText):
     """Biases alone and jointly, and agreement with people without them; prints as sentences.
 
     Attributes
@@ -117,7 +117,7 @@ def joint(
     reliability: float | None = None,
     cluster: str | None = None,
     resampling: Resampling | None = None,
-) -> Joint:
+) -> JointBiases:
     """Estimate all biases of judges at once, at equal human label, and what judgements would be without them.
 
     Parameters
@@ -145,7 +145,7 @@ def joint(
 
     Returns
     -------
-    Joint
+    JointBiases
         Its estimates have, for each ``term``, ``bias_log_odds`` of pairs or ``bias_points`` of scores with ``given``
         "alone" (only this term and the label) and "jointly" (all terms); ``shared_log_odds`` or ``shared_points``, the
         part of the bias alone that is due to the others, and to each ``other``; and for each set ``without``, ""
@@ -216,7 +216,7 @@ def joint(
         raise InputError.plain(_NO_LABELS)
     frame = estimates_frame(rows, NAME, _BIASES, _CONDITIONS)
     others = corrected(frame, frame["metric"].isin(_TESTED) & ~frame["metric"].isin(_BIASES))["q_value"]
-    return Joint(frame.assign(q_value=frame["q_value"].fillna(others)))  # what follows is a question of its own
+    return JointBiases(frame.assign(q_value=frame["q_value"].fillna(others)))  # what follows is a question of its own
 
 
 def columns_of(covariates: Sequence[str], cluster: str | None = None) -> list[str]:
