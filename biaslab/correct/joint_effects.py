@@ -504,9 +504,15 @@ class _Without:
             return np.asarray(ratio.product / ratio.reliability / factor, float)
 
     def each(
-        self, values: Callable[[float], Floats], bounds: tuple[float, float] | None, null: float | None = None
+        self,
+        values: Callable[[float], Floats],
+        bounds: tuple[float, float] | None,
+        null: float | None = None,
+        is_observed: bool = False,
     ) -> Estimate:
-        """Return the estimate that holds for every error of labels to allow for."""
+        """Return the estimate that holds for every error of labels to allow for; what is observed needs no fit."""
+        if is_observed:
+            return by_jackknife(values(0.0), self.level, bounds, null)
         if self.undefined is not None:
             return self.undefined
         estimate = at_each_share(lambda s: by_jackknife(values(s), self.level, bounds, null), self.shares, self.why)
@@ -574,7 +580,10 @@ class PairsWithout(_Without):
             chance = first * prefers + (1 - first) * (1 - prefers)
             return np.asarray((share(shared) - chance) / (1 - chance), float)
 
-        found = {"agreement": self.each(share, _SHARE), "cohen_kappa": self.each(kappa, _CORRELATION)}
+        found = {
+            "agreement": self.each(share, _SHARE, is_observed=not removed),
+            "cohen_kappa": self.each(kappa, _CORRELATION, is_observed=not removed),
+        }
         return found | self.gain("agreement", partial(self._mean, agrees, known, sign), removed)
 
     def win_rates(self, removed: Sequence[str], judged: pd.DataFrame) -> Iterator[tuple[str, Estimate]]:
@@ -586,7 +595,7 @@ class PairsWithout(_Without):
         for system in systems if len(systems) <= _MOST_SYSTEMS else ():
             sign = ((one == system).astype(float) - (two == system)).to_numpy(float)
             wins, chosen = np.where(sign > 0, won, 1 - won), sign != 0
-            yield system, self.each(partial(self._mean, wins, chosen, sign, removed), _SHARE)
+            yield system, self.each(partial(self._mean, wins, chosen, sign, removed), _SHARE, None, not removed)
 
     def _mean(self, observed: Floats, chosen: Bools, sign: Floats, removed: Sequence[str], shared: float) -> Floats:
         """Return the mean over chosen pairs of what is observed and its change, for all contexts and without each."""
@@ -627,7 +636,7 @@ class ScoresWithout(_Without):
             crossed = _correlation(np.einsum("gai,gab,gbj->ij", weights[1:], sums, weights[1:])[None])
             return np.asarray(plain + (crossed[0] - plain[0]), float)
 
-        found = {"correlation": self.each(partial(correlations, removed), _CORRELATION)}
+        found = {"correlation": self.each(partial(correlations, removed), _CORRELATION, None, not removed)}
         return found | self.gain("correlation", correlations, removed)
 
     @cached_property

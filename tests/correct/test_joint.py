@@ -91,7 +91,9 @@ def test_scores_equal_ols_of_statsmodels():
     log, terms = scores_log(40)
     found = bl.joint(log, covariates=["lists=n_lists"])
     terms["lists"] /= terms["lists"].std()
-    x = pd.concat([terms[["length", "lists", "human"]], pd.get_dummies(np.repeat(np.arange(40), 4), dtype=float)], axis=1)
+    x = pd.concat(
+        [terms[["length", "lists", "human"]], pd.get_dummies(np.repeat(np.arange(40), 4), dtype=float)], axis=1
+    )
     fitted = sm.OLS(terms["score"], x.rename(columns=str)).fit()
     names = ["length", "lists"]
     assert biases(found).loc[names, "estimate"].to_numpy() == pytest.approx(fitted.params[names], abs=1e-8)
