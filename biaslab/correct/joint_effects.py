@@ -28,9 +28,9 @@ from biaslab.probes.base.feature_probe import add_perplexities, as_verdicts, bou
 from biaslab.probes.base.joint_model import JointPairs, JointScores, at_each_share, confounded
 from biaslab.probes.base.probe import paired, rated
 from biaslab.stats.blocks import ITEM, each_cell, has_value
-from biaslab.stats.estimate import Estimate, Note, because, notes_of, significant, undefined
+from biaslab.stats.estimate import Estimate, Note, because, notes_of, significant, undefined, without_interval
 from biaslab.stats.frame import corrected, estimate_rows, estimates_frame
-from biaslab.stats.regression import JointLogOdds, demeaned, small_sample_error, sums_of_products
+from biaslab.stats.regression import LEAST_BESIDE, JointLogOdds, demeaned, small_sample_error, sums_of_products
 from biaslab.stats.reliability import LEAST_RELIABILITY, depends_on_reliability
 from biaslab.stats.resample import Resampling, grouped_codes, without_each
 from biaslab.stats.t_inference import estimate_by_t
@@ -85,7 +85,7 @@ _COUNTED: Mapping[str, Callable[[str], float]] = {
     _MARKDOWN: lambda text: len(_MARKUP.findall(text)),
 }  # fmt: skip
 _LEAST_KNOWN = 0.5  # of the judgements, for which a term must be known
-_FEWEST_OF_SYSTEM, _MOST_SYSTEMS = 10, 24
+_FEWEST_OF_SYSTEM, _MOST_SYSTEMS, _MOST_TOLD = 10, 24, 4
 _MOSTLY = 0.5
 _RARELY_KNOWN = because("rarely_known", "{term} is known of {known} of {all} judgements")
 _NO_LABELS = "no judgement has people's label; pass labels: a data set, a table or a file"
@@ -500,8 +500,8 @@ class _Without:
     def effect(self, shared: float, term: str) -> Floats:
         """Return a term's joint effect for all contexts, and without each; on the scale of predictions."""
         ratio, factor = self.fit.corrected(shared, term)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(ratio.product / ratio.reliability / factor, float)
+        known = np.where(ratio.reliability > LEAST_BESIDE, ratio.reliability, np.nan)
+        return np.asarray(ratio.product / known / factor, float)
 
     def each(
         self,
@@ -665,8 +665,10 @@ def by_jackknife(
     """Return a value with the interval of its jackknife over contexts, on the logit scale between bounds."""
     contexts, value = len(values) - 1, float(values[0])
     error = math.sqrt((contexts - 1) / contexts * float(np.sum((values[1:] - value) ** 2)))
+    if math.isnan(error):
+        return undefined(_UNREMOVED, contexts)
     if not error > 0:
-        return undefined(_NO_VARIATION, contexts)
+        return without_interval(value, contexts, "no interval: no variation between contexts")
     if bounds is None:
         return estimate_by_t(value, error, contexts, level, _METHOD.replace("logit scale, ", ""), null)
     estimate = estimate_by_t(value, error, contexts, level, _METHOD, null, bounds)
@@ -674,7 +676,7 @@ def by_jackknife(
     return estimate if math.isnan(low) else replace(estimate, ci_low=low, ci_high=high)
 
 
-_NO_VARIATION = because("no_variation_between_contexts", "no variation between contexts")
+_UNREMOVED = because("unreliable_for_terms", "labels are too unreliable to tell terms from quality")
 
 
 _SIDES = {
@@ -684,55 +686,58 @@ _SIDES = {
 _OTHER_SIDES = ("more of it", "less of it")
 
 
+_Row = Mapping[Any, Any]
+
+
 def _sentences(cell: pd.DataFrame) -> Iterator[str]:
     """Yield the answer of one judge, one sentence at a time."""
-    rows = cell.to_dict("records")
+    rows: list[_Row] = [*cell.to_dict("records")]
     read = int(cell["n_trials"].max())
     told = [str(rows[0][name]) for name in _CELL if rows[0][name] not in ("", "recorded", "unknown")]
     yield f"{', '.join(told)}: {count(read, 'judgement')}"
-    of = {(row["metric"].partition("_")[0], row["term"], row["given"], row["other"]): row for row in rows}
-    for (kind, term, given, _), row in of.items():
-        if kind != "bias" or given != _JOINTLY:
-            continue
-        alone = of.get((kind, term, _ALONE, ""))
-        if alone is None or math.isnan(row["estimate"]):
-            yield f"  {term}: {'refused' if alone is None else 'not estimated'} ({row['note']})"
-            continue
-        per = f" per {row['per']}" if row["per"] else ""
-        side = row["note"] if math.isnan(row["ci_low"]) else "inconclusive"
-        if significant(row["q_value"]):
-            more, less = _SIDES.get(term, _OTHER_SIDES)
-            side = f"favours {more if row['estimate'] > 0 else less}"
-            if depends_on_reliability(row):
-                needed = float(notes_of(row)["depends_on_reliability"]["reliability"])
-                side = f"inconclusive, {side} if labels have a reliability above {needed:g}"
-        shown = f"alone {with_interval(alone, 2)}, jointly {with_interval(row, 2)}"
-        yield f"  {term}{per}: {shown}: {side}{_mostly(of, term)}"
-    for metric, words in (("agreement", "agreement with people"), ("correlation", "correlation with people")):
-        for row in (row for row in rows if row["metric"] == metric and not math.isnan(row["estimate"])):
-            beyond = [each for each in rows if each["metric"] == "cohen_kappa" and each["without"] == row["without"]]
-            kappa = f" (κ {with_interval(beyond[0], 2)})" if beyond else ""
-            of_gain = [
-                each for each in rows if each["metric"] == f"{metric}_gain" and each["without"] == row["without"]
-            ]
-            change = f", a change of {with_interval(of_gain[0], 2)}" if of_gain else ""
-            name = f"without {row['without']}" if row["without"] else words
+    for row in rows:
+        if row["metric"] in _BIASES and row["given"] == _JOINTLY:
+            yield f"  {_of_bias(row, [each for each in rows if each['term'] == row['term']])}"
+    for row in rows:
+        if row["metric"] in ("agreement", "correlation") and not math.isnan(row["estimate"]):
+            same = {each["metric"]: each for each in rows if each["without"] == row["without"]}
+            kappa = f" (κ {with_interval(same['cohen_kappa'], 2)})" if "cohen_kappa" in same else ""
+            gain = same.get(f"{row['metric']}_gain")
+            change = "" if gain is None else f", a change of {with_interval(gain, 2)}"
+            name = f"without {row['without']}" if row["without"] else f"{row['metric']} with people"
             yield f"  {name}: {with_interval(row, 2)}{kappa}{change}"
     rates = [row for row in rows if row["metric"] == "win_rate" and not math.isnan(row["estimate"])]
-    for row in [row for row in rates if row["without"] == ""]:
+    observed = [row for row in rates if row["without"] == ""]
+    for row in observed if len(observed) <= _MOST_TOLD else ():
         *_, less = (each for each in rates if each["system"] == row["system"])
         yield f"  {row['system']} wins {with_interval(row, 2)}; without {less['without']} {with_interval(less, 2)}"
 
 
-def _mostly(of: Mapping[tuple[str, str, str, str], Mapping[Any, Any]], term: str) -> str:
+def _of_bias(row: _Row, rows: Sequence[_Row]) -> str:
+    """Return what is said of a bias, from its row and all rows of its term."""
+    alone = next((each for each in rows if each["given"] == _ALONE), None)
+    if alone is None or math.isnan(row["estimate"]):
+        return f"{row['term']}: {row['note']}"
+    side = row["note"] if math.isnan(row["ci_low"]) else "inconclusive"
+    if significant(row["q_value"]):
+        side = f"favours {_SIDES.get(row['term'], _OTHER_SIDES)[row['estimate'] < 0]}"
+        if depends_on_reliability(row):
+            needed = float(notes_of(row)["depends_on_reliability"]["reliability"])
+            side = f"inconclusive, {side} if labels have a reliability above {needed:g}"
+    per = f" per {row['per']}" if row["per"] else ""
+    shown = f"alone {with_interval(alone, 2)}, jointly {with_interval(row, 2)}"
+    return f"{row['term']}{per}: {shown}: {side}{_mostly(alone, [each for each in rows if not each['given']])}"
+
+
+def _mostly(alone: _Row, shared: Sequence[_Row]) -> str:
     """Return what most of a bias alone is due to, if that is shown."""
-    whole = of.get(("shared", term, "", ""))
+    whole = next((each for each in shared if not each["other"]), None)
     if whole is None or not significant(whole["q_value"]):
         return ""
-    parts = [row for key, row in of.items() if key[0] == "shared" and key[1] == term and key[3]]
-    most = max(parts, key=lambda row: row["estimate"] / whole["estimate"])
-    share = most["estimate"] / whole["estimate"]
-    mostly = f", mostly {most['other']}" if share > _MOSTLY and most["ci_low"] * most["ci_high"] > 0 else ""
-    alone, jointly = (of["bias", term, given, ""]["estimate"] for given in (_ALONE, _JOINTLY))
-    verb = "account for" if abs(alone) > abs(jointly) else "hide"
-    return f"; other terms {verb} {number(abs(whole['estimate']), 2)} of it alone{mostly}"
+    parts = [each for each in shared if each["other"]]
+    most = max(parts, key=lambda each: float(each["estimate"] / whole["estimate"]))
+    is_most = most["estimate"] / whole["estimate"] > _MOSTLY and most["ci_low"] * most["ci_high"] > 0
+    verb = "account for" if whole["estimate"] * alone["estimate"] > 0 else "hide"
+    amount = f"{number(abs(whole['estimate']), 2)} of it alone"
+    mostly = f", mostly {most['other']}" if is_most else ""
+    return f"; other terms {verb} {amount}{mostly}"
