@@ -5,13 +5,11 @@ Independent of `biaslab.SimulatedJudge` and of the probes under test: shares no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from biaslab.calibration.text_models import Draws, places
 from biaslab.core.arrays import Floats
@@ -234,62 +232,3 @@ class PairFeatures:
         texts = texts.assign(worth=quality + _TASTE * draws.rng.normal(size=len(texts)), human=humans.pop("human"))
         measured = {"words": 2.0**doublings} if probe == "verbosity" else {"log_perplexity": np.log(2) * doublings}
         return texts.assign(**measured, **humans)
-
-
-#: Log odds that a judge with all biases plants, by term, in `biased_pairs`.
-PLANTED = {"position": 0.35, "length": 0.5, "familiarity": 0.4, "own": 0.6}
-_APIECE = 4  # texts of a context, all of whose pairs are compared once, in a random order
-
-
-def biased_pairs(
-    rng: np.random.Generator, contexts: int, reliability: float, planted: Mapping[str, float]
-) -> tuple[pd.DataFrame, pd.DataFrame, Floats]:
-    """Draw verdicts of a judge with several biases, whose terms depend on each other and on quality.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws the study.
-    contexts : int
-        Number of contexts.
-    reliability : float
-        Reliability of the mean of three ratings of a text; 1 for exact ones.
-    planted : mapping of str to float
-        Log odds by term.
-
-    Returns
-    -------
-    tuple
-        ``frame`` and ``seen`` of `biaslab.probes.base.joint_model.JointPairs`, and the probability that a verdict of
-        this judge agrees with people.
-    """
-    quality, apart, noise = rng.normal(size=(3, contexts, _APIECE))
-    own = (np.arange(_APIECE) == rng.integers(_APIECE, size=(contexts, 1))).astype(float)
-    length = 0.5 * quality + 0.8 * apart + 0.6 * own
-    familiarity = 0.5 * length + 0.3 * quality + 0.5 * own + 0.7 * noise
-    errors = np.sqrt(3 * (1 - reliability) / reliability) * rng.normal(size=(contexts, _APIECE, 3))
-    ratings = quality[..., None] + errors
-    human = ratings.mean(axis=2)
-    one, two = np.triu_indices(_APIECE, 1)
-    turned = rng.random((contexts, len(one))) < 0.5
-    sides = np.where(turned, two, one), np.where(turned, one, two)
-
-    def of(values: Floats) -> tuple[Floats, Floats]:
-        here, there = (np.take_along_axis(values, side, axis=1).ravel() for side in sides)
-        return here, there
-
-    terms = {"length": length, "familiarity": familiarity, "own": own}
-    differences = {name: np.subtract(*of(values)) for name, values in terms.items()}
-    differences = {"position": np.ones(turned.size), **differences}
-    odds = np.subtract(*of(quality)) + sum(planted[name] * values for name, values in differences.items())
-    shared = np.repeat(rng.normal(size=contexts), len(one))
-    won = special.ndtr(np.sqrt(0.2) * shared + np.sqrt(0.8) * rng.normal(size=turned.size)) < special.expit(odds)
-    context = {"context_id": np.repeat(np.arange(contexts), len(one))}
-    here, there = of(human)
-    frame = pd.DataFrame({**context, "won": won.astype(float), **differences, "human": here - there})
-    texts = np.array([" ".join(map(repr, map(float, three))) for three in ratings.reshape(-1, 3)], object)
-    written = of(texts.reshape(human.shape)) if reliability < 1 else ("construction", "construction")
-    name = "ratings" if reliability < 1 else "annotators"
-    known = {"human_here": here, "human_there": there, f"{name}_here": written[0], f"{name}_there": written[1]}
-    agrees = special.expit(np.where(here > there, odds, -odds))
-    return frame, pd.DataFrame({**context, **known}), agrees

@@ -21,7 +21,6 @@ from statsmodels.stats.proportion import proportion_confint
 
 from biaslab.calibration.fair_judges import LOGS, audits_find
 from biaslab.calibration.generators import GENERATORS, generate
-from biaslab.calibration.pair_models import PLANTED, biased_pairs
 from biaslab.calibration.replacements import (
     advantage_covered,
     calibration_covered,
@@ -31,19 +30,15 @@ from biaslab.calibration.replacements import (
 from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_some_of, require_whole
 from biaslab.correct import correct
-from biaslab.correct.joint_effects import PairsWithout
-from biaslab.probes.base.joint_model import JointPairs
 from biaslab.probes.edit import Edit
 from biaslab.report.summary import best_remedy
 from biaslab.report.verdicts import Finding, classify
-from biaslab.stats.estimate import Estimate
 from biaslab.stats.frame import corrected, corrected_effects
 from biaslab.stats.rater_agreement import Labelled, VerdictAgreement
 from biaslab.stats.resample import Resampling
 from biaslab.stats.t_inference import p_by_t, rare_effect
 from biaslab.study.pilot import Flips, p_values
 
-_REMOVED = ("position", "length")
 _Make = Callable[[np.random.Generator, int, int], pd.DataFrame]
 _CORRECTED_CONTEXTS, _LARGE = 24, 40_000
 _NULL, _NOISE = 0.5, 0.08
@@ -334,33 +329,6 @@ def _nets(rng: np.random.Generator, bias: float, sharpness: float, shape: tuple[
     return nets
 
 
-def _biases_covered(rng: np.random.Generator, studies: int, contexts: int, reliability: float) -> Floats:
-    """Return the share of the intervals of four biases, one of them 0, that cover; NaN where labels allow none."""
-    found = []
-    for number in range(studies):
-        planted = {**PLANTED, list(PLANTED)[number % len(PLANTED)]: 0.0}
-        model = JointPairs(*biased_pairs(rng, contexts, reliability, planted)[:2], Resampling())
-        fit, shares, _ = model.fit([*planted])
-        each = (
-            [] if isinstance(fit, Estimate) else [(fit.at(name)(shares[0]), value) for name, value in planted.items()]
-        )
-        covers = [one.ci_low <= value <= one.ci_high for one, value in each if not math.isnan(one.ci_low)]
-        found.append(np.mean(covers) if covers else math.nan)
-    return np.array(found, float)
-
-
-def _fair_agreement_covered(rng: np.random.Generator, studies: int, contexts: int, reliability: float) -> Floats:
-    """Return whether intervals of agreement without position and length cover that of a judge without these."""
-    fair = {name: 0.0 if name in _REMOVED else value for name, value in PLANTED.items()}
-    truth = float(biased_pairs(np.random.default_rng(0), 20_000, reliability, fair)[2].mean())
-    found = []
-    for _ in range(studies):
-        model = JointPairs(*biased_pairs(rng, contexts, reliability, PLANTED)[:2], Resampling())
-        less = PairsWithout(model, list(PLANTED)).agreement(_REMOVED)["agreement"]
-        found.append(math.nan if math.isnan(less.ci_low) else less.ci_low <= truth <= less.ci_high)
-    return np.array(found, float)
-
-
 def _found_of_sure_judges(rng: np.random.Generator, studies: int) -> Floats:
     """Return whether the stated detectable effect is found if one context in 24 differs."""
     effect = rare_effect(np.r_[1.0, np.zeros(_CONTEXTS - 1)] / _CONTEXTS)[0]
@@ -381,18 +349,6 @@ _Share = Callable[..., Floats]
 def _promise(name: str, sentence: str, band: tuple[float, float], share: _Share, /, **fixed: Any) -> None:
     """Register a promise, whose simulation has these arguments fixed."""
     PROMISES[name] = Promise(sentence, band, partial(share, **fixed))
-
-
-def _register_joint() -> None:
-    for contexts, reliability in product((24, 60, 200), (0.6, 1.0)):
-        of = f"{contexts} contexts, labels of reliability {reliability:g}"
-        at = {"contexts": contexts, "reliability": reliability}
-        words = f"intervals of four biases estimated at once cover, one of them 0; {of}"
-        _promise(f"joint_{contexts}_{10 * reliability:.0f}", words, (0.93, 0.97), _biases_covered, **at)
-        words = f"the interval of agreement without position and length covers; {of}"
-        _promise(
-            f"fair_agreement_{contexts}_{10 * reliability:.0f}", words, (0.93, 0.97), _fair_agreement_covered, **at
-        )
 
 
 def _register() -> None:
@@ -452,7 +408,6 @@ def _register() -> None:
 
 
 _register()
-_register_joint()
 
 
 def keep_promises(studies: int = 400, names: Sequence[str] | None = None, seed: int = 0) -> pd.DataFrame:

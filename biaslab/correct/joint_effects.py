@@ -37,32 +37,22 @@ from biaslab.stats.t_inference import estimate_by_t
 
 #: Value of the column ``probe`` in its estimates.
 NAME = "joint"
+_FAVOURS: dict[str, Any] = {
+    "above": "favours texts with more of it at equal human label", "use": "comparing texts that differ in it",
+    "below": "favours texts with less of it at equal human label", "matters": 0.2,
+    "advice": "adjust for it, or compare texts that are alike in it", "null": 0.0, "primary": True,
+}  # fmt: skip
+_GAIN: dict[str, Any] = {
+    "above": "would agree with people more without it", "below": "would agree with people less without it",
+    "null": 0.0, "primary": True,
+}  # fmt: skip
 METRICS = (
-    *(
-        Metric(
-            *(name, "effect at equal human label", unit, 0.0),
-            above="favours texts with more of it at equal human label",
-            below="favours texts with less of it at equal human label",
-            advice="adjust for it, or compare texts that are alike in it",
-            use="comparing texts that differ in it",
-            matters=0.2,
-            primary=True,
-        )
-        for name, unit in (("bias_log_odds", "log odds"), ("bias_points", "points"))
-    ),
+    Metric("bias_log_odds", "effect at equal human label", "log odds", **_FAVOURS),
+    Metric("bias_points", "effect at equal human label", "points", **_FAVOURS),
     Metric("shared_log_odds", "bias alone that is due to other terms", "log odds", 0.0, primary=True),
     Metric("shared_points", "bias alone that is due to other terms", "points", 0.0, primary=True),
-    *(
-        Metric(
-            f"{name}_gain",
-            f"{name} with people without a bias minus with it",
-            null=0.0,
-            above="would agree with people more without it",
-            below="would agree with people less without it",
-            primary=True,
-        )
-        for name in ("agreement", "correlation")
-    ),
+    Metric("agreement_gain", "agreement with people without a bias minus with it", **_GAIN),
+    Metric("correlation_gain", "correlation with people without a bias minus with it", **_GAIN),
     Metric("agreement", "verdicts on pairs that agree with people", "share", quality=True),
     Metric("cohen_kappa", "agreement with people beyond chance", quality=True),
     Metric("correlation", "correlation with people's scores", quality=True),
@@ -89,6 +79,8 @@ _FEWEST_OF_SYSTEM, _MOST_SYSTEMS, _MOST_TOLD = 10, 24, 4
 _MOSTLY = 0.5
 _RARELY_KNOWN = because("rarely_known", "{term} is known of {known} of {all} judgements")
 _NO_LABELS = "no judgement has people's label; pass labels: a data set, a table or a file"
+
+_NO_TERMS = "neither order nor lengths nor another term of the judgements is known; name covariates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,6 +318,8 @@ class _Cell:
             return None
         if not features[_OWN].any() and where["judge"] not in options.own:
             del features[_OWN]
+        if not features:
+            raise InputError.plain(_NO_TERMS)
         refused: dict[str, Note] = {}
         for term, feature in features.items():
             known = int(np.isfinite(feature[labelled]).sum())
@@ -435,9 +429,7 @@ def _read_pairs(cell: pd.DataFrame, options: _Options) -> tuple[pd.DataFrame, pd
     terms |= {term: values - sides[1][term] for term, values in sides[0].items() if term in sides[1]}
     if options.swapped and any(each.is_given for each in options.asked):
         remedy = "name columns of the text shown first and of the other as COLUMN and opponent_COLUMN"
-        raise InputError.plain(
-            f"the log shows its two candidates in either order, so sides of covariates vary; {remedy}"
-        )
+        raise InputError.plain(f"the log shows its candidates in either order, so sides of covariates vary; {remedy}")
     for each in options.asked:
         terms[each.term] = each.of(judged, each.one) - each.of(judged, each.other)
     return frame, seen, terms
@@ -483,6 +475,9 @@ _METHOD = "cluster jackknife (CR3), logit scale, t"
 _OBSERVED = "observed"
 
 
+_Values, _Bounds = Callable[[float], Floats], tuple[float, float] | None
+
+
 class _Without:
     """What a fit says of judgements without some terms, and of what terms share."""
 
@@ -503,13 +498,7 @@ class _Without:
         known = np.where(ratio.reliability > LEAST_BESIDE, ratio.reliability, np.nan)
         return np.asarray(ratio.product / known / factor, float)
 
-    def each(
-        self,
-        values: Callable[[float], Floats],
-        bounds: tuple[float, float] | None,
-        null: float | None = None,
-        is_observed: bool = False,
-    ) -> Estimate:
+    def each(self, values: _Values, bounds: _Bounds, null: float | None = None, is_observed: bool = False) -> Estimate:
         """Return the estimate that holds for every error of labels to allow for; what is observed needs no fit."""
         if is_observed:
             return by_jackknife(values(0.0), self.level, bounds, null)
@@ -659,9 +648,7 @@ def _mean(codes: Codes, values: Floats, contexts: int) -> Floats:
     return np.asarray(total / size, float)
 
 
-def by_jackknife(
-    values: Floats, level: float, bounds: tuple[float, float] | None, null: float | None = None
-) -> Estimate:
+def by_jackknife(values: Floats, level: float, bounds: _Bounds, null: float | None = None) -> Estimate:
     """Return a value with the interval of its jackknife over contexts, on the logit scale between bounds."""
     contexts, value = len(values) - 1, float(values[0])
     error = math.sqrt((contexts - 1) / contexts * float(np.sum((values[1:] - value) ** 2)))

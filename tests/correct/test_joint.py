@@ -248,6 +248,27 @@ def test_columns_of_covariates_are_kept():
     assert columns_of(["length=a+b,c", "x"]) == ["a", "b", "c", "x"]
 
 
+def test_judgements_without_terms_are_refused():
+    log, _ = pairs_log(20)
+    bare = log.assign(words=np.nan, opponent_words=np.nan, order_known=False, candidate_id="x", opponent_id="y")
+    with pytest.raises(InputError, match="covariates"):
+        bl.joint(bare)
+
+
+@pytest.mark.slow
+def test_agreement_without_biases_covers_fair_judge():
+    fair = dict.fromkeys(PLANTED, 0.0)
+    _, large = pairs_log(100_000, seed=9, planted=fair)
+    truth = np.mean((large["gap"] > 0) == (large["won"] == 1))
+    covered = []
+    for seed in range(60):
+        log, _ = pairs_log(60, seed=500 + seed)
+        found = bl.joint(log, covariates=["lists=n_lists"], without=list(PLANTED), reliability=1).estimates
+        row = found[(found["metric"] == "agreement") & (found["without"] != "")].iloc[0]
+        covered.append(row["ci_low"] <= truth <= row["ci_high"])
+    assert np.mean(covered) >= 0.88
+
+
 @pytest.mark.slow
 def test_intervals_cover_planted_biases():
     covered = []
