@@ -301,7 +301,6 @@ class _Cell:
 
     where: Mapping[str, Any]
     model: JointPairs | JointScores
-    judged: pd.DataFrame
     refused: Mapping[str, Note]
     options: _Options
     left_out: int
@@ -336,16 +335,13 @@ class _Cell:
         for term in features:
             if _PER.get(term) is None and term not in refused:
                 frame[term] = frame[term] / float(decided[term].std())
-        frame, how = frame.reset_index(drop=True), options.resampling
-        judged = judged[whole].reset_index(drop=True)
-        model: JointPairs | JointScores
-        if is_pair:
-            model = JointPairs(frame, judged, how, options.reliability)
-        else:
+        frame, judged, how = frame.reset_index(drop=True), judged[whole].reset_index(drop=True), options.resampling
+        model: JointPairs | JointScores = JointPairs(frame, judged, how, options.reliability)
+        if not is_pair:
             scale = bounded_scale(where["scale"])
             ends = (-math.inf, math.inf) if scale is None else (scale.low, scale.high)
             model = JointScores(frame, how, options.reliability, within, ends)
-        return cls(where, model, judged, refused, options, int(labelled.sum() - whole.sum()))
+        return cls(where, model, refused, options, int(labelled.sum() - whole.sum()))
 
     @property
     def terms(self) -> list[str]:
@@ -369,8 +365,8 @@ class _Cell:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of the estimates frame."""
-        is_pair = isinstance(self.model, JointPairs)
-        unit = "log_odds" if is_pair else "points"
+        less = (PairsWithout if isinstance(self.model, JointPairs) else ScoresWithout)(self.model, self._fitted)
+        unit = "log_odds" if isinstance(less, PairsWithout) else "points"
         for term, reason in self.refused.items():
             yield from self._row({f"bias_{unit}": undefined(reason)}, term=term, given=_JOINTLY)
         for term in self.terms:
@@ -381,7 +377,6 @@ class _Cell:
             jointly = model.effect([*others, term])
             note = f"leaves out {count(self.left_out, 'judgement')} without a term" if self.left_out else ""
             yield from self._row({f"bias_{unit}": jointly.noted(note)}, **at, given=_JOINTLY)
-        less = (PairsWithout if is_pair else ScoresWithout)(self.model, self._fitted)
         if len(self._fitted) > 1:
             for term in self.terms:
                 others = [name for name in self.terms if name != term]
@@ -391,7 +386,7 @@ class _Cell:
         for removed in self._sets():
             name = ", ".join(removed)
             yield from self._row(less.agreement(removed), without=name)
-            for system, rate in less.win_rates(removed, self.judged) if isinstance(less, PairsWithout) else ():
+            for system, rate in less.win_rates(removed) if isinstance(less, PairsWithout) else ():
                 yield from self._row({"win_rate": rate}, without=name, system=system)
 
     def _model_of(self, term: str) -> JointPairs | JointScores:
@@ -475,7 +470,8 @@ _METHOD = "cluster jackknife (CR3), logit scale, t"
 _OBSERVED = "observed"
 
 
-_Values, _Bounds = Callable[[float], Floats], tuple[float, float] | None
+_Values = Callable[[float], Floats]
+_Bounds = tuple[float, float] | None
 
 
 class _Without:
@@ -553,6 +549,8 @@ class PairsWithout(_Without):
     the others.
     """
 
+    model: JointPairs
+
     def agreement(self, removed: Sequence[str]) -> dict[str, Estimate]:
         """Return agreement with people without some terms, also beyond chance."""
         label, won = self.frame["human"].to_numpy(float), self.frame["won"].to_numpy(float)
@@ -575,9 +573,9 @@ class PairsWithout(_Without):
         }
         return found | self.gain("agreement", partial(self._mean, agrees, known, sign), removed)
 
-    def win_rates(self, removed: Sequence[str], judged: pd.DataFrame) -> Iterator[tuple[str, Estimate]]:
+    def win_rates(self, removed: Sequence[str]) -> Iterator[tuple[str, Estimate]]:
         """Yield the share of decided pairs that each system wins without some terms."""
-        one, two = (judged.loc[self.frame.index, name].astype(str) for name in ("candidate_id", "opponent_id"))
+        one, two = (self.model.seen.loc[self.frame.index, name].astype(str) for name in ("candidate_id", "opponent_id"))
         counts = one.value_counts().add(two.value_counts(), fill_value=0)
         systems = sorted(counts.index[counts >= _FEWEST_OF_SYSTEM])
         won = self.frame["won"].to_numpy(float)
