@@ -28,6 +28,7 @@ from .core.project import enter_project as enter_project
 from .correct import (
     compare as compare,
     correct as correct,
+    joint as joint,
     mitigation as mitigation,
     replace as replace,
     robustness as robustness,

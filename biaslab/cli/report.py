@@ -449,6 +449,63 @@ def correct(
         typer.echo(f"next: biaslab plan-labels {words} --estimand systems --effect {corrected.plan.effect:g}")
 
 
+@command(estimates_app, calls="biaslab.correct.joint_effects:joint", takes=("reliability", "cluster"))
+def joint(
+    file: Path,
+    /,
+    *,
+    labels: Path | None = None,
+    dataset: str | None = None,
+    covariate: list[str] | None = None,
+    own: list[str] | None = None,
+    without: list[str] | None = None,
+    log: LogOptions,
+    out: Path | None = None,
+    **options: Any,
+) -> None:
+    """Estimate all biases of recorded judgements at once, at equal human label.
+
+    Prints each bias alone beside each jointly with the others, and the agreement with people that
+    would be left without them: position, length, familiarity, own system, lists, Markdown, covariates.
+
+    Reads logs as `biaslab audit` does.
+
+    Parameters
+    ----------
+    file : FILE
+        A log with people's labels.
+    labels : FILE
+        People's labels, if they are in a file of their own.
+    dataset
+        Take human scores and texts from this data set; see `biaslab list`.
+    covariate : TERM=COLUMN
+        A further term: of scores TERM=COLUMN, of pairs TERM=FIRST,SECOND; columns may be added, a+b.
+        Terms length, lists and markdown are counted in texts; may be repeated.
+    own : JUDGE=SYSTEM
+        The own system of a judge; may be repeated.
+    without : TERM
+        Terms to leave out together; by default each and all; may be repeated.
+    """
+    require_table(out)
+    from biaslab import load_dataset, read_judgements
+    from biaslab.correct.joint_effects import columns_of, joint as run
+    from biaslab.correct.labels import with_labels
+    from biaslab.logs.readers.card import ReadingCard
+
+    mapping, known = log.with_labels(file, labels)
+    if str(file).startswith("atlas:"):
+        trials = read_logs([file], log.format_, mapping, strict=False)
+    else:
+        trials = read_judgements(file, log.format_, mapping, keep=columns_of(covariate or (), options.get("cluster")))
+        typer.echo(ReadingCard(trials.attrs["reading"]))
+    if known is not None:
+        trials = with_labels(trials, known)
+    options |= {"own": pairs(own, "own", "JUDGE=SYSTEM"), "without": without or None}
+    found = run(trials, load_dataset(dataset) if dataset else None, covariates=covariate or (), **options)
+    typer.echo(str(found))
+    write_table(found.estimates, out, "estimate")
+
+
 def _label_tables(labels: Path | None) -> Any:
     """Read people's labels by annotator and item, if a file is given."""
     from biaslab.correct.annotations import read_label_tables

@@ -8,6 +8,7 @@ from .generalizability import (
     panel_sizes as panel_sizes,
     total_error as total_error,
 )
+from .joint_effects import JointBiases as JointBiases, joint as joint
 from .label_plan import (
     LabelPlan as LabelPlan,
     choose_contexts as choose_contexts,

@@ -42,7 +42,7 @@ from biaslab.stats.estimate import Estimate, undefined
 from biaslab.stats.frame import choose_metrics, estimate_rows, estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import suppressed_data_warnings, texts_as_objects, with_fast_intervals
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.regression import demeaned
+from biaslab.stats.regression import JointSlopes
 from biaslab.stats.resample import Resampling, Statistic, cluster_statistic
 
 __all__ = [
@@ -463,9 +463,9 @@ def _without_length(cell: pd.DataFrame, folds: int) -> pd.DataFrame:
 
 def _slope(columns: Floats, codes: Codes) -> float:
     """Return the effect of doubling the words within contexts at equal human score; 0 if not identifiable."""
-    y, *x = demeaned(columns, np.unique(codes, return_inverse=True)[1]).T
-    slopes, _, rank, _ = np.linalg.lstsq(np.column_stack(x), y, rcond=1e-9)
-    return float(slopes[0]) if rank == len(x) else 0.0
+    frame = pd.DataFrame(columns, columns=["score", "length", "human"]).assign(context_id=codes)
+    fit = JointSlopes.of(frame, "score", ["length"], Resampling())
+    return 0.0 if isinstance(fit, Estimate) else float(fit.corrected(0.0, "length")[0].product[0])
 
 
 def held_out(context: pd.Series, labelled: Mask, folds: int) -> Iterator[tuple[Mask, Mask]]:

@@ -438,34 +438,77 @@ def slope_at_equal(
     >>> round(naive(0.0).estimate, 2), slope(0.0).ci_low < 0 < slope(0.0).ci_high
     (0.24, True)
     """
-    names = [*beside, feature, "human"]
-    known = frame[frame[[outcome, *names, "context_id"]].notna().all(axis=1)]
-    known, groups = grouped(known, within, resampling)
-    codes, units = pd.factorize(known["context_id"])
-    units, error = pd.unique(resampling.cluster_of(units)), rating_error(known, within).of_clusters(groups)
-    y, x = known[outcome].to_numpy(float), known[names].to_numpy(float)
-    contexts = len(error.spread) - 1
-    y, x = (y, x) if not len(y) else (y - y.mean(), x - x.mean(axis=0))
-    if within and len(y):
-        y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x, codes)
-    elif not within:
-        x, names = np.column_stack([np.ones(len(x)), x]), ["Intercept", *names]
-    kept, reasons = identified(y, x, names, contexts)
-    if len(kept) < len(names):
-        reason = reasons.get(feature) or reasons.get("human") or "undefined"
-        return lambda _: undefined(reason, contexts)
-    equations = _NormalEquations.of(y, x, codes if groups is None else groups[codes], error)
-    size, reach = np.abs(y).max(), np.abs(x[:, -2]).max()  # the slope times reach is in the unit of the outcome
-    method = f"errors in variables{' within contexts' if within else ''}"
+    fit = JointSlopes.of(frame, outcome, [*beside, feature], resampling, within)
+    return (lambda _: fit) if isinstance(fit, Estimate) else fit.at(feature)
 
-    def at(shared: float) -> Estimate:
-        if why_not := too_unreliable(error, shared):
-            return undefined(why_not, contexts)
-        ratio = equations.corrected(shared)
-        estimate = ratio.estimate(resampling.level, method, feature, reach, size)
-        return _carrying(estimate, units, ratio.leave_one_out(error, shared))
 
-    return at
+@dataclass(frozen=True)
+class JointSlopes:
+    """Slopes of several terms at equal human score: `slope_at_equal` for each of them, from one fit.
+
+    Attributes
+    ----------
+    terms : sequence of str
+        The terms; the human score follows as last variable.
+    equations : NormalEquations
+        Their normal equations, for all contexts and leaving out each.
+    units : pandas.Index
+        Contexts or clusters.
+    within : bool
+        Whether each context has its own intercept.
+    reach : numpy.ndarray, shape (terms,)
+        Largest value of each term: its slope times it is in the unit of the outcome, whose magnitude is ``size``.
+    """
+
+    terms: Sequence[str]
+    equations: NormalEquations
+    units: pd.Index
+    resampling: Resampling
+    within: bool
+    reach: Floats
+    size: float
+
+    @classmethod
+    def of(
+        cls, frame: pd.DataFrame, outcome: str, terms: Sequence[str], resampling: Resampling, within: bool = True
+    ) -> JointSlopes | Estimate:
+        """Fit the terms, or return why the last of them is not estimated; parameters as in `slope_at_equal`."""
+        names = [*terms, "human"]
+        known = frame[frame[[outcome, *names, "context_id"]].notna().all(axis=1)]
+        known, groups = grouped(known, within, resampling)
+        codes, units = pd.factorize(known["context_id"])
+        units, error = pd.unique(resampling.cluster_of(units)), rating_error(known, within).of_clusters(groups)
+        y, x = known[outcome].to_numpy(float), known[names].to_numpy(float)
+        contexts = len(error.spread) - 1
+        y, x = (y, x) if not len(y) else (y - y.mean(), x - x.mean(axis=0))
+        if within and len(y):
+            y, x = demeaned(y[:, None], codes)[:, 0], demeaned(x, codes)
+        elif not within:
+            x, names = np.column_stack([np.ones(len(x)), x]), ["Intercept", *names]
+        kept, reasons = identified(y, x, names, contexts)
+        if len(kept) < len(names):
+            return undefined(reasons.get(terms[-1]) or reasons.get("human") or "undefined", contexts)
+        equations = NormalEquations.of(y, x, codes if groups is None else groups[codes], error)
+        reach = np.abs(x).max(axis=0)[-len(terms) - 1 : -1]
+        return cls(terms, equations, units, resampling, within, reach, float(np.abs(y).max()))
+
+    def corrected(self, shared: float, term: str) -> tuple[Attenuated, float]:
+        """Return a term's slope at equal human score, for a share of shared errors, and 1, as `JointLogOdds`."""
+        return self.equations.corrected(shared, list(self.terms).index(term) - len(self.terms) - 1), 1.0
+
+    def at(self, term: str) -> Corrected:
+        """Return the slope of a term for a share of shared errors."""
+        place, error = list(self.terms).index(term), self.equations.error
+        method = f"errors in variables{' within contexts' if self.within else ''}"
+
+        def at(shared: float) -> Estimate:
+            if why_not := too_unreliable(error, shared):
+                return undefined(why_not, len(error.spread) - 1)
+            ratio = self.corrected(shared, term)[0]
+            estimate = ratio.estimate(self.resampling.level, method, term, self.reach[place], self.size)
+            return _carrying(estimate, self.units, ratio.leave_one_out(error, shared))
+
+        return at
 
 
 _MOST_BENDS, _PER_BEND = 4, 10  # in the effect of quality; residual degrees of freedom for each
@@ -529,7 +572,7 @@ def knots_of(quality: Floats, most: int = _MOST_BENDS) -> list[float]:
 
 
 @dataclass(frozen=True)
-class _NormalEquations:
+class NormalEquations:
     """Normal equations of least squares, for all contexts and leaving out each; the last column is the human score.
 
     Attributes
@@ -550,19 +593,21 @@ class _NormalEquations:
     scale: Floats
 
     @classmethod
-    def of(cls, y: Floats, x: Floats, codes: Codes, error: RatingError) -> _NormalEquations:
+    def of(cls, y: Floats, x: Floats, codes: Codes, error: RatingError) -> NormalEquations:
+        """Sum the products of all rows, and without each context."""
         contexts, scale = int(codes.max()) + 1, np.abs(x).max(axis=0)
         x = x / scale
         score = np.column_stack([np.bincount(codes, column * y, contexts) for column in x.T]).astype(float)
         return cls(without_each(sums_of_products(x, codes)), without_each(score[:, :, None]), error, scale)
 
-    def corrected(self, shared: float) -> Attenuated:
-        """Return the corrected slope on the second-to-last column, as a product and the reliability to divide by."""
+    def corrected(self, shared: float, term: int = -2) -> Attenuated:
+        """Return the corrected slope on a column, as a product and the reliability to divide by."""
         naive = np.full(self.score.shape[:2], np.nan)
         fine = np.linalg.cond(self.gram) < 1e12
         naive[fine] = np.linalg.solve(self.gram[fine], self.score[fine])[:, :, 0]
-        attenuated = Attenuated.of(naive, self.gram, small_sample_error(self.error, shared) / self.scale[-1] ** 2)
-        return Attenuated(attenuated.product / self.scale[-2], attenuated.reliability)
+        spent = small_sample_error(self.error, shared) / self.scale[-1] ** 2
+        attenuated = Attenuated.of(naive, self.gram, spent, term)
+        return Attenuated(attenuated.product / self.scale[term], attenuated.reliability)
 
 
 _PROBIT = (16 * np.sqrt(3) / (15 * np.pi)) ** 2  # the logistic function is close to a normal ogive 1.7 times as wide
@@ -632,47 +677,102 @@ def log_odds_at_equal(
     >>> naive.ci_low > 0, corrected.ci_low < 0 < corrected.ci_high
     (True, True)
     """
-    names = ["human", *terms]  # of collinear terms, the last is dropped
-    y, x = frame[outcome].to_numpy(float), frame[names].to_numpy(float)
-    codes, units = pd.factorize(resampling.cluster_of(frame["context_id"]))
-    contexts, asked = len(units), terms[-1]
-    kept, reasons = identified(y, x, names, contexts, verdicts=True)
-    if len(kept) < len(names):
-        reason = reasons.get(asked) or next(iter(reasons.values()))
-        return lambda _: undefined(reason, contexts)
-    x = x[:, [*range(1, len(names)), 0]]  # move human to the end
-    naive = fitted_log_odds(y, x)
-    if naive is None:
-        return lambda _: undefined(SEPARATED, contexts)
-    p, codes = expit(x @ naive), grouped_codes(codes, resampling.seed)
-    without = naive + jackknife_shifts(x, y - p, codes, p * (1 - p))
-    fits = [np.vstack([naive, each]) for each in (without, _refitted(y, x, codes, without, resampling))]
-    counted = effective_contexts(x, codes, p * (1 - p), x.shape[1] - 2) if effective else None
-    sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
-    gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
-    del x, y, p  # of millions of verdicts they are large, and ratings are read next
-    try:
-        error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
-    except ValueError as fault:
-        raise TrialsError.plain(f"sides must have context_id, human and, if known, ratings: {fault}") from fault
+    fit = JointLogOdds.of(frame, outcome, terms, sides, resampling, least, effective)
+    return (lambda _: fit) if isinstance(fit, Estimate) else fit.at(terms[-1])
 
-    def at(shared: float) -> Estimate:
-        if why_not := too_unreliable(error, shared, least):
-            return undefined(why_not, contexts)
-        spent = small_sample_error(error, shared)
 
-        def corrected(coefficients: Floats) -> Attenuated:
-            ratio = Attenuated.of(coefficients, gram, spent)
-            factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / rows)
-            return Attenuated(ratio.product * factor, ratio.reliability)
+@dataclass(frozen=True)
+class JointLogOdds:
+    """Log odds of several terms at equal human score: `log_odds_at_equal` for each of them, from one fit.
 
-        estimate = corrected(fits[0]).estimate(resampling.level, _LOGISTIC_ERRORS_METHOD, asked, effective=counted)
-        estimate = replace(estimate, n_contexts=contexts)
-        if not resampling.leave_one_out:
-            return estimate
-        return _carrying(estimate, units, corrected(fits[1]).leave_one_out(error, shared, least))
+    Attributes
+    ----------
+    terms : sequence of str
+        The terms; the human score follows as last variable.
+    fits : tuple of numpy.ndarray, shape (1 + contexts, variables)
+        Uncorrected log odds, of all contexts and leaving out each: by one Newton step, and refitted if wanted.
+    gram : numpy.ndarray, shape (1 + contexts, variables, variables)
+        Σ x xᵀ.
+    rows : numpy.ndarray, shape (1 + contexts,)
+        Numbers of verdicts.
+    error : RatingError
+        The error part of the sum of squared differences of human scores.
+    units : pandas.Index
+        Contexts or clusters.
+    counted : mapping of str to float
+        The effective number of contexts behind a term, where it is used.
+    """
 
-    return at
+    terms: Sequence[str]
+    fits: tuple[Floats, Floats]
+    gram: Floats
+    rows: Floats
+    error: RatingError
+    units: pd.Index
+    resampling: Resampling
+    least: float
+    counted: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        outcome: str,
+        terms: Sequence[str],
+        sides: pd.DataFrame,
+        resampling: Resampling,
+        least: float = LEAST_RELIABILITY,
+        effective: bool = False,
+    ) -> JointLogOdds | Estimate:
+        """Fit the terms, or return why the last of them is not estimated; parameters as in `log_odds_at_equal`."""
+        names = ["human", *terms]  # of collinear terms, the last is dropped
+        y, x = frame[outcome].to_numpy(float), frame[names].to_numpy(float)
+        codes, units = pd.factorize(resampling.cluster_of(frame["context_id"]))
+        contexts = len(units)
+        kept, reasons = identified(y, x, names, contexts, verdicts=True)
+        if len(kept) < len(names):
+            return undefined(reasons.get(terms[-1]) or next(iter(reasons.values())), contexts)
+        x = x[:, [*range(1, len(names)), 0]]  # move human to the end
+        naive = fitted_log_odds(y, x)
+        if naive is None:
+            return undefined(SEPARATED, contexts)
+        p, codes = expit(x @ naive), grouped_codes(codes, resampling.seed)
+        without = naive + jackknife_shifts(x, y - p, codes, p * (1 - p))
+        fits = [np.vstack([naive, each]) for each in (without, _refitted(y, x, codes, without, resampling))]
+        last = len(terms) - 1
+        counted = {terms[last]: effective_contexts(x, codes, p * (1 - p), last)} if effective else {}
+        sums = without_each(sums_of_products(np.column_stack([x, np.ones(len(x))]), codes))
+        gram, rows = sums[:, :-1, :-1], sums[:, -1, -1]
+        del x, y, p  # of millions of verdicts they are large, and ratings are read next
+        try:
+            error = _of_differences(sides, codes, sums[:, -2, -2] - sums[:, -2, -1] ** 2 / np.maximum(rows, 1))
+        except ValueError as fault:
+            raise TrialsError.plain(f"sides must have context_id, human and, if known, ratings: {fault}") from fault
+        return cls(terms, (fits[0], fits[1]), gram, rows, error, units, resampling, least, counted)
+
+    def corrected(self, shared: float, term: str, refitted: bool = False) -> tuple[Attenuated, Floats]:
+        """Return a term's log odds at equal human score, and the factor that undoes the attenuation of log odds."""
+        spent, coefficients = small_sample_error(self.error, shared), self.fits[refitted]
+        ratio = Attenuated.of(coefficients, self.gram, spent, list(self.terms).index(term))
+        factor = _deattenuation(coefficients[:, -1], ratio.reliability, spent / self.rows)
+        return Attenuated(ratio.product * factor, ratio.reliability), factor
+
+    def at(self, term: str) -> Corrected:
+        """Return the log odds of a term for a share of shared errors."""
+
+        def at(shared: float) -> Estimate:
+            if why_not := too_unreliable(self.error, shared, self.least):
+                return undefined(why_not, len(self.units))
+            ratio = self.corrected(shared, term)[0]
+            level, effective = self.resampling.level, self.counted.get(term)
+            estimate = ratio.estimate(level, _LOGISTIC_ERRORS_METHOD, term, effective=effective)
+            estimate = replace(estimate, n_contexts=len(self.units))
+            if not self.resampling.leave_one_out:
+                return estimate
+            left_out = self.corrected(shared, term, refitted=True)[0]
+            return _carrying(estimate, self.units, left_out.leave_one_out(self.error, shared, self.least))
+
+        return at
 
 
 def extreme_outcomes(y: Floats, x: Floats, error: float | None, sign: float) -> Floats | None:
@@ -791,8 +891,8 @@ class Attenuated:
     reliability: Floats
 
     @classmethod
-    def of(cls, coefficients: Floats, gram: Floats, error: Floats) -> Attenuated:
-        """Correct the second-to-last coefficient for error in the last variable, the human score.
+    def of(cls, coefficients: Floats, gram: Floats, error: Floats, term: int = -2) -> Attenuated:
+        """Correct a coefficient, by default the second-to-last, for error in the last variable, the human score.
 
         Regression calibration: the human score h is replaced by its best linear prediction of the true score from all
         variables, which gives γ + γ_h E M⁻¹[·, h] / λ, with γ the uncorrected coefficients, M = Σ x xᵀ, E the part of
@@ -807,12 +907,15 @@ class Attenuated:
             M.
         error : numpy.ndarray, shape (1 + contexts,)
             E.
+        term : int
+            Place of the coefficient.
         """
         fine = np.linalg.cond(gram) < _SINGULAR
         inverse = np.full(gram.shape, np.nan)
         inverse[fine] = np.linalg.inv(gram[fine])
         reliability = 1 - error * inverse[:, -1, -1]
-        return cls(coefficients[:, -2] * reliability + coefficients[:, -1] * error * inverse[:, -2, -1], reliability)
+        shared = coefficients[:, -1] * error * inverse[:, term, -1]
+        return cls(coefficients[:, term] * reliability + shared, reliability)
 
     def estimate(
         self,

@@ -1,4 +1,4 @@
-"""``biaslab correct``, the corrected number at the end of an audit, and ``biaslab replace``: labels in any form."""
+"""``biaslab correct``, the corrected number at the end of an audit, ``biaslab replace`` and ``biaslab joint``."""
 
 import gzip
 import json
@@ -530,3 +530,33 @@ def test_robustness_writes_specifications_and_a_figure(battles, capsys):
 )
 def test_robustness_refuses_what_it_cannot_do(words, battles):
     assert main(["robustness", *words]) == 2
+
+
+@pytest.fixture
+def duels(tmp_path, monkeypatch):
+    """A log of 200 pairs by a judge who likes longer texts and the first, with people's preferences."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    words, better = rng.integers(30, 300, (200, 2)), rng.random(200) < 0.5
+    odds = 0.5 + 2 * better - 1 + 1.5 * np.log2(words[:, 0] / words[:, 1])
+    won = rng.random(200) < 1 / (1 + np.exp(-odds))
+    log = pd.DataFrame({"question": range(200), "answer_a": "x", "answer_b": "y"})
+    log = log.assign(winner=np.where(won, "A", "B"), human_winner=np.where(better, "A", "B"))
+    log.assign(w_a=words[:, 0], w_b=words[:, 1]).to_csv("duels.csv", index=False)
+
+
+def test_joint_prints_biases_and_writes_estimates(duels, capsys):
+    command = "joint duels.csv --covariate length=w_a,w_b --without length --without position --reliability 1"
+    assert main([*command.split(), "--out", "joint.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "favours longer texts" in said
+    assert "without length, position: 0." in said
+    rows = pd.read_csv("joint.csv", keep_default_na=False, na_values=[""]).query("metric == 'bias_log_odds'")
+    assert rows["given"].tolist() == ["alone", "jointly"] * 2
+    assert (rows["estimate"] > 0).all()
+
+
+@pytest.mark.parametrize("wrong", ["--covariate length=w_a,w_c", "--own me", "--without width", "--reliability 3"])
+def test_joint_refuses_wrong_options(duels, wrong, capsys):
+    assert main(["joint", "duels.csv", *wrong.split()]) == 2
+    assert "Traceback" not in capsys.readouterr().err

@@ -41,6 +41,7 @@ SMALLER = {
     "correct": {"n_contexts": 12, "draws": 4},  # fewer than five labelled contexts give no interval
     "distillation": {"folds": 2, "repeats": 1, "counts": [6], "texts_per_source": [1], "decoder_layer": 4},
     "inheritance": {"n_recorded": 8},
+    "joint": {"n_contexts": 80},  # of few battles, the terms predict every verdict
     "reward": {"steps": 1, "n_samples": 3, "n_taught": 20, "trainable": 1, "max_tokens": 12, "layer": 4},
 }
 #: What `make docs`, and so .ci/run, has papermill execute.

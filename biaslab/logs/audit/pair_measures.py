@@ -14,22 +14,12 @@ from scipy.special import expit
 from biaslab.core.arrays import Bools, Floats
 from biaslab.logs.audit.measures import UNKNOWN_ORDER, CellMeasure
 from biaslab.measures.ranking import pairs
-from biaslab.probes.base.feature_probe import (
-    as_verdicts,
-    bound_missing_verdicts,
-    human_error_sums,
-    human_scores,
-    log_odds_given_quality,
-    seen_from,
-    without_test,
-)
+from biaslab.probes.base.feature_probe import as_verdicts, seen_from, without_test
+from biaslab.probes.base.joint_model import JointPairs
 from biaslab.probes.base.probe import Accepted, Part, paired
 from biaslab.stats.blocks import has_value, usable
 from biaslab.stats.estimate import NO_TRIALS, Estimate, Note, because, undefined, without_interval
 from biaslab.stats.ratio import Ratio
-from biaslab.stats.regression import identified, logistic_model
-from biaslab.stats.reliability import LEAST_RELIABILITY, known_reliability
-from biaslab.stats.resample import Resampling
 
 _FEWEST_JUDGEMENTS = 10  # minimum judgements for a candidate to count as a system; single texts occur once or twice
 _MOSTLY = 0.8  # of the pairs, in which a baseline is; and of its judgements, by which it is more often on one side
@@ -165,7 +155,8 @@ def first_position_log_odds(judged: pd.DataFrame, measure: OneOrder) -> Estimate
         frame, terms, given = frame[values.notna()], [*terms, name], [*given, what]
     if len(frame) < len(judged):
         left_out.append(f"leaves out {len(judged) - len(frame):,} of {len(judged):,} pairs without these")
-    estimate = _intercept(frame, [*terms, "first"], seen.loc[frame.index], measure, effective=True)
+    model = JointPairs(frame, seen.loc[frame.index], measure.resampling, measure.reliability, effective=True)
+    estimate = model.effect([*(term for term in terms if term != "human"), "first"], "human" in terms)
     if any(isinstance(note, Note) and note.code == "collinear" for note in estimate.notes):
         return undefined(_why_collinear(judged[judged["won"].notna()]), contexts)
     known = f"conditional on {', '.join(given)}" if given else "unadjusted"
@@ -184,45 +175,6 @@ def _of_assumed_order(estimate: Estimate, of_systems: bool, labels: float) -> Es
     systems_in = f"systems in at least {_FEWEST_JUDGEMENTS} pairs each"
     showing = f"people's preferences of {math.ceil(labels):,} pairs, {systems_in}, or both orders"
     return without_test(estimate).noted(UNKNOWN_ORDER.with_values(what=showing))
-
-
-def _intercept(
-    frame: pd.DataFrame, terms: list[str], seen: pd.DataFrame, measure: OneOrder | PairLength, effective: bool = False
-) -> Estimate:
-    """Return the log odds of the last term given the others, of which people's preferences have errors, with bounds."""
-    others, resampling = [name for name in terms if name != "human"], measure.resampling
-    won = frame["won"].to_numpy(float)
-    decided = ~np.isnan(won)
-    contexts = frame["context_id"][decided].nunique()
-    x = frame.loc[decided, others].to_numpy(float)
-    kept, reasons = identified(won[decided], x, others, contexts, verdicts=True)
-    if terms[-1] in reasons:
-        return undefined(reasons[terms[-1]], contexts)
-    others = [others[k] for k in kept]  # strengths of all systems add up to 0, so that of the last follows
-    errs, unexplained = False, 0.0
-    if "human" in terms:
-        x, label = frame.loc[decided, others].to_numpy(float), frame.loc[decided, "human"].to_numpy(float)
-        left = label - x @ np.linalg.lstsq(x, label, rcond=None)[0]
-        unexplained = float(left.var() / label.var())
-        errs = unexplained >= _ALIKE  # otherwise the systems say how much people prefer one
-
-    def reliability(of: pd.DataFrame, sides: pd.DataFrame) -> tuple[float | None, float]:
-        known, least = _label_reliability(of, sides, resampling, measure.reliability)
-        return known, 1 - (1 - least) * unexplained
-
-    def given(won: Floats) -> Estimate:
-        whole = ~np.isnan(won)
-        of, sides = frame.assign(won=won)[whole], human_scores(seen[whole])
-        if not errs:
-            return logistic_model(of, "won", others, resampling, effective)[others[-1]]
-        return log_odds_given_quality(of, others, sides, resampling, *reliability(of, sides), effective)
-
-    logit = given(won)
-    if decided.all() or np.isnan(logit.ci_low) or resampling.values_only:
-        return logit
-    x, sides = frame[[*others, *(["human"] if errs else [])]].to_numpy(float), human_scores(seen)
-    errors = human_error_sums(sides, x[:, -1], *reliability(frame.fillna({"won": 0.5}), sides)) if errs else [None]
-    return bound_missing_verdicts(logit, won, x, errors, given)
 
 
 def _systems_judged_often(decided: pd.DataFrame) -> list[str]:
@@ -251,7 +203,6 @@ _USED = ("context_id", "value", "status", "human_gap", "words", "opponent_words"
 _RATED = tuple(f"{side}{name}" for name in ("human", "ratings", "annotators") for side in ("", "opponent_"))
 _UNIT = (0.0, 1.0)
 _FEWEST_DECISIONS = 2  # minimum decisions per kind
-_OF_SIGNS = 2 / np.pi  # squared correlation of a centred normal variable with its sign
 _ALWAYS = "no test: all decisions are alike, so that nothing shows how they depend on the label"
 _NO_DECISION = because("equal_lengths", "no decision between texts of different length")
 
@@ -356,7 +307,7 @@ def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, meas
         return without_interval(float(won[decided][0]), trials["context_id"][decided].nunique(), _ALWAYS)
     seen = seen_from(trials, first_longer)
     verdicts = as_verdicts(seen, []).assign(won=won, longer=1.0)
-    logit = _intercept(verdicts, ["human", "longer"], seen, measure)
+    logit = JointPairs(verdicts, seen, measure.resampling, measure.reliability).effect(["longer"])
     ends = (logit.ci_low, logit.ci_high, logit.bound_low, logit.bound_high)
     share, effect, low, high, least, most = (float(expit(x)) for x in (logit.estimate, logit.mde, *ends))
     slope = share * (1 - share)  # of the share, by its log odds
@@ -368,20 +319,6 @@ def _at_equal_label(trials: pd.DataFrame, won: Floats, first_longer: Bools, meas
     )
     shown = replace(logit, estimate=share, se=logit.se * slope, ci_low=low, ci_high=high, mde=effect - 0.5)
     return replace(shown, notes=notes, bound_low=least, bound_high=most)
-
-
-def _label_reliability(
-    verdicts: pd.DataFrame, sides: pd.DataFrame, resampling: Resampling, declared: float | None
-) -> tuple[float | None, float]:
-    """Return the reliability of labels, if known, and the least, which is lower if they only name the better text."""
-    label = verdicts["human"].to_numpy(float)
-    if known_reliability(sides, None) or len(np.unique(np.abs(label[label != 0]))) > 1:
-        return declared, LEAST_RELIABILITY
-    if declared is not None:  # of the graded difference; texts may differ by degrees or all by as much
-        return None, _OF_SIGNS * declared
-    agrees = np.where(label > 0, verdicts["won"], 1 - verdicts["won"]) * (label != 0)
-    share = Ratio(verdicts["context_id"], agrees, label != 0, None, _UNIT, inference="score").estimate(resampling)
-    return None, float(_OF_SIGNS * np.nanmax([LEAST_RELIABILITY, max(2 * share.ci_low - 1, 0.0) ** 2]))
 
 
 _SIDES = ("candidate_id", "opponent_id")
