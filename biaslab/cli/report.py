@@ -463,7 +463,7 @@ def joint(
     out: Path | None = None,
     **options: Any,
 ) -> None:
-    """Estimate all biases of recorded judgements at once, at equal human label.
+    """Estimate all biases of a log at once, at equal human label.
 
     Prints each bias alone beside each jointly with the others, and the agreement with people that
     would be left without them: position, length, familiarity, own system, lists, Markdown, covariates.
