@@ -436,7 +436,8 @@ def allowing_for_errors(
         return estimate
     if side:
         share = bisect_left(range(100), True, key=lambda percent: _side(at(percent / 100)) != side)
-        needed = round(max(1 - share / 100, LEAST_RELIABILITY), 2)
+        ruled_out = least is not None and share / 100 > 1 - least  # the side holds for all that are left
+        needed = LEAST_RELIABILITY if ruled_out else round(max(1 - share / 100, LEAST_RELIABILITY), 2)
         shared = Note(_SHARED, {"percent": share})
         estimate = estimate.noted(shared if several else Note("depends_on_reliability", {"reliability": needed}))
     if several or least is None:
