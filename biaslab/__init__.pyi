@@ -46,6 +46,7 @@ from .report import plots as plots
 from .report.evidence import CardPage as CardPage, LabelPage as LabelPage, label as label, show as show
 from .report.screening import Screen as Screen, plan_screen as plan_screen, screen as screen
 from .stats.resample import Resampling as Resampling
+from .stats.sequential import Until as Until
 from .store import Store as Store
 from .store.tables import cached as cached
 from .study.collect import collect as collect

@@ -284,6 +284,9 @@ def _estimate(
     if resampling.values_only:
         return without_interval(value, contexts, VALUES_ONLY)
     error = float(np.sqrt(np.sum((sums @ gradients[0]) ** 2) * contexts / (contexts - 1)))
+    if resampling.stopping is not None:
+        rate, parts = bounds == (0.0, 1.0) and sums.shape[1] == 2, sums @ gradients[0]
+        return resampling.stopping.of_sums(sums, value, error, parts, level, method.null, rate)
     if is_rounding(error, np.sum(np.abs(sums) @ np.abs(gradients[0]))):
         return unvarying(value, contexts, level, bounds, method.test(value, 0.0), label, method.null)
     p_value = method.test(value, error)

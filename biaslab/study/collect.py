@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain, pairwise
 from operator import attrgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast, overload
+from warnings import catch_warnings, simplefilter
 
 import pandas as pd
 import pyarrow as pa
 
-from biaslab.core.checks import require_study
+from biaslab.core.checks import did_you_mean, require_study
 from biaslab.core.errors import (
     InputError,
     JudgeError,
@@ -27,18 +29,38 @@ from biaslab.core.errors import (
     UnsupportedRequestError,
     warn,
 )
-from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential, short
+from biaslab.core.interfaces import (
+    Adaptable,
+    BaseJudge,
+    Continuable,
+    Design,
+    Judge,
+    ProbeInterface,
+    as_judge,
+    is_sequential,
+    short,
+)
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import Postfix, count, progress_bar
 from biaslab.core.requests import EACH_ALONE, Choice, Compare, Rank, Request, Score, request_key, thinking_of
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial, uncollected
 from biaslab.judges.function import judge_of
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.stats.blocks import linked_contexts
+from biaslab.stats.sequential import UNTIL, Until
 from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge
 from biaslab.store.tables import OF_THOUGHTS, TablePart, TrialColumns, TrialsFile, require_target, writing
 from biaslab.study.spending import Budget, Ledger, announcement_of, budget_of, unanswered
-from biaslab.study.windows import Survey, TrialSource, survey_design, window_size, windows
+from biaslab.study.windows import (
+    Survey,
+    TrialSource,
+    in_random_order,
+    look_ends,
+    survey_design,
+    window_size,
+    windows,
+)
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -57,6 +79,7 @@ def collect(
     announce: bool | None = None,
     nearest: bool = True,
     out: None = None,
+    until: Until | None = None,
 ) -> pd.DataFrame: ...
 
 
@@ -72,6 +95,7 @@ def collect(
     nearest: bool = True,
     *,
     out: str | PathLike[str],
+    until: Until | None = None,
 ) -> TrialsFile: ...
 
 
@@ -85,6 +109,7 @@ def collect(
     announce: bool | None = None,
     nearest: bool = True,
     out: str | PathLike[str] | None = None,
+    until: Until | None = None,
 ) -> pd.DataFrame | TrialsFile:
     """Run a study: ask a judge all requests that a probe plans for a data set.
 
@@ -117,6 +142,10 @@ def collect(
         and the file appears once the run is complete. A stopped run leaves the previous file, if any, unchanged; with a
         store, the next run resumes. A file of the same study is replaced. Designs in rounds need all trials so far in
         memory.
+    until : Until, optional
+        Ask contexts in random order, and stop once the rule holds. Trials then have a column ``until``, from which
+        probes take their inference: a confidence sequence, or planned looks. Contexts that share requests or are one
+        cluster of the probe's resampling are asked together. The design and all trials are kept in memory.
 
     Returns
     -------
@@ -128,7 +157,7 @@ def collect(
         is "ok" or "tie". ``label_mass`` is the total probability of all labels, NaN for text. ``samples`` is the number
         of samples behind value and label mass, NaN if they are exact. ``attrs`` has the number of new replies
         (``asked``), their ``tokens`` and ``dollars`` at the budget's prices, the number of replies from the store
-        (``stored``), and the store's path (``store``).
+        (``stored``), the store's path (``store``), and the number of requests that `until` saved (``saved``).
 
     Raises
     ------
@@ -168,6 +197,8 @@ def collect(
     """
     judge = cast("Judge", judge) if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
+    if until is not None:
+        _require_until(until, probe)
     asked = as_judge(judge)
     _warn_repeated(probe, dataset)
     next(iter(probe.design(dataset)), None)  # raises errors of the design before a store is created
@@ -179,7 +210,7 @@ def collect(
         ):
             tells = progress if announce is None else announce
             limits = budget if budget is not None else budget_of(asked)
-            walk = Walk(asked, dataset, kept, limits, bar, postfix, tells, out)
+            walk = Walk(asked, dataset, kept, limits, bar, postfix, tells, out, until)
             trials = _ask_nearest(walk, probe, probe.name) if nearest else walk.trials(probe)
     except UnsupportedRequestError as error:
         if asked.reads_prompts or not nearest:
@@ -192,6 +223,24 @@ def collect(
         words = f"replies of {asked.id!r} come from several models, according to its server: {shares}"
         warn(words, ModelChangedWarning)
     return trials
+
+
+def _require_until(until: Until, probe: Design) -> None:
+    """Raise `InputError` unless a rule fits the design: metrics with a null or a half-width, asked at once."""
+    if not isinstance(until, Until):
+        raise InputError("until", until, "a rule, such as biaslab.Until(half_width=0.05)")
+    if not isinstance(probe, ProbeInterface) or is_sequential(probe):
+        raise InputError("until", until, f"None for {probe.name}", "a rule needs a probe that asks everything at once")
+    metrics = {metric.name: metric for metric in probe.metrics}
+    name = _metric_of(until, probe)
+    if name not in metrics:
+        raise InputError("until.metric", name, f"one of {', '.join(metrics)}", did_you_mean(name, metrics))
+    if until.half_width is None and metrics[name].null is None:
+        raise InputError("until.metric", name, "a metric with a null", "or use Until(half_width=…)")
+
+
+def _metric_of(until: Until, probe: ProbeInterface) -> str:
+    return until.metric or probe.primary[0]
 
 
 def _warn_repeated(probe: Design, dataset: Dataset) -> None:
@@ -296,6 +345,8 @@ class Walk:
         Announce the plan before the first request.
     out : path, optional
         File for the trials, which are then not kept in memory.
+    until : Until, optional
+        When to stop.
 
     Attributes
     ----------
@@ -313,8 +364,10 @@ class Walk:
     postfix: Postfix
     announces: bool = False
     out: str | PathLike[str] | None = None
+    until: Until | None = None
 
     def __post_init__(self) -> None:
+        self.saved = 0
         self.otherwise, self.models = "", Counter[str]()
         self.source = self.judge if self.store is None else self.store.wrap(self.judge)
         if isinstance(self.source, StoredJudge):
@@ -329,21 +382,29 @@ class Walk:
         self._first, self._watches = FirstReplies(probe), not self.judge.is_recorded
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
+        units = None if self.until is None else self._units(probe, plan, self.until)
+        if units is not None:
+            plan = partial(chain.from_iterable, units)
         survey = self._survey(probe, plan, begins=True)
         if not survey.trials:
             raise InputError("probe", probe.name, "one that plans at least one judgement", "add contexts or candidates")
         replies = probe.keeps_replies
+        if units is not None:
+            survey.types[UNTIL] = {str}
         columns = TrialColumns(survey.types, replies, survey.first)
         target = None if self.out is None else require_target(self.out, columns, study, grows=sequential)
         self._begin(survey)
-        if target is not None and not sequential:
+        if units is not None:
+            frames = [self._stopped(probe, columns, study, survey, units)]
+        elif target is not None and not sequential:
             attrs: dict[str, Any] = {}
             with writing(target, columns, attrs) as file:
-                for part in self._judge(probe, columns, study, survey, plan):
+                for part in self._judge(probe, columns, study, survey, self._windows(survey, plan)):
                     file.write(part)
                 attrs |= self._attrs()
             return TrialsFile(target)
-        frames = [columns.frame(list(self._judge(probe, columns, study, survey, plan)))]
+        else:
+            frames = [columns.frame(list(self._judge(probe, columns, study, survey, self._windows(survey, plan))))]
         types = survey.types
         while sequential:
             so_far = pd.concat(frames, ignore_index=True)
@@ -353,7 +414,7 @@ class Walk:
                 break
             self._begin(survey)
             columns = TrialColumns(survey.types, replies, survey.first)
-            frames.append(columns.frame(list(self._judge(probe, columns, study, survey, plan))))
+            frames.append(columns.frame(list(self._judge(probe, columns, study, survey, self._windows(survey, plan)))))
             names = {**types, **survey.types}
             types = {name: types.get(name, set()) | survey.types.get(name, set()) for name in names}
         frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
@@ -365,6 +426,40 @@ class Walk:
         with writing(target, whole, attrs) as file:
             file.write((pa.Table.from_pandas(frame[list(whole.names)], preserve_index=False), {}))
         return TrialsFile(target)
+
+    def _units(self, probe: Design, plan: TrialSource, until: Until) -> list[list[Trial]]:
+        """Return the trials of each context or cluster of contexts, in random order, as many as the rule allows."""
+        clusters = getattr(getattr(probe, "resampling", None), "clusters", None)
+        units = in_random_order(plan(), until.seed, clusters)
+        return units[: until.most(len(units))]
+
+    def _stopped(
+        self, probe: Any, columns: TrialColumns, study: Mapping[str, str], survey: Survey, units: list[list[Trial]]
+    ) -> pd.DataFrame:
+        """Ask unit after unit until the rule holds in all rows of its metric, and return the trials."""
+        until = cast("Until", self.until)
+        metric, ends = _metric_of(until, probe), look_ends(units, until, self.judge.breadth)
+        sizes, null = list(map(len, units)), find_metric(metric, probe.name).null
+        parts: list[TablePart] = []
+        asked = (list(chain.from_iterable(units[start:end])) for start, end in pairwise([0, *ends]))
+        with closing(self._judge(probe, columns, study, survey, asked)) as judged_parts, catch_warnings():
+            simplefilter("ignore", UserWarning)  # what is missing is said of the whole study
+            for end, part in zip(ends, judged_parts, strict=True):
+                parts.append(part)
+                growth = max(sizes) / max(sizes[:end])
+                stopping = until.stopping(end, len(units), growth)
+                frame = columns.frame(parts).assign(**{UNTIL: str(stopping)})
+                rows = probe.estimate(frame, [metric]).to_dict("records")
+                if reason := until.reason(rows, null) or ("contexts" if end == len(units) else ""):
+                    break
+        stopping = replace(stopping, reason=reason, rule=until.words(reason, metric))
+        self.saved = survey.requests - self._answered
+        self._requests -= self.saved
+        self.bar.total = self._answered
+        if self.announces:
+            saved = f"{self.saved:,} of {survey.requests:,} requests saved"
+            self.bar.write(f"{probe.name}: stopped after {end:,} of {len(units):,} contexts, {stopping.rule}; {saved}")
+        return frame.assign(**{UNTIL: str(stopping)})
 
     def _plan(self, design: Callable[..., Iterable[Trial]], *so_far: pd.DataFrame) -> TrialSource:
         """Return a function that generates the design; marks trials of judges that score texts on their own scale."""
@@ -386,6 +481,7 @@ class Walk:
         attrs: dict[str, Any] = {"asked": asked, "stored": max(self._requests - asked, 0)}
         attrs |= {"tokens": ledger.usage.tokens, "dollars": ledger.dollars}
         where = {} if self.store is None else {"store": str(self.store.path.resolve())}
+        where |= {} if self.until is None else {"saved": self.saved}
         return attrs | where | ({"otherwise": self.otherwise} if self.otherwise else {})
 
     def _survey(self, probe: Design, plan: TrialSource, begins: bool) -> Survey:
@@ -407,17 +503,25 @@ class Walk:
             self.bar.write(f"{probe.name}: {announcement_of(self.ledger, stored, is_sequential(probe))}")
         return survey
 
+    def _windows(self, survey: Survey, plan: TrialSource) -> Iterable[list[Trial]]:
+        return windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]
+
     def _begin(self, survey: Survey) -> None:
         self._requests += survey.requests
         self._answered, self._planned = 0, survey.requests
         self.bar.total = (self.bar.total or 0) + survey.requests
 
     def _judge(
-        self, probe: Design, columns: TrialColumns, study: Mapping[str, str], survey: Survey, plan: TrialSource
+        self,
+        probe: Design,
+        columns: TrialColumns,
+        study: Mapping[str, str],
+        survey: Survey,
+        parts: Iterable[list[Trial]],
     ) -> Iterator[TablePart]:
         """Ask and parse a round, window by window."""
         known: dict[str, Reply] = {}
-        for window in windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]:
+        for window in parts:
             requests = list(dict.fromkeys([trial.request for trial in window]))
             shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
             keys = {request: request_key(request, study["judge"]) for request in shared}

@@ -1,0 +1,534 @@
+"""Inference for studies that may stop early: rules that stop, confidence sequences, and group-sequential bounds.
+
+A confidence sequence covers the truth at all numbers of contexts at once, so that a study may stop after any context,
+whatever it has seen. Group-sequential bounds allow for a few planned looks. Contexts are the units, in random order.
+
+References
+----------
+Waudby-Smith & Ramdas 2024, *Estimating means of bounded random variables by betting*, JRSS B 86; Waudby-Smith, Arbour,
+Sinha, Kennedy & Ramdas 2024, *Time-uniform central limit theory and asymptotic confidence sequences*, Annals of
+Statistics 52; Wang & Ramdas 2025, *Anytime-valid t-tests and confidence sequences for Gaussian means with unknown
+variance*, Sequential Analysis 44; Hall 1992, *On the removal of skewness by transformation*, JRSS B 54; Jennison &
+Turnbull 2000, *Group Sequential Methods with Applications to Clinical Trials*; Lan & DeMets 1983, *Discrete sequential
+boundaries for clinical trials*, Biometrika 70.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy import special
+
+from biaslab.core.arrays import Floats
+from biaslab.core.checks import require_count, require_fields
+from biaslab.core.errors import InputError, TrialsError
+from biaslab.stats.estimate import Estimate, Note, is_above, is_rounding, without_interval
+from biaslab.stats.t_inference import root_between
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: How the error is spread over planned looks.
+Spending = Literal["obrien-fleming", "pocock"]
+#: Column of trials that says how their study was stopped, as JSON.
+UNTIL = "until"
+_BETS = ((np.arange(30) + 0.5) / 30) ** 2  # shares of the largest bet, dense near 0 for small effects
+_FIRST = 10  # contexts before which an asymptotic sequence has no interval
+_TIGHTEST = 50  # contexts at which it is tightest, at least; else a quarter of the most
+_FEW_JUDGEMENTS = 4  # of a context, whose rate is far from normal
+_MIDDLE = 0.2  # rates nearer to 0 or 1 than this are too skewed for an asymptotic sequence
+_POWER = float(special.ndtri(0.8))
+_POINTS = 401  # of the numerical integration over the statistic
+_FARTHEST = 38.0  # standard errors; the normal tail beyond is 0
+_UNIT = (0.0, 1.0)
+_LEAST_P = 1e-12
+
+
+@dataclass(frozen=True)
+class Until:
+    """When `biaslab.collect` stops before all contexts are asked, with inference that is valid at that stop.
+
+    Without `half_width` and `effect`, a study stops once the interval excludes the null. The rule must hold in each row
+    of the metric, such as each attribute. Contexts are asked in random order, and all of them if no rule holds before.
+
+    Parameters
+    ----------
+    half_width : float, optional
+        Stop once the interval is no wider than twice this.
+    effect : float, optional
+        Stop once the interval excludes the null, or excludes every effect of at least this size.
+    metric : str, optional
+        The metric; default: the probe's first primary one.
+    contexts : int, optional
+        The most contexts; default: all of the data set.
+    looks : sequence of int
+        Planned looks, after so many contexts each; the last is the most. The bounds are then group-sequential: narrower
+        than a confidence sequence, but valid at these looks only.
+    spending : {"obrien-fleming", "pocock"}
+        Spending function of planned looks (Lan & DeMets 1983): hardly any error early, or about equal bounds.
+    exact : bool
+        Use the betting sequence for all rates: exact for any number of contexts, but wide if contexts have many
+        judgements. By default for contexts of at most 4; other sequences are asymptotic, for rates below .2 and above
+        .8 no narrower than by betting.
+    every : int
+        Contexts between looks of a confidence sequence; a judge that answers many requests at once is asked for more.
+    seed : int
+        Random seed of the order.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> Until(half_width=0.05).reason([{"ci_low": 0.56, "ci_high": 0.65}], 0.5)
+    'half_width'
+    """
+
+    half_width: float | None = None
+    effect: float | None = None
+    metric: str | None = None
+    contexts: int | None = None
+    looks: Sequence[int] = ()
+    spending: Spending = "obrien-fleming"
+    exact: bool = False
+    every: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_fields(self)
+        looks = tuple(map(int, self.looks))
+        for name in ("half_width", "effect"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"until.{name}", value, "a number above 0")
+        if self.half_width is not None and self.effect is not None:
+            raise InputError("until.effect", self.effect, "None with a half-width", "the first rule that holds ends all")
+        for name, least in (("contexts", 2), ("every", 1), ("seed", 0)):
+            if getattr(self, name) is not None:
+                require_count(f"until.{name}", getattr(self, name), least)
+        if looks and not (looks[0] > 1 and all(a < b for a, b in pairwise(looks))):
+            raise InputError("until.looks", self.looks, "increasing numbers of contexts from 2, such as [20, 40, 60]")
+        if looks and (self.contexts is not None or self.every > 1):
+            raise InputError("until.looks", self.looks, "alone", "the looks say how many contexts, and when to look")
+        object.__setattr__(self, "looks", looks)
+
+    def most(self, available: int) -> int:
+        """Return the most contexts; raise `InputError` if there are fewer."""
+        wanted = self.looks[-1] if self.looks else self.contexts
+        if wanted is not None and wanted > available:
+            name = "until.looks" if self.looks else "until.contexts"
+            raise InputError(name, wanted, f"at most {available}, the contexts of the data set")
+        return wanted or available
+
+    def reason(self, rows: Sequence[Mapping[str, Any]], null: float | None) -> str:
+        """Return the rule that holds in all rows of the metric; empty if none does."""
+        ends = [(float(row["ci_low"]), float(row["ci_high"])) for row in rows]
+        if self.half_width is not None:
+            holds = [high - low <= 2 * self.half_width for low, high in ends]
+            return "half_width" if ends and all(holds) else ""
+        at = 0.0 if null is None else null
+        excluded = [is_above(low, at) or is_above(at, high) for low, high in ends]
+        if ends and all(excluded):
+            return "null_excluded"
+        small = [self.effect is not None and at - self.effect < low and high < at + self.effect for low, high in ends]
+        return "settled" if ends and all(map(max, excluded, small)) else ""
+
+
+    def words(self, reason: str, metric: str) -> str:
+        """Return a reason in words."""
+        if reason == "half_width":
+            return f"the half-width of {metric} is at most {self.half_width:g}"
+        if reason == "contexts":
+            return "all contexts are asked"
+        small = "" if reason == "null_excluded" else f", or effects of {self.effect:g}"
+        return f"the interval of {metric} excludes the null{small}"
+
+    def stopping(self, contexts: int, most: int, growth: float) -> Stopping:
+        """Return the inference of a study at this number of contexts."""
+        shared = {"looks": tuple(self.looks), "spending": self.spending, "exact": self.exact}
+        return Stopping(contexts, most, growth=growth, **shared)
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """How a study was stopped: what the inference from its trials depends on, in their column ``until``.
+
+    Parameters
+    ----------
+    contexts, most : int
+        Contexts asked, and the most that were planned.
+    reason, rule : str
+        "half_width", "null_excluded", "settled" (a rule of `Until`) or "contexts" (all were asked), and its words.
+    looks, spending, exact
+        As in `Until`.
+    growth : float
+        Largest planned number of judgements of a context, relative to the largest of those asked.
+
+    Examples
+    --------
+    >>> stopping = Stopping(40, 40)
+    >>> estimate = stopping.of_sums(np.ones((40, 2)), 1.0, 0.0, np.zeros(40), 0.95, 0.5, betting=True)
+    >>> round(estimate.ci_low, 2), estimate.method
+    (0.86, 'betting confidence sequence')
+    """
+
+    contexts: int
+    most: int
+    reason: str = ""
+    rule: str = ""
+    looks: tuple[int, ...] = ()
+    spending: Spending = "obrien-fleming"
+    exact: bool = False
+    growth: float = 1.0
+
+    @classmethod
+    def of(cls, trials: pd.DataFrame) -> Stopping | None:
+        """Return how the study of these trials was stopped; None if its number of contexts was fixed.
+
+        Raises
+        ------
+        TrialsError
+            If the trials come from studies that were stopped differently, or the column holds something else.
+        """
+        texts = list(trials[UNTIL].unique()) if UNTIL in trials else []
+        if not texts or all(text != text or text is None for text in texts):
+            return None
+        if len(texts) > 1:
+            remedy = "estimate each study on its own"
+            raise TrialsError(UNTIL, len(texts), "trials of one judge and data set that were stopped once", remedy)
+        try:
+            values = json.loads(texts[0])
+            return cls(**{**values, "looks": tuple(values["looks"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise TrialsError(UNTIL, texts[0], "JSON, as biaslab.collect writes it", "keep the column") from error
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+    def of_sums(
+        self, sums: Floats, value: float, error: float, parts: Floats, level: float, null: float | None, betting: bool
+    ) -> Estimate:
+        """Return the estimate of a function of sums over contexts.
+
+        Parameters
+        ----------
+        sums : numpy.ndarray, shape (contexts, columns)
+            Numerators and denominators of each context.
+        value, error : float
+            The value, and its linearised standard error.
+        parts : numpy.ndarray, shape (contexts,)
+            Linearised contribution of each context.
+        level, null
+            Level of the interval, and null value.
+        betting : bool
+            Whether the value is a rate, a ratio of sums between 0 and 1, to whose contexts bets apply.
+        """
+        flat = is_rounding(error, np.abs(parts).sum() + abs(value))
+        if not betting or (self.looks and not flat):
+            if flat:
+                return without_interval(value, len(sums), Note("no_variation", {"bounded": False})).noted(self._note())
+            return self.of_error(value, error, len(sums), level, null, parts)
+        bets = Bets(sums[:, 0], sums[:, 1], float(sums[:, 1].max()) * self.growth)
+        interval, p_value = bets.interval(level), math.nan if null is None else bets.p_value(null)
+        bet = self._estimate(value, error, interval, p_value, len(sums), "betting confidence sequence")
+        if flat or self.exact or bets.largest <= _FEW_JUDGEMENTS or len(sums) < _FIRST:
+            return bet
+        made = self.of_error(value, error, len(sums), level, null, parts)
+        if _MIDDLE <= value <= 1 - _MIDDLE:
+            return made
+        low, high = min(made.ci_low, bet.ci_low), max(made.ci_high, bet.ci_high)
+        widened = f"{made.method}, no narrower than by betting"
+        return replace(made, ci_low=low, ci_high=high, p_value=max(made.p_value, bet.p_value), method=widened)
+
+    def of_error(
+        self, value: float, error: float, contexts: int, level: float, null: float | None, parts: Floats | None = None
+    ) -> Estimate:
+        """Return the estimate of an asymptotically linear statistic, from its value and standard error."""
+        if not error > 0 or contexts < (2 if self.looks else _FIRST):
+            reason = f"no interval: fewer than {_FIRST} contexts, or no standard error over contexts"
+            return without_interval(value, contexts, reason).noted(self._note())
+        if self.looks:
+            return self._at_look(value, error, contexts, level, null)
+        mixture = Mixture(contexts, 1 - level, max(_TIGHTEST, self.most / 4))
+        skew = _skewness(parts)
+        low, high = mixture.limits(skew)
+        p_value = math.nan if null is None else mixture.p_value((value - null) / error, skew)
+        interval = (value - high * error, value - low * error)
+        return self._estimate(value, error, interval, p_value, contexts, "asymptotic confidence sequence")
+
+    def of_estimate(self, estimate: Estimate, level: float, null: float | None) -> Estimate:
+        """Return an estimate made for a fixed number of contexts, with the inference of this study."""
+        if math.isnan(estimate.estimate) or estimate.has_note("stopped") or estimate.has_note("by_construction"):
+            return estimate
+        left_out, n = estimate.leave_one_out, estimate.n_contexts
+        parts = None if left_out is None else np.nan_to_num(left_out[1][0] - left_out[1][1:])
+        null = None if math.isnan(estimate.p_value) else null
+        made = self.of_error(estimate.estimate, estimate.se, n, level, null, parts)
+        return replace(made, notes=(*made.notes, *estimate.notes), leave_one_out=left_out)
+
+    def _at_look(self, value: float, error: float, contexts: int, level: float, null: float | None) -> Estimate:
+        """Return the repeated confidence interval and p-value at the present look (Jennison & Turnbull 1989)."""
+        if self.contexts not in self.looks:
+            raise TrialsError(UNTIL, self.contexts, f"a planned look: {', '.join(map(str, self.looks))}")
+        look, shares = self.looks.index(self.contexts), tuple(n / self.most for n in self.looks)
+        freedom = contexts - 1
+        nominal = 2 * special.ndtr(-bounds(shares[: look + 1], self.spending, 1 - level)[look])
+        reach = float(special.stdtrit(freedom, 1 - nominal / 2)) * error
+        p_value = math.nan
+        if null is not None:
+            tail = float(special.stdtr(freedom, -abs(value - null) / error))
+            p_value = repeated_p(-float(special.ndtri(max(tail, 1e-300))), shares[: look + 1], self.spending)
+        how = f"group sequential, look {look + 1} of {len(self.looks)} ({self.spending} spending); t over contexts"
+        return self._estimate(value, error, (value - reach, value + reach), p_value, contexts, how)
+
+    def _estimate(
+        self, value: float, error: float, interval: tuple[float, float], p_value: float, n: int, method: str
+    ) -> Estimate:
+        half = max(interval[1] - value, value - interval[0])
+        mde = half + _POWER * error if error > 0 else math.nan
+        return Estimate(value, error or math.nan, *interval, p_value, mde, n, method, (self._note(),))
+
+    def _note(self) -> Note:
+        return Note("stopped", {name: getattr(self, name) for name in ("reason", "rule", "contexts", "most")})
+
+
+def _skewness(parts: Floats | None) -> float:
+    """Return the skewness of contributions over the root of their number; 0 if unknown."""
+    n = 0 if parts is None else len(parts)
+    if parts is None or n < 3:
+        return 0.0
+    centred = parts - parts.mean()
+    square = float((centred**2).sum())
+    return float((centred**3).sum()) / square**1.5 * math.sqrt((n - 1) / n) * n / (n - 2) if square else 0.0
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Asymptotic confidence sequence: a t statistic mixed over effects, corrected for skewness.
+
+    The mixture of t likelihoods over standardised effects N(0, g) is an exact e-process for normal contributions (Wang
+    & Ramdas 2025) and for others asymptotically that of Waudby-Smith et al. (2024). Skewed contributions, such as rare
+    events, break it at a few dozen contexts, so a value is rejected only if the statistic transformed for skewness (Hall
+    1992) is as extreme, too.
+
+    Parameters
+    ----------
+    contexts : int
+        Number of contexts.
+    alpha : float
+        Level of the test.
+    tightest : float
+        Number of contexts at which the sequence is tightest.
+
+    Examples
+    --------
+    >>> mixture = Mixture(50, 0.05, 50)
+    >>> low, high = mixture.limits()
+    >>> round(high, 2), round(mixture.p_value(high), 3)
+    (3.17, 0.05)
+    """
+
+    contexts: int
+    alpha: float
+    tightest: float
+
+    @property
+    def _ratio(self) -> float:
+        """Variance of the mixed statistic relative to that without effect."""
+        twice = -2 * math.log(self.alpha)
+        return 1 + self.contexts * (twice + math.log(twice) + 1) / self.tightest
+
+    def limits(self, skew: float = 0.0) -> tuple[float, float]:
+        """Return the smallest and largest statistic that is not rejected, for a skewness over √contexts."""
+        ratio, freedom = self._ratio, self.contexts - 1
+        factor = (math.sqrt(ratio) / self.alpha) ** (2 / self.contexts)
+        if factor >= ratio:
+            return -math.inf, math.inf
+        limit = math.sqrt(freedom * (factor - 1) / (1 - factor / ratio))
+        if is_rounding(skew):
+            return -limit, limit
+        moved = [3 / skew * (float(np.cbrt(1 + skew * end)) - 1) for end in (-limit, limit)]
+        return min(-limit, moved[0]), max(limit, moved[1])
+
+    def p_value(self, statistic: float, skew: float = 0.0) -> float:
+        """Return the always-valid p-value of a statistic: the inverse of its e-value."""
+        cubic = statistic + skew * statistic**2 / 3 + skew**2 * statistic**3 / 27
+        least = min(abs(statistic), abs(cubic)) if statistic * cubic > 0 else 0.0
+        ratio, freedom = self._ratio, self.contexts - 1
+        mixed = math.log1p(least**2 / freedom) - math.log1p(least**2 / (ratio * freedom))
+        return min(1.0, math.exp((math.log(ratio) - self.contexts * mixed) / 2))
+
+
+@dataclass(frozen=True)
+class Bets:
+    """Betting confidence sequence of a rate Σ numerators / Σ denominators (Waudby-Smith & Ramdas 2024, hedged grid).
+
+    A gambler who bets a fixed share on numerator − m × denominator of each context wins nothing in expectation if the
+    rate is m, however contexts differ in size. The wealth, a mean over shares, is a martingale: it exceeds 2/α to either
+    side, at any time, with a probability of at most α. The order of contexts does not matter.
+
+    Parameters
+    ----------
+    numerator, denominator : numpy.ndarray, shape (contexts,)
+        Sums of each context; numerators from 0 to the denominator.
+    largest : float
+        Largest possible denominator.
+
+    Examples
+    --------
+    >>> bets = Bets(np.repeat([1.0, 0.0], [45, 15]), np.ones(60), 1.0)
+    >>> [round(end, 3) for end in bets.interval(0.95)], round(bets.p_value(0.5), 4)
+    ([0.551, 0.898], 0.0038)
+    """
+
+    numerator: Floats
+    denominator: Floats
+    largest: float
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the rates at which the wealth is below 2/α to both sides."""
+        low, high = self._end(level), 1 - Bets(self.denominator - self.numerator, *self._rest)._end(level)
+        return low, high
+
+    def p_value(self, null: float) -> float:
+        """Return the always-valid p-value: twice the inverse of the larger wealth."""
+        opposite = Bets(self.denominator - self.numerator, *self._rest)
+        wealth = max(self._wealth(null), opposite._wealth(1 - null))
+        return min(1.0, 2 * math.exp(-wealth))
+
+    @property
+    def _rest(self) -> tuple[Floats, float]:
+        return self.denominator, self.largest
+
+    def _wealth(self, rate: float) -> float:
+        """Return the logarithm of the wealth of bets that the rate is above a value; it falls with the value."""
+        if rate <= 0:
+            return math.inf if self.numerator.sum() > 0 else -math.inf
+        odds = (self.numerator / rate - self.denominator) / self.largest
+        logs = np.log1p(_BETS[:, None] * odds).sum(axis=1)
+        return float(special.logsumexp(logs)) - math.log(len(_BETS))
+
+    def _end(self, level: float) -> float:
+        rate, needed = float(self.numerator.sum() / self.denominator.sum()), math.log(2 / (1 - level))
+        if not rate:
+            return 0.0
+        low = rate
+        while self._wealth(low) < needed:
+            low /= 2
+        return low if low == rate else root_between(lambda m: self._wealth(m) - needed, low, min(2 * low, rate))
+
+
+@cache
+def bounds(shares: tuple[float, ...], spending: Spending, alpha: float) -> tuple[float, ...]:
+    """Return the two-sided bounds of the z statistic at planned looks, by numerical integration.
+
+    Parameters
+    ----------
+    shares : tuple of float
+        Share of the information at each look, increasing, at most 1.
+    spending : {"obrien-fleming", "pocock"}
+        Spending function of Lan and DeMets (1983).
+    alpha : float
+        Two-sided level over all looks.
+
+    Examples
+    --------
+    >>> [round(bound, 3) for bound in bounds((0.2, 0.4, 0.6, 0.8, 1.0), "obrien-fleming", 0.05)]
+    [4.877, 3.357, 2.68, 2.29, 2.031]
+    """
+    spent = np.diff([_spent(share, spending, alpha) for share in shares], prepend=0.0)
+    made: list[float] = []
+    state = _START
+    for look, error in enumerate(spent):
+        before = shares[look - 1] if look else 0.0
+        made.append(_bound(state, before, shares[look], float(error)))
+        state = _continued(state, before, shares[look], made[-1])
+    return tuple(made)
+
+
+def crossing(limits: Sequence[float], shares: Sequence[float], drift: float = 0.0) -> Floats:
+    """Return the probability that the z statistic first crosses its two-sided bound at each look.
+
+    Parameters
+    ----------
+    limits, shares : sequence of float
+        Bounds, and shares of the information, at each look.
+    drift : float
+        Expected z statistic with all information.
+
+    Examples
+    --------
+    Pocock's and O'Brien and Fleming's bounds for five looks at .05 (Jennison & Turnbull 2000, Tables 2.1, 2.3):
+
+    >>> shares = np.arange(1, 6) / 5
+    >>> [round(float(crossing(limits, shares).sum()), 4) for limits in ([2.413] * 5, 2.040 / np.sqrt(shares))]
+    [0.05, 0.05]
+    """
+    state, before, made = _START, 0.0, []
+    for limit, share in zip(limits, shares, strict=True):
+        made.append(_beyond(state, before, share, float(limit), drift))
+        state, before = _continued(state, before, share, float(limit), drift), share
+    return np.array(made)
+
+
+def repeated_p(statistic: float, shares: tuple[float, ...], spending: Spending) -> float:
+    """Return the level at which the bound of the last look equals a z statistic (Jennison & Turnbull 1989)."""
+
+    def room(log_level: float) -> float:
+        return bounds.__wrapped__(shares, spending, math.exp(log_level))[-1] - statistic
+
+    least, most = math.log(_LEAST_P), math.log(0.999)
+    if room(least) <= 0:
+        return _LEAST_P
+    return 1.0 if room(most) >= 0 else math.exp(root_between(room, least, most, 1e-7))
+
+
+def _spent(share: float, spending: Spending, alpha: float) -> float:
+    """Return the error spent at a share of the information, two-sided."""
+    if spending == "pocock":
+        return alpha * math.log1p((math.e - 1) * share)
+    return 4 * float(special.ndtr(special.ndtri(alpha / 4) / math.sqrt(share)))
+
+
+#: Values of the score statistic (z times the root of the share), and their density weights, while a study goes on.
+_State = tuple[Floats, Floats]
+_START: _State = (np.zeros(1), np.ones(1))
+
+
+def _beyond(state: _State, before: float, share: float, limit: float, drift: float = 0.0) -> float:
+    """Return the probability of going on until a look and being beyond its bound."""
+    (at, weight), step = state, math.sqrt(share - before)
+    centre, edge = at + drift * (share - before), limit * math.sqrt(share)
+    tails = special.ndtr((centre - edge) / step) + special.ndtr((-edge - centre) / step)
+    return float(weight @ tails)
+
+
+def _continued(state: _State, before: float, share: float, limit: float, drift: float = 0.0) -> _State:
+    """Return the statistic's density within the bound of a look, by Simpson's rule."""
+    (at, weight), step, edge = state, math.sqrt(share - before), min(limit, _FARTHEST / 4) * math.sqrt(share)
+    values = np.linspace(-edge, edge, _POINTS)
+    simpson = np.where(np.arange(_POINTS) % 2, 4.0, 2.0)
+    simpson[[0, -1]] = 1.0
+    distance = (values[:, None] - at - drift * (share - before)) / step
+    density = np.exp(-(distance**2) / 2) @ weight / (step * math.sqrt(2 * math.pi))
+    return values, density * simpson * (values[1] - values[0]) / 3
+
+
+def _bound(state: _State, before: float, share: float, error: float) -> float:
+    """Return the bound that a statistic first exceeds at a look with this probability."""
+    if error <= 0:
+        return _FARTHEST
+    low, high = 0.0, _FARTHEST
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beyond(state, before, share, middle) > error else (low, middle)
+    return (low + high) / 2
