@@ -44,6 +44,7 @@ from .prompts import edits as edits
 from .prompts.protocols import Protocol as Protocol
 from .report import plots as plots
 from .report.evidence import CardPage as CardPage, LabelPage as LabelPage, label as label, show as show
+from .report.preregistration import FrozenStudy as FrozenStudy, Hypothesis as Hypothesis, freeze as freeze
 from .report.screening import Screen as Screen, plan_screen as plan_screen, screen as screen
 from .stats.resample import Resampling as Resampling
 from .stats.sequential import Until as Until

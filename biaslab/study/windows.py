@@ -68,7 +68,7 @@ def in_random_order(trials: Iterable[Trial], seed: int, clusters: Mapping[Any, A
     >>> import biaslab as bl
     >>> design = bl.probes.Position(templates=[1]).design(bl.load_dataset("graded", limit=4))
     >>> [unit[0].context_id for unit in in_random_order(design, seed=0)]
-    ['c02', 'c00', 'c01', 'c03']
+    ['sport-1', 'news-1', 'science-1', 'how-to-1']
     """
     planned = list(trials)
     names = [trial.context_id for trial in planned]
