@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
 import re
 import tomllib
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from biaslab.core.checks import did_you_mean, require_fits, require_one_of, require_share
 from biaslab.core.errors import InputError
@@ -136,12 +138,13 @@ class FrozenStudy:
     def departures(self, probe: Probe, judge: Judge, dataset: Dataset) -> list[Departure]:
         """Return how the file, a probe, a judge, a data set and the installed versions differ from what was frozen."""
         now = _tables(probe, judge, dataset.of_contexts(self.tables["data"]["contexts"]))
-        edited = {name for name in {*self.digests, *self.tables} if self._is_edited(name)}
-        found = [Departure(f"{self.path.name}: [{name}]", "as deposited", "edited") for name in sorted(edited)]
+        written = {name: _digest(table) for name, table in self.tables.items()}
+        edited = _leaves(dict(self.digests), written, f"{self.path.name}, table")
+        found = [Departure(where, f"digest {a[:_SHORT]}", f"digest {b[:_SHORT]}") for where, a, b in edited]
         for name, present in now.items():
             is_version = name == "versions"
             pairs = _leaves(self.tables.get(name, {}), present)
-            found += [Departure(f"{name}.{where}", *values, is_version=is_version) for where, *values in pairs]
+            found += [Departure(f"{name}.{where}", before, after, is_version) for where, before, after in pairs]
         nulls = [(each, find_metric(each["metric"], probe.name).null) for each in self.tables["hypotheses"]]
         found += [
             Departure(f"hypotheses.{each['metric']}.null", str(each["null"]), str(null))
@@ -150,9 +153,6 @@ class FrozenStudy:
         ]
         known = [each for each in found if not (each.is_version or each.where == "probe.design")]
         return [each for each in found if each.where != "probe.design" or not known]  # which follows from the others
-
-    def _is_edited(self, name: str) -> bool:
-        return name not in self.tables or self.digests.get(name) != _digest(self.tables[name])
 
     def run(
         self,
@@ -196,7 +196,12 @@ class FrozenStudy:
             raise InputError(first.where, first.present, f"{first.frozen}, as frozen in {self.path.name}", remedy)
         chosen, rule = data.of_contexts(self.tables["data"]["contexts"]), self.tables.get("stopping")
         trials = collect(made, asked, chosen, store, progress, until=Until(**rule) if rule else None)
-        return StudyResult(self, self._marked(made, trials, found), tuple(found), dict(trials.attrs))
+        return StudyResult(
+            self,
+            self._marked(made, trials, found),
+            tuple(found),
+            {str(name): value for name, value in trials.attrs.items()},
+        )
 
     def _dataset(self) -> Dataset:
         data = self.tables["data"]
@@ -232,9 +237,10 @@ class FrozenStudy:
         estimates = corrected(estimates, estimates["metric"].isin(metrics["primary"]))
         if not found:
             return estimates
-        note = Note("departure", {"departures": "; ".join(map(str, found))})
+        values = {"departures": "; ".join(map(str, found))}
+        note = Note("departure", values)
         words = [f"{each}; {note}" if each else str(note) for each in estimates["note"].fillna("")]
-        codes = [json.dumps([*json.loads(each or "[]"), [note.code, note.values]]) for each in estimates["notes"]]
+        codes = [json.dumps([*json.loads(each or "[]"), ["departure", values]]) for each in estimates["notes"]]
         return estimates.assign(note=words, notes=codes)
 
 
@@ -303,7 +309,7 @@ def freeze(
     exclude: Sequence[str] = (),
     alpha: float = 0.05,
     seed: int = 0,
-    data_path: AnyPath | None = None,
+    data_path: str | Path | None = None,
     protocol: AnyPath | None = None,
 ) -> FrozenStudy:
     """Fix a study before its data: write it as TOML, and as Markdown for a preregistration beside it.
@@ -360,9 +366,10 @@ def freeze(
     asks = load_judge(judge, data) if isinstance(judge, str) else judge
     probe = replace(probe, resampling=replace(probe.resampling, level=1 - alpha))
     tested = [each.table(probe) for each in hypotheses or map(Hypothesis, probe.primary)]
+    names = [each["metric"] for each in tested]
+    until = until and replace(until, metric=until.metric or names[0])
     chosen, available = _drawn(data, contexts, planned, until, exclude, seed)
     tables = _tables(probe, asks, chosen)
-    names = [each["metric"] for each in tested]
     tables["metrics"] = {"primary": names, "secondary": [m.name for m in probe.metrics if m.name not in names]}
     tables["hypotheses"] = tested
     tables["judge"] = {"name": judge if isinstance(judge, str) else "", **tables["judge"]}
@@ -370,8 +377,10 @@ def freeze(
     tables["data"] = {**named, "available": available, "excluded": list(exclude), "seed": seed, **tables["data"]}
     if "protocol" in tables:
         tables["protocol"]["file"] = str(protocol or "")
-    power = {} if planned is None else {"power": planned.power, "effect": planned.effect, "plan": str(planned)}
-    tables["sampling"] = {"contexts": chosen.n_contexts, "alpha": alpha, **power}
+    about: dict[str, Any] = {} if planned is None else {"plan": str(planned)}
+    if planned is not None and not (until and until.half_width):
+        about |= {"power": round(_power(planned, until, chosen.n_contexts, alpha), 3), "effect": planned.effect}
+    tables["sampling"] = {"contexts": chosen.n_contexts, "alpha": alpha, **about}
     rule = {} if until is None else asdict(until)
     tables["stopping"] = {name: list(v) if isinstance(v, tuple) else v for name, v in rule.items() if v is not None}
     tables = {name: tables[name] for name in (*_ORDER, *(each for each in tables if each not in _ORDER))}
@@ -401,11 +410,23 @@ def _drawn(
         require_one_of("exclude", name, names, did_you_mean(name, names))
     left = [name for name in names if name not in set(exclude)]
     wanted = contexts or (until.looks[-1] if until and until.looks else until.contexts if until else None)
-    wanted = wanted or (min(planned.contexts, len(left)) if planned else len(left))
+    if wanted is None and planned is not None:
+        enough = range(planned.contexts, len(left))
+        wanted = next((n for n in enough if _power(planned, until, n, planned.alpha) >= planned.power), len(left))
+    wanted = wanted or len(left)
     if wanted > len(left):
         raise InputError("contexts", wanted, f"at most {len(left)}, the contexts that are not left out")
     drawn = np.random.default_rng(seed).choice(len(left), wanted, replace=False)
     return data.of_contexts([left[at] for at in sorted(drawn)]), len(names)
+
+
+def _power(planned: Plan, until: Until | None, contexts: int, alpha: float) -> float:
+    """Return the power for the planned effect with at most so many contexts; with a sequence, that of its end."""
+    shift = float(special.ndtri(1 - planned.alpha / 2) + special.ndtri(planned.power))
+    drift = shift * math.sqrt(contexts / planned.contexts)
+    if until is not None:
+        return until.power(contexts, drift, alpha)
+    return float(special.ndtr(drift + special.ndtri(alpha / 2)))
 
 
 def _tables(probe: Probe, judge: Judge, dataset: Dataset) -> dict[str, Any]:
@@ -466,7 +487,7 @@ def _leaves(frozen: Any, present: Any, where: str = "") -> Iterator[tuple[str, s
     """Yield where two nested tables differ, among the names of the present one, with both values in words."""
     if isinstance(frozen, Mapping) and isinstance(present, Mapping):
         for name in [name for name in {**frozen, **present} if where or name in present]:
-            yield from _leaves(frozen.get(name), present.get(name), f"{where}.{name}" if where else str(name))
+            yield from _leaves(frozen.get(name), present.get(name), f"{where}.{name}".removeprefix("."))
     elif frozen != present:
         words = ["nothing" if value is None else str(value) for value in (frozen, present)]
         yield where, words[0], words[1]

@@ -111,7 +111,9 @@ class Until:
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"until.{name}", value, "a number above 0")
         if self.half_width is not None and self.effect is not None:
-            raise InputError("until.effect", self.effect, "None with a half-width", "the first rule that holds ends all")
+            raise InputError(
+                "until.effect", self.effect, "None with a half-width", "the first rule that holds ends all"
+            )
         for name, least in (("contexts", 2), ("every", 1), ("seed", 0)):
             if getattr(self, name) is not None:
                 require_count(f"until.{name}", getattr(self, name), least)
@@ -142,7 +144,6 @@ class Until:
         small = [self.effect is not None and at - self.effect < low and high < at + self.effect for low, high in ends]
         return "settled" if ends and all(map(max, excluded, small)) else ""
 
-
     def words(self, reason: str, metric: str) -> str:
         """Return a reason in words."""
         if reason == "half_width":
@@ -152,10 +153,27 @@ class Until:
         small = "" if reason == "null_excluded" else f", or effects of {self.effect:g}"
         return f"the interval of {metric} excludes the null{small}"
 
+    def power(self, most: int, drift: float, alpha: float) -> float:
+        """Return the power to exclude the null with at most so many contexts; of a sequence, that at its end alone.
+
+        Parameters
+        ----------
+        most : int
+            Contexts at most.
+        drift : float
+            Effect in standard errors of this many contexts.
+        alpha : float
+            Two-sided level.
+        """
+        if self.looks:
+            shares = tuple(n / self.looks[-1] for n in self.looks)
+            return float(crossing(bounds(shares, self.spending, alpha), shares, drift).sum())
+        mixture = Mixture(most, alpha, max(_TIGHTEST, most / 4))
+        return float(special.ndtr(drift - mixture.limits()[1]))
+
     def stopping(self, contexts: int, most: int, growth: float) -> Stopping:
         """Return the inference of a study at this number of contexts."""
-        shared = {"looks": tuple(self.looks), "spending": self.spending, "exact": self.exact}
-        return Stopping(contexts, most, growth=growth, **shared)
+        return Stopping(contexts, most, "", "", tuple(self.looks), self.spending, self.exact, growth)
 
 
 @dataclass(frozen=True)
@@ -317,8 +335,8 @@ class Mixture:
 
     The mixture of t likelihoods over standardised effects N(0, g) is an exact e-process for normal contributions (Wang
     & Ramdas 2025) and for others asymptotically that of Waudby-Smith et al. (2024). Skewed contributions, such as rare
-    events, break it at a few dozen contexts, so a value is rejected only if the statistic transformed for skewness (Hall
-    1992) is as extreme, too.
+    events, break it at a few dozen contexts, so a value is rejected only if the statistic transformed for skewness
+    (Hall 1992) is as extreme, too.
 
     Parameters
     ----------
@@ -373,8 +391,8 @@ class Bets:
     """Betting confidence sequence of a rate Σ numerators / Σ denominators (Waudby-Smith & Ramdas 2024, hedged grid).
 
     A gambler who bets a fixed share on numerator − m × denominator of each context wins nothing in expectation if the
-    rate is m, however contexts differ in size. The wealth, a mean over shares, is a martingale: it exceeds 2/α to either
-    side, at any time, with a probability of at most α. The order of contexts does not matter.
+    rate is m, however contexts differ in size. The wealth, a mean over shares, is a martingale: it exceeds 2/α to
+    either side, at any time, with a probability of at most α. The order of contexts does not matter.
 
     Parameters
     ----------
@@ -396,20 +414,17 @@ class Bets:
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return the rates at which the wealth is below 2/α to both sides."""
-        low, high = self._end(level), 1 - Bets(self.denominator - self.numerator, *self._rest)._end(level)
-        return low, high
+        needed = math.log(2 / (1 - level))
+        return self.lower_end(needed), 1 - self._opposite().lower_end(needed)
 
     def p_value(self, null: float) -> float:
         """Return the always-valid p-value: twice the inverse of the larger wealth."""
-        opposite = Bets(self.denominator - self.numerator, *self._rest)
-        wealth = max(self._wealth(null), opposite._wealth(1 - null))
-        return min(1.0, 2 * math.exp(-wealth))
+        return min(1.0, 2 * math.exp(-max(self.wealth(null), self._opposite().wealth(1 - null))))
 
-    @property
-    def _rest(self) -> tuple[Floats, float]:
-        return self.denominator, self.largest
+    def _opposite(self) -> Bets:
+        return replace(self, numerator=self.denominator - self.numerator)
 
-    def _wealth(self, rate: float) -> float:
+    def wealth(self, rate: float) -> float:
         """Return the logarithm of the wealth of bets that the rate is above a value; it falls with the value."""
         if rate <= 0:
             return math.inf if self.numerator.sum() > 0 else -math.inf
@@ -417,14 +432,15 @@ class Bets:
         logs = np.log1p(_BETS[:, None] * odds).sum(axis=1)
         return float(special.logsumexp(logs)) - math.log(len(_BETS))
 
-    def _end(self, level: float) -> float:
-        rate, needed = float(self.numerator.sum() / self.denominator.sum()), math.log(2 / (1 - level))
+    def lower_end(self, needed: float) -> float:
+        """Return the largest rate below the observed one at which the log wealth is at least this."""
+        rate = float(self.numerator.sum() / self.denominator.sum())
         if not rate:
             return 0.0
         low = rate
-        while self._wealth(low) < needed:
+        while self.wealth(low) < needed:
             low /= 2
-        return low if low == rate else root_between(lambda m: self._wealth(m) - needed, low, min(2 * low, rate))
+        return low if low == rate else root_between(lambda m: self.wealth(m) - needed, low, min(2 * low, rate))
 
 
 @cache

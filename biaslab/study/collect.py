@@ -157,7 +157,8 @@ def collect(
         is "ok" or "tie". ``label_mass`` is the total probability of all labels, NaN for text. ``samples`` is the number
         of samples behind value and label mass, NaN if they are exact. ``attrs`` has the number of new replies
         (``asked``), their ``tokens`` and ``dollars`` at the budget's prices, the number of replies from the store
-        (``stored``), the store's path (``store``), and the number of requests that `until` saved (``saved``).
+        (``stored``), the store's path (``store``), and with `until` the number of
+        requests saved (``saved``) and why it stopped (``stopped``).
 
     Raises
     ------
@@ -367,7 +368,7 @@ class Walk:
     until: Until | None = None
 
     def __post_init__(self) -> None:
-        self.saved = 0
+        self.saved, self.stopped = 0, ""
         self.otherwise, self.models = "", Counter[str]()
         self.source = self.judge if self.store is None else self.store.wrap(self.judge)
         if isinstance(self.source, StoredJudge):
@@ -442,18 +443,17 @@ class Walk:
         sizes, null = list(map(len, units)), find_metric(metric, probe.name).null
         parts: list[TablePart] = []
         asked = (list(chain.from_iterable(units[start:end])) for start, end in pairwise([0, *ends]))
-        with closing(self._judge(probe, columns, study, survey, asked)) as judged_parts, catch_warnings():
-            simplefilter("ignore", UserWarning)  # what is missing is said of the whole study
-            for end, part in zip(ends, judged_parts, strict=True):
-                parts.append(part)
-                growth = max(sizes) / max(sizes[:end])
-                stopping = until.stopping(end, len(units), growth)
-                frame = columns.frame(parts).assign(**{UNTIL: str(stopping)})
+        for end, part in zip(ends, self._judge(probe, columns, study, survey, asked), strict=False):
+            parts.append(part)
+            stopping = until.stopping(end, len(units), max(sizes) / max(sizes[:end]))
+            frame = columns.frame(parts).assign(**{UNTIL: str(stopping)})
+            with catch_warnings():
+                simplefilter("ignore", UserWarning)  # what is missing is said of the whole study
                 rows = probe.estimate(frame, [metric]).to_dict("records")
-                if reason := until.reason(rows, null) or ("contexts" if end == len(units) else ""):
-                    break
+            if reason := until.reason(rows, null) or ("contexts" if end == len(units) else ""):
+                break
         stopping = replace(stopping, reason=reason, rule=until.words(reason, metric))
-        self.saved = survey.requests - self._answered
+        self.saved, self.stopped = survey.requests - self._answered, stopping.rule
         self._requests -= self.saved
         self.bar.total = self._answered
         if self.announces:
@@ -481,7 +481,7 @@ class Walk:
         attrs: dict[str, Any] = {"asked": asked, "stored": max(self._requests - asked, 0)}
         attrs |= {"tokens": ledger.usage.tokens, "dollars": ledger.dollars}
         where = {} if self.store is None else {"store": str(self.store.path.resolve())}
-        where |= {} if self.until is None else {"saved": self.saved}
+        attrs |= {} if self.until is None else {"saved": self.saved, "stopped": self.stopped}
         return attrs | where | ({"otherwise": self.otherwise} if self.otherwise else {})
 
     def _survey(self, probe: Design, plan: TrialSource, begins: bool) -> Survey:

@@ -82,7 +82,7 @@ def in_random_order(trials: Iterable[Trial], seed: int, clusters: Mapping[Any, A
 
 
 def look_ends(units: Sequence[Sequence[Trial]], until: Until, breadth: int) -> list[int]:
-    """Return the numbers of units at which to look: the planned ones, or once enough contexts and requests are asked."""
+    """Return the numbers of units at which to look: planned ones, or once enough contexts and requests are asked."""
     if until.looks:
         return list(until.looks)
     ends, contexts, requests = [], 0, 0

@@ -17,7 +17,15 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_counts_and_lists, require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Nearest, reading_text
-from biaslab.core.metrics import FAIR as FAIR, Figure, Metric, MetricForm, declare_metrics, find_metric, planted as planted
+from biaslab.core.metrics import (
+    FAIR as FAIR,
+    Figure,
+    Metric,
+    MetricForm,
+    declare_metrics,
+    find_metric,
+    planted as planted,
+)
 from biaslab.core.output import AnyPath
 from biaslab.core.requests import Request
 from biaslab.core.scales import REWARD, scale_named
