@@ -107,33 +107,23 @@ class UntilOptions:
         Stop once the interval is at most this wide to each side.
     until_effect : EFFECT
         Stop once the interval excludes the null, or every effect of this size.
-    until_excluded
-        Stop once the interval excludes the null.
-    until_metric : NAME
-        The metric of the rule; default: the first primary one.
     looks : N,N,…
         Planned looks after so many contexts (group-sequential), instead of a look after every context.
     """
 
     until_half_width: float | None = None
     until_effect: float | None = None
-    until_excluded: bool = False
-    until_metric: str | None = None
     looks: str | None = None
 
     def rule(self, seed: int | None = None) -> Until | None:
         """Return the rule, if an option sets one."""
         from biaslab.stats.sequential import Until
 
-        rules = (self.until_half_width, self.until_effect, self.looks)
-        if not self.until_excluded and all(each is None for each in rules):
-            if self.until_metric is not None:
-                needed = "used with a rule, such as --until-half-width .05"
-                raise InputError("until-metric", self.until_metric, needed)
+        given = (self.until_half_width, self.until_effect)
+        if given == (None, None) and self.looks is None:
             return None
         looks = [] if self.looks is None else read("looks", self.looks, list[int])
-        half_width, effect, metric = self.until_half_width, self.until_effect, self.until_metric
-        return Until(half_width, effect, metric, looks=looks, seed=seed or 0)
+        return Until(*given, looks=looks, seed=seed or 0)
 
 
 @dataclass(frozen=True)

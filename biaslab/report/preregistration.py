@@ -5,21 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import platform
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from platform import python_version
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from biaslab.core.checks import did_you_mean, require_fits, require_one_of, require_share
+from biaslab.core.checks import did_you_mean, require_fits, require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.files import write_csv
 from biaslab.core.interfaces import Judge
@@ -44,8 +44,7 @@ from biaslab.study.collect import collect
 from biaslab.study.planning import Plan
 
 Direction = Literal["two-sided", "above", "below"]
-_PACKAGES = ("biaslab", "numpy", "scipy", "pandas", "statsmodels", "torch", "transformers", "llama-cpp-python")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")  # keys that TOML takes without quotes
+_PACKAGES = ("biaslab", "numpy", "scipy", "pandas", "statsmodels", "torch", "transformers")
 _SHORT = 16  # hexadecimal digits of a context's digest
 _OUTCOMES = {"none": "no effect of that size", "open": "inconclusive", "untested": "not tested"}
 
@@ -120,7 +119,7 @@ class FrozenStudy:
         try:
             tables = tomllib.loads(file.read_text(encoding="utf-8"))
             study = cls(file, tables, tables.pop("digests"))
-            _ = [study.tables[name] for name in ("hypotheses", "probe", "metrics", "judge", "data", "sampling")]
+            _ = [study.tables[name] for name in _ORDER]
         except (OSError, ValueError, KeyError, AttributeError) as error:
             why = f"{type(error).__name__}: {error}"
             raise InputError("study", str(file), f"a file that biaslab plan --freeze wrote ({why})") from error
@@ -145,12 +144,6 @@ class FrozenStudy:
             is_version = name == "versions"
             pairs = _leaves(self.tables.get(name, {}), present)
             found += [Departure(f"{name}.{where}", before, after, is_version) for where, before, after in pairs]
-        nulls = [(each, find_metric(each["metric"], probe.name).null) for each in self.tables["hypotheses"]]
-        found += [
-            Departure(f"hypotheses.{each['metric']}.null", str(each["null"]), str(null))
-            for each, null in nulls
-            if each["null"] != null
-        ]
         known = [each for each in found if not (each.is_version or each.where == "probe.design")]
         return [each for each in found if each.where != "probe.design" or not known]  # which follows from the others
 
@@ -182,8 +175,10 @@ class FrozenStudy:
         InputError
             If anything but a version differs from what was frozen; it names what, as frozen and as present.
         """
-        data = self._dataset() if dataset is None else dataset
-        asked = self._judge(data) if judge is None else load_judge(judge, data) if isinstance(judge, str) else judge
+        path, rule = self.tables["data"]["path"] or None, self.tables["stopping"]
+        data = load_dataset(self._named("data", "name", "dataset"), path) if dataset is None else dataset
+        judge = self._named("judge", "name", "judge") if judge is None else judge
+        asked = load_judge(judge, data) if isinstance(judge, str) else judge
         made = self._probe() if probe is None else probe
         if not set(self.tables["data"]["contexts"]) & set(data.candidates["context_id"]):
             raise InputError("dataset", data.name, f"one with contexts of {self.path.name}", "it has none of them")
@@ -194,25 +189,16 @@ class FrozenStudy:
             more = f"also {others}; " if others else ""
             remedy = f"{more}run what was frozen, or allow departures, which are then listed"
             raise InputError(first.where, first.present, f"{first.frozen}, as frozen in {self.path.name}", remedy)
-        chosen, rule = data.of_contexts(self.tables["data"]["contexts"]), self.tables.get("stopping")
+        chosen = data.of_contexts(self.tables["data"]["contexts"])
         trials = collect(made, asked, chosen, store, progress, until=Until(**rule) if rule else None)
-        return StudyResult(
-            self,
-            self._marked(made, trials, found),
-            tuple(found),
-            {str(name): value for name, value in trials.attrs.items()},
-        )
+        cost = {str(name): value for name, value in trials.attrs.items()}
+        return StudyResult(self, self._marked(made, trials, found), tuple(found), cost)
 
-    def _dataset(self) -> Dataset:
-        data = self.tables["data"]
-        if not data["name"]:
-            raise InputError.plain(f"{self.path.name} names no data set that can be loaded; pass dataset=")
-        return load_dataset(data["name"], data["path"] or None)
-
-    def _judge(self, data: Dataset) -> Judge:
-        if not self.tables["judge"]["name"]:
-            raise InputError.plain(f"{self.path.name} names no judge that can be loaded; pass judge=")
-        return load_judge(self.tables["judge"]["name"], data)
+    def _named(self, table: str, key: str, option: str) -> str:
+        name: str = self.tables[table][key]
+        if not name:
+            raise InputError.plain(f"{self.path.name} names no {table} that can be loaded; pass {option}=")
+        return name
 
     def _probe(self) -> Probe:
         """Make the probe from its frozen parameters."""
@@ -220,12 +206,9 @@ class FrozenStudy:
         values = {**about["parameters"], **dict.fromkeys(about["unset"])}
         values["resampling"] = Resampling(**values["resampling"])
         if "protocol" in self.tables:
-            if not self.tables["protocol"]["file"]:
-                raise InputError.plain(f"{self.path.name} names no file of its protocol; pass probe=")
-            values["protocol"] = Protocol.loaded(self.tables["protocol"]["file"])
-        kind = find_probe(about["name"])
+            values["protocol"] = Protocol.loaded(self._named("protocol", "file", "probe"))
         try:
-            return kind(**values)
+            return find_probe(about["name"])(**values)
         except TypeError as error:
             raise InputError("probe.parameters", sorted(values), f"those of {about['name']} ({error})") from error
 
@@ -272,12 +255,13 @@ class StudyResult:
     def _outcomes(self, hypothesis: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         metric, rows = hypothesis["metric"], self.estimates[self.estimates["metric"] == hypothesis["metric"]]
         found, named = findings(rows, matters={metric: hypothesis["effect"]}), conditions(rows)
+        alpha = self.study.tables["sampling"]["alpha"]
         for row, q_value in zip(found.to_dict("records"), rows["q_value"], strict=True):
-            side = row["finding"] if q_value < self.study.tables["sampling"]["alpha"] else "open"
-            side = row["finding"] if row["finding"] not in ("above", "below") else side
-            supports = {"two-sided": side, "above": "above", "below": "below"}[hypothesis["direction"]] == side
-            outcome = _OUTCOMES.get(side) or f"{'supported' if supports else 'contradicted'}, {side} the null"
-            yield {"metric": metric, "where": cell(row, named), "outcome": outcome, **_numbers(row), "q_value": q_value}
+            side = row["finding"]
+            if side in ("above", "below"):
+                support = "supported" if hypothesis["direction"] in ("two-sided", side) else "contradicted"
+                side = f"{support}, {side} the null" if q_value < alpha else "open"
+            yield {**row, "q_value": q_value, "where": cell(row, named), "outcome": _OUTCOMES.get(side, side)}
 
     def __str__(self) -> str:
         values = {"tables": self.study.tables, "digest": self.study.digest, "file": self.study.path.name}
@@ -285,14 +269,12 @@ class StudyResult:
         page = templates().get_template("study_results.md.j2")
         return page.render(**values, **shown, outcomes=self.outcomes().to_dict("records"))
 
-    def _repr_markdown_(self) -> str:
-        return str(self)
-
     def save(self, stem: AnyPath) -> tuple[Path, Path]:
         """Write the estimates as STEM.csv and the page as STEM.md; return the paths."""
         files = Path(f"{stem}.csv"), Path(f"{stem}.md")
         write_csv(self.estimates, files[0])
-        _write(files[1], str(self))
+        with replacing(files[1]) as partial:
+            partial.write_text(str(self), encoding="utf-8")
         return files
 
 
@@ -359,9 +341,8 @@ def freeze(
     target = require_file("path", Path(path).expanduser(), ".toml")
     if target.exists():
         raise InputError("path", str(target), "a new file", "a frozen study is not replaced")
-    require_share("alpha", alpha)
-    if alpha > ALPHA:
-        raise InputError("alpha", alpha, f"at most {ALPHA:g}")
+    if not 0 < alpha <= ALPHA:
+        raise InputError("alpha", alpha, f"a number above 0, at most {ALPHA:g}")
     data = load_dataset(dataset, data_path) if isinstance(dataset, str) else dataset
     asks = load_judge(judge, data) if isinstance(judge, str) else judge
     probe = replace(probe, resampling=replace(probe.resampling, level=1 - alpha))
@@ -370,7 +351,8 @@ def freeze(
     until = until and replace(until, metric=until.metric or names[0])
     chosen, available = _drawn(data, contexts, planned, until, exclude, seed)
     tables = _tables(probe, asks, chosen)
-    tables["metrics"] = {"primary": names, "secondary": [m.name for m in probe.metrics if m.name not in names]}
+    others = [metric.name for metric in probe.metrics if metric.name not in names]
+    tables["metrics"] = {"primary": names, "secondary": others, **tables["metrics"]}
     tables["hypotheses"] = tested
     tables["judge"] = {"name": judge if isinstance(judge, str) else "", **tables["judge"]}
     named = {"name": dataset if isinstance(dataset, str) else "", "path": str(data_path or "")}
@@ -381,35 +363,29 @@ def freeze(
     if planned is not None and not (until and until.half_width):
         about |= {"power": round(_power(planned, until, chosen.n_contexts, alpha), 3), "effect": planned.effect}
     tables["sampling"] = {"contexts": chosen.n_contexts, "alpha": alpha, **about}
-    rule = {} if until is None else asdict(until)
-    tables["stopping"] = {name: list(v) if isinstance(v, tuple) else v for name, v in rule.items() if v is not None}
-    tables = {name: tables[name] for name in (*_ORDER, *(each for each in tables if each not in _ORDER))}
-    digests = {name: _digest(table) for name, table in tables.items()}
-    header = "# Frozen by biaslab: any edit is noticed. Run it: biaslab run " + target.name
-    text = f"{header}\n# Frozen on {date.today().isoformat()}, which is not part of the digests.\n"
-    _write(target, text + _toml({**tables, "digests": digests}))
-    study = FrozenStudy.read(target)
-    _write(target.with_suffix(".md"), study.markdown())
+    tables["stopping"] = {} if until is None else {n: v for n, v in asdict(until).items() if v is not None}
+    tables = {name: _plain(name, tables[name]) for name in (*_ORDER, "protocol") if name in tables}
+    values = {**tables, "digests": {name: _digest(table) for name, table in tables.items()}}
+    text = templates().get_template("study.toml.j2").render(tables=values, file=target.name, date=date.today())
+    with replacing(target) as partial, replacing(target.with_suffix(".md")) as beside:
+        partial.write_text(text, encoding="utf-8")
+        study = replace(FrozenStudy.read(partial), path=target)
+        beside.write_text(study.markdown(), encoding="utf-8")
     return study
 
 
-_ORDER = ("hypotheses", "metrics", "probe", "judge", "sampling", "stopping", "versions")
+_ORDER = ("hypotheses", "metrics", "probe", "judge", "sampling", "stopping", "versions", "data")
 
 
 def _drawn(
-    data: Dataset,
-    contexts: int | None,
-    planned: Plan | None,
-    until: Until | None,
-    exclude: Sequence[str],
-    seed: int,
+    data: Dataset, contexts: int | None, planned: Plan | None, until: Until | None, exclude: Sequence[str], seed: int
 ) -> tuple[Dataset, int]:
     """Return the contexts of the study, drawn at random from those that are not left out, and how many there were."""
     names = list(dict.fromkeys(data.candidates["context_id"]))
     for name in exclude:
         require_one_of("exclude", name, names, did_you_mean(name, names))
     left = [name for name in names if name not in set(exclude)]
-    wanted = contexts or (until.looks[-1] if until and until.looks else until.contexts if until else None)
+    wanted = contexts or (until.most(len(left)) if until and (until.looks or until.contexts) else None)
     if wanted is None and planned is not None:
         enough = range(planned.contexts, len(left))
         wanted = next((n for n in enough if _power(planned, until, n, planned.alpha) >= planned.power), len(left))
@@ -444,7 +420,8 @@ def _tables(probe: Probe, judge: Judge, dataset: Dataset) -> dict[str, Any]:
         "probe": about,
         "judge": {"id": judge.id},
         "data": {"dataset": dataset.name, "attributes": _digest(whole), "contexts": _contexts(dataset)},
-        "versions": {"python": platform.python_version()} | dict(_versions()),
+        "metrics": {"nulls": {metric.name: metric.null for metric in probe.metrics if metric.null is not None}},
+        "versions": {"python": python_version()} | {name: version(name) for name in _PACKAGES if find_spec(name)},
     }
     if probe.protocol is not None:
         tables["protocol"] = {"name": probe.protocol.name, "digest": _digest(probe.protocol.id)}
@@ -460,23 +437,12 @@ def _contexts(dataset: Dataset) -> dict[str, str]:
     return {name: _digest(part)[:_SHORT] for name, part in parts.items()}
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    for name in _PACKAGES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
-
-
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as TOML holds it; raise `InputError` for objects that no file can hold."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(name, each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(name, each) for each in value]
-    if not isinstance(value, str | bool | int | float | np.integer | np.floating):
-        raise InputError(name, value, "text, numbers, or lists of these", "a file cannot hold functions and objects")
-    return value.item() if isinstance(value, np.generic) else value
+    """Return a value as a file holds it; raise `InputError` for functions and other objects."""
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError as error:
+        raise InputError(name, value, "text, numbers, or lists of these, which a file can hold") from error
 
 
 def _digest(value: Any) -> str:
@@ -491,34 +457,3 @@ def _leaves(frozen: Any, present: Any, where: str = "") -> Iterator[tuple[str, s
     elif frozen != present:
         words = ["nothing" if value is None else str(value) for value in (frozen, present)]
         yield where, words[0], words[1]
-
-
-def _numbers(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("estimate", "ci_low", "ci_high", "n_contexts", "method")}
-
-
-def _toml(tables: Mapping[str, Any], above: str = "") -> str:
-    """Write nested tables as TOML."""
-    lines, inner = [], []
-    for name, value in tables.items():
-        key = name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
-        if isinstance(value, Mapping):
-            inner.append(f"\n[{above}{key}]\n{_toml(value, f'{above}{key}.')}")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            inner += [f"\n[[{above}{key}]]\n{_toml(each)}" for each in value]
-        else:
-            lines.append(f"{key} = {_value(value)}\n")
-    return "".join(lines + inner)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{json.dumps(name)} = {_value(each)}' for name, each in value.items())}}}"
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")

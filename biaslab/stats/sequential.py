@@ -29,6 +29,7 @@ from scipy import special
 from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count, require_fields
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.core.metrics import find_metric
 from biaslab.stats.estimate import Estimate, Note, is_above, is_rounding, without_interval
 from biaslab.stats.t_inference import root_between
 
@@ -46,9 +47,10 @@ _FEW_JUDGEMENTS = 4  # of a context, whose rate is far from normal
 _MIDDLE = 0.2  # rates nearer to 0 or 1 than this are too skewed for an asymptotic sequence
 _POWER = float(special.ndtri(0.8))
 _POINTS = 401  # of the numerical integration over the statistic
-_FARTHEST = 38.0  # standard errors; the normal tail beyond is 0
-_UNIT = (0.0, 1.0)
-_LEAST_P = 1e-12
+_FARTHEST = 30.0  # standard errors
+_ASYMPTOTIC = "asymptotic confidence sequence"
+_LEAST_P, _TINY = 1e-12, 1e-300
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -144,14 +146,14 @@ class Until:
         small = [self.effect is not None and at - self.effect < low and high < at + self.effect for low, high in ends]
         return "settled" if ends and all(map(max, excluded, small)) else ""
 
-    def words(self, reason: str, metric: str) -> str:
+    def words(self, reason: str) -> str:
         """Return a reason in words."""
         if reason == "half_width":
-            return f"the half-width of {metric} is at most {self.half_width:g}"
+            return f"the half-width of {self.metric} is at most {self.half_width:g}"
         if reason == "contexts":
             return "all contexts are asked"
-        small = "" if reason == "null_excluded" else f", or effects of {self.effect:g}"
-        return f"the interval of {metric} excludes the null{small}"
+        small = f", or effects of {self.effect:g}" if reason == "settled" else ""
+        return f"the interval of {self.metric} excludes the null{small}"
 
     def power(self, most: int, drift: float, alpha: float) -> float:
         """Return the power to exclude the null with at most so many contexts; of a sequence, that at its end alone.
@@ -171,10 +173,6 @@ class Until:
         mixture = Mixture(most, alpha, max(_TIGHTEST, most / 4))
         return float(special.ndtr(drift - mixture.limits()[1]))
 
-    def stopping(self, contexts: int, most: int, growth: float) -> Stopping:
-        """Return the inference of a study at this number of contexts."""
-        return Stopping(contexts, most, "", "", tuple(self.looks), self.spending, self.exact, growth)
-
 
 @dataclass(frozen=True)
 class Stopping:
@@ -182,30 +180,27 @@ class Stopping:
 
     Parameters
     ----------
+    until : Until
+        The rule, with its metric.
     contexts, most : int
         Contexts asked, and the most that were planned.
-    reason, rule : str
-        "half_width", "null_excluded", "settled" (a rule of `Until`) or "contexts" (all were asked), and its words.
-    looks, spending, exact
-        As in `Until`.
+    reason : str
+        "half_width", "null_excluded", "settled" (a rule) or "contexts" (all were asked).
     growth : float
         Largest planned number of judgements of a context, relative to the largest of those asked.
 
     Examples
     --------
-    >>> stopping = Stopping(40, 40)
+    >>> stopping = Stopping(Until(), 40, 40)
     >>> estimate = stopping.of_sums(np.ones((40, 2)), 1.0, 0.0, np.zeros(40), 0.95, 0.5, betting=True)
     >>> round(estimate.ci_low, 2), estimate.method
     (0.86, 'betting confidence sequence')
     """
 
+    until: Until
     contexts: int
     most: int
     reason: str = ""
-    rule: str = ""
-    looks: tuple[int, ...] = ()
-    spending: Spending = "obrien-fleming"
-    exact: bool = False
     growth: float = 1.0
 
     @classmethod
@@ -225,7 +220,7 @@ class Stopping:
             raise TrialsError(UNTIL, len(texts), "trials of one judge and data set that were stopped once", remedy)
         try:
             values = json.loads(texts[0])
-            return cls(**{**values, "looks": tuple(values["looks"])})
+            return cls(**{**values, "until": Until(**values["until"])})
         except (ValueError, TypeError, KeyError) as error:
             raise TrialsError(UNTIL, texts[0], "JSON, as biaslab.collect writes it", "keep the column") from error
 
@@ -250,63 +245,64 @@ class Stopping:
         betting : bool
             Whether the value is a rate, a ratio of sums between 0 and 1, to whose contexts bets apply.
         """
-        flat = is_rounding(error, np.abs(parts).sum() + abs(value))
-        if not betting or (self.looks and not flat):
-            if flat:
-                return without_interval(value, len(sums), Note("no_variation", {"bounded": False})).noted(self._note())
-            return self.of_error(value, error, len(sums), level, null, parts)
+        flat, n = is_rounding(error, np.abs(parts).sum() + abs(value)), len(sums)
+        made = self.of_error(value, 0.0 if flat else error, n, level, null, parts)
+        if not betting or (self.until.looks and not flat):
+            return made
         bets = Bets(sums[:, 0], sums[:, 1], float(sums[:, 1].max()) * self.growth)
         interval, p_value = bets.interval(level), math.nan if null is None else bets.p_value(null)
-        bet = self._estimate(value, error, interval, p_value, len(sums), "betting confidence sequence")
-        if flat or self.exact or bets.largest <= _FEW_JUDGEMENTS or len(sums) < _FIRST:
+        bet = self._estimate(value, error, interval, p_value, n, "betting confidence sequence")
+        if flat or self.until.exact or bets.largest <= _FEW_JUDGEMENTS or n < _FIRST:
             return bet
-        made = self.of_error(value, error, len(sums), level, null, parts)
         if _MIDDLE <= value <= 1 - _MIDDLE:
             return made
-        low, high = min(made.ci_low, bet.ci_low), max(made.ci_high, bet.ci_high)
-        widened = f"{made.method}, no narrower than by betting"
-        return replace(made, ci_low=low, ci_high=high, p_value=max(made.p_value, bet.p_value), method=widened)
+        ends = min(made.ci_low, bet.ci_low), max(made.ci_high, bet.ci_high)
+        return self._estimate(
+            value, error, ends, max(made.p_value, p_value), n, f"{_ASYMPTOTIC}, no narrower than by betting"
+        )
 
     def of_error(
         self, value: float, error: float, contexts: int, level: float, null: float | None, parts: Floats | None = None
     ) -> Estimate:
         """Return the estimate of an asymptotically linear statistic, from its value and standard error."""
-        if not error > 0 or contexts < (2 if self.looks else _FIRST):
-            reason = f"no interval: fewer than {_FIRST} contexts, or no standard error over contexts"
+        if not error > 0 or contexts < (2 if self.until.looks else _FIRST):
+            reason = f"no interval: fewer than {_FIRST} contexts, or no variation between them"
             return without_interval(value, contexts, reason).noted(self._note())
-        if self.looks:
-            return self._at_look(value, error, contexts, level, null)
-        mixture = Mixture(contexts, 1 - level, max(_TIGHTEST, self.most / 4))
-        skew = _skewness(parts)
-        low, high = mixture.limits(skew)
-        p_value = math.nan if null is None else mixture.p_value((value - null) / error, skew)
-        interval = (value - high * error, value - low * error)
-        return self._estimate(value, error, interval, p_value, contexts, "asymptotic confidence sequence")
+        skew, shift = _skewness(parts), math.nan if null is None else (value - null) / error
+        if self.until.looks:
+            limits, p_value, method = self._at_look(contexts - 1, level, shift, skew)
+        else:
+            mixture = Mixture(contexts, 1 - level, max(_TIGHTEST, self.most / 4))
+            limits, p_value, method = (
+                mixture.limits(skew),
+                mixture.p_value(shift, skew),
+                "asymptotic confidence sequence",
+            )
+        interval = (value - limits[1] * error, value - limits[0] * error)
+        return self._estimate(value, error, interval, p_value, contexts, method)
 
-    def of_estimate(self, estimate: Estimate, level: float, null: float | None) -> Estimate:
+    def of_estimate(self, estimate: Estimate, level: float, metric: str) -> Estimate:
         """Return an estimate made for a fixed number of contexts, with the inference of this study."""
         if math.isnan(estimate.estimate) or estimate.has_note("stopped") or estimate.has_note("by_construction"):
             return estimate
         left_out, n = estimate.leave_one_out, estimate.n_contexts
         parts = None if left_out is None else np.nan_to_num(left_out[1][0] - left_out[1][1:])
-        null = None if math.isnan(estimate.p_value) else null
+        null = None if math.isnan(estimate.p_value) else find_metric(metric).null or 0.0
         made = self.of_error(estimate.estimate, estimate.se, n, level, null, parts)
         return replace(made, notes=(*made.notes, *estimate.notes), leave_one_out=left_out)
 
-    def _at_look(self, value: float, error: float, contexts: int, level: float, null: float | None) -> Estimate:
-        """Return the repeated confidence interval and p-value at the present look (Jennison & Turnbull 1989)."""
-        if self.contexts not in self.looks:
-            raise TrialsError(UNTIL, self.contexts, f"a planned look: {', '.join(map(str, self.looks))}")
-        look, shares = self.looks.index(self.contexts), tuple(n / self.most for n in self.looks)
-        freedom = contexts - 1
-        nominal = 2 * special.ndtr(-bounds(shares[: look + 1], self.spending, 1 - level)[look])
-        reach = float(special.stdtrit(freedom, 1 - nominal / 2)) * error
-        p_value = math.nan
-        if null is not None:
-            tail = float(special.stdtr(freedom, -abs(value - null) / error))
-            p_value = repeated_p(-float(special.ndtri(max(tail, 1e-300))), shares[: look + 1], self.spending)
-        how = f"group sequential, look {look + 1} of {len(self.looks)} ({self.spending} spending); t over contexts"
-        return self._estimate(value, error, (value - reach, value + reach), p_value, contexts, how)
+    def _at_look(self, freedom: int, level: float, shift: float, skew: float) -> tuple[Ends, float, str]:
+        """Return limits of the t statistic and the repeated p-value at the present look (Jennison & Turnbull 1989)."""
+        looks, spending = self.until.looks, self.until.spending
+        if self.contexts not in looks:
+            raise TrialsError(UNTIL, self.contexts, f"a planned look: {', '.join(map(str, looks))}")
+        shares = tuple(n / self.most for n in looks if n <= self.contexts)
+        tail = special.ndtr(-bounds(shares, spending, 1 - level)[-1])
+        limits = _within(float(special.stdtrit(freedom, 1 - tail)), skew)
+        beyond = float(np.maximum(special.stdtr(freedom, -_least(shift, skew)), _TINY))
+        p_value = repeated_p(-float(special.ndtri(beyond)), shares, spending)
+        method = f"group sequential, look {len(shares)} of {len(looks)} ({spending} spending); t over contexts"
+        return limits, p_value, method
 
     def _estimate(
         self, value: float, error: float, interval: tuple[float, float], p_value: float, n: int, method: str
@@ -316,7 +312,8 @@ class Stopping:
         return Estimate(value, error or math.nan, *interval, p_value, mde, n, method, (self._note(),))
 
     def _note(self) -> Note:
-        return Note("stopped", {name: getattr(self, name) for name in ("reason", "rule", "contexts", "most")})
+        facts = {"reason": self.reason, "contexts": self.contexts, "most": self.most}
+        return Note("stopped", {**facts, "rule": self.until.words(self.reason)})
 
 
 def _skewness(parts: Floats | None) -> float:
@@ -327,6 +324,20 @@ def _skewness(parts: Floats | None) -> float:
     centred = parts - parts.mean()
     square = float((centred**2).sum())
     return float((centred**3).sum()) / square**1.5 * math.sqrt((n - 1) / n) * n / (n - 2) if square else 0.0
+
+
+def _least(statistic: float, skew: float) -> float:
+    """Return how extreme a statistic is, or if that is less, the same transformed for skewness (Hall 1992)."""
+    cubic = statistic + skew * statistic**2 / 3 + skew**2 * statistic**3 / 27
+    return min(abs(statistic), abs(cubic)) if statistic * cubic > 0 else 0.0 * statistic
+
+
+def _within(limit: float, skew: float) -> Ends:
+    """Return the smallest and largest statistic that is no more extreme than a limit by `_least`."""
+    if is_rounding(skew) or math.isinf(limit):
+        return -limit, limit
+    moved = [3 / skew * (float(np.cbrt(1 + skew * end)) - 1) for end in (-limit, limit)]
+    return min(-limit, moved[0]), max(limit, moved[1])
 
 
 @dataclass(frozen=True)
@@ -372,18 +383,13 @@ class Mixture:
         if factor >= ratio:
             return -math.inf, math.inf
         limit = math.sqrt(freedom * (factor - 1) / (1 - factor / ratio))
-        if is_rounding(skew):
-            return -limit, limit
-        moved = [3 / skew * (float(np.cbrt(1 + skew * end)) - 1) for end in (-limit, limit)]
-        return min(-limit, moved[0]), max(limit, moved[1])
+        return _within(limit, skew)
 
     def p_value(self, statistic: float, skew: float = 0.0) -> float:
         """Return the always-valid p-value of a statistic: the inverse of its e-value."""
-        cubic = statistic + skew * statistic**2 / 3 + skew**2 * statistic**3 / 27
-        least = min(abs(statistic), abs(cubic)) if statistic * cubic > 0 else 0.0
-        ratio, freedom = self._ratio, self.contexts - 1
+        ratio, freedom, least = self._ratio, self.contexts - 1, _least(statistic, skew)
         mixed = math.log1p(least**2 / freedom) - math.log1p(least**2 / (ratio * freedom))
-        return min(1.0, math.exp((math.log(ratio) - self.contexts * mixed) / 2))
+        return float(np.minimum(1.0, math.exp((math.log(ratio) - self.contexts * mixed) / 2)))
 
 
 @dataclass(frozen=True)
@@ -502,6 +508,8 @@ def repeated_p(statistic: float, shares: tuple[float, ...], spending: Spending) 
     def room(log_level: float) -> float:
         return bounds.__wrapped__(shares, spending, math.exp(log_level))[-1] - statistic
 
+    if math.isnan(statistic):
+        return math.nan
     least, most = math.log(_LEAST_P), math.log(0.999)
     if room(least) <= 0:
         return _LEAST_P
@@ -530,7 +538,7 @@ def _beyond(state: _State, before: float, share: float, limit: float, drift: flo
 
 def _continued(state: _State, before: float, share: float, limit: float, drift: float = 0.0) -> _State:
     """Return the statistic's density within the bound of a look, by Simpson's rule."""
-    (at, weight), step, edge = state, math.sqrt(share - before), min(limit, _FARTHEST / 4) * math.sqrt(share)
+    (at, weight), step, edge = state, math.sqrt(share - before), min(limit, _FARTHEST / 3) * math.sqrt(share)
     values = np.linspace(-edge, edge, _POINTS)
     simpson = np.where(np.arange(_POINTS) % 2, 4.0, 2.0)
     simpson[[0, -1]] = 1.0
@@ -541,10 +549,5 @@ def _continued(state: _State, before: float, share: float, limit: float, drift: 
 
 def _bound(state: _State, before: float, share: float, error: float) -> float:
     """Return the bound that a statistic first exceeds at a look with this probability."""
-    if error <= 0:
-        return _FARTHEST
-    low, high = 0.0, _FARTHEST
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _beyond(state, before, share, middle) > error else (low, middle)
-    return (low + high) / 2
+    least = math.log(max(error, _TINY))
+    return root_between(lambda c: math.log(max(_beyond(state, before, share, c), _TINY)) - least, 0.0, _FARTHEST, 1e-9)

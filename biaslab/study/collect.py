@@ -17,7 +17,7 @@ from warnings import catch_warnings, simplefilter
 import pandas as pd
 import pyarrow as pa
 
-from biaslab.core.checks import did_you_mean, require_study
+from biaslab.core.checks import require_study
 from biaslab.core.errors import (
     InputError,
     JudgeError,
@@ -29,17 +29,7 @@ from biaslab.core.errors import (
     UnsupportedRequestError,
     warn,
 )
-from biaslab.core.interfaces import (
-    Adaptable,
-    BaseJudge,
-    Continuable,
-    Design,
-    Judge,
-    ProbeInterface,
-    as_judge,
-    is_sequential,
-    short,
-)
+from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential, short
 from biaslab.core.metrics import find_metric
 from biaslab.core.output import Postfix, count, progress_bar
 from biaslab.core.requests import EACH_ALONE, Choice, Compare, Rank, Request, Score, request_key, thinking_of
@@ -47,20 +37,13 @@ from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial, uncoll
 from biaslab.judges.function import judge_of
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.stats.blocks import linked_contexts
-from biaslab.stats.sequential import UNTIL, Until
+from biaslab.stats.frame import choose_metrics
+from biaslab.stats.sequential import UNTIL, Stopping, Until
 from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge
 from biaslab.store.tables import OF_THOUGHTS, TablePart, TrialColumns, TrialsFile, require_target, writing
 from biaslab.study.spending import Budget, Ledger, announcement_of, budget_of, unanswered
-from biaslab.study.windows import (
-    Survey,
-    TrialSource,
-    in_random_order,
-    look_ends,
-    survey_design,
-    window_size,
-    windows,
-)
+from biaslab.study.windows import Survey, TrialSource, look_ends, survey_design, units_of, window_size, windows
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -198,8 +181,7 @@ def collect(
     """
     judge = cast("Judge", judge) if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
-    if until is not None:
-        _require_until(until, probe)
+    until = None if until is None else _with_metric(until, probe)
     asked = as_judge(judge)
     _warn_repeated(probe, dataset)
     next(iter(probe.design(dataset)), None)  # raises errors of the design before a store is created
@@ -226,22 +208,17 @@ def collect(
     return trials
 
 
-def _require_until(until: Until, probe: Design) -> None:
-    """Raise `InputError` unless a rule fits the design: metrics with a null or a half-width, asked at once."""
+def _with_metric(until: Until, probe: Any) -> Until:
+    """Return a rule with its metric; raise `InputError` unless it fits a probe that asks everything at once."""
     if not isinstance(until, Until):
         raise InputError("until", until, "a rule, such as biaslab.Until(half_width=0.05)")
-    if not isinstance(probe, ProbeInterface) or is_sequential(probe):
+    if not hasattr(probe, "estimate") or is_sequential(probe):
         raise InputError("until", until, f"None for {probe.name}", "a rule needs a probe that asks everything at once")
-    metrics = {metric.name: metric for metric in probe.metrics}
-    name = _metric_of(until, probe)
-    if name not in metrics:
-        raise InputError("until.metric", name, f"one of {', '.join(metrics)}", did_you_mean(name, metrics))
-    if until.half_width is None and metrics[name].null is None:
+    nulls = {metric.name: metric.null for metric in probe.metrics}
+    name = choose_metrics(list(nulls), [until.metric or probe.primary[0]])[0]
+    if until.half_width is None and nulls[name] is None:
         raise InputError("until.metric", name, "a metric with a null", "or use Until(half_width=…)")
-
-
-def _metric_of(until: Until, probe: ProbeInterface) -> str:
-    return until.metric or probe.primary[0]
+    return replace(until, metric=name)
 
 
 def _warn_repeated(probe: Design, dataset: Dataset) -> None:
@@ -383,8 +360,9 @@ class Walk:
         self._first, self._watches = FirstReplies(probe), not self.judge.is_recorded
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
-        units = None if self.until is None else self._units(probe, plan, self.until)
-        if units is not None:
+        units = None
+        if self.until is not None:
+            units = units_of(plan(), self.until, getattr(getattr(probe, "resampling", None), "clusters", None))
             plan = partial(chain.from_iterable, units)
         survey = self._survey(probe, plan, begins=True)
         if not survey.trials:
@@ -428,38 +406,29 @@ class Walk:
             file.write((pa.Table.from_pandas(frame[list(whole.names)], preserve_index=False), {}))
         return TrialsFile(target)
 
-    def _units(self, probe: Design, plan: TrialSource, until: Until) -> list[list[Trial]]:
-        """Return the trials of each context or cluster of contexts, in random order, as many as the rule allows."""
-        clusters = getattr(getattr(probe, "resampling", None), "clusters", None)
-        units = in_random_order(plan(), until.seed, clusters)
-        return units[: until.most(len(units))]
-
     def _stopped(
         self, probe: Any, columns: TrialColumns, study: Mapping[str, str], survey: Survey, units: list[list[Trial]]
     ) -> pd.DataFrame:
         """Ask unit after unit until the rule holds in all rows of its metric, and return the trials."""
-        until = cast("Until", self.until)
-        metric, ends = _metric_of(until, probe), look_ends(units, until, self.judge.breadth)
-        sizes, null = list(map(len, units)), find_metric(metric, probe.name).null
-        parts: list[TablePart] = []
+        until, sizes, parts = cast("Until", self.until), list(map(len, units)), list[TablePart]()
+        ends, null = look_ends(units, until, self.judge.breadth), find_metric(str(until.metric), probe.name).null
         asked = (list(chain.from_iterable(units[start:end])) for start, end in pairwise([0, *ends]))
         for end, part in zip(ends, self._judge(probe, columns, study, survey, asked), strict=False):
             parts.append(part)
-            stopping = until.stopping(end, len(units), max(sizes) / max(sizes[:end]))
+            stopping = Stopping(until, end, len(units), growth=max(sizes) / max(sizes[:end]))
             frame = columns.frame(parts).assign(**{UNTIL: str(stopping)})
             with catch_warnings():
                 simplefilter("ignore", UserWarning)  # what is missing is said of the whole study
-                rows = probe.estimate(frame, [metric]).to_dict("records")
+                rows = probe.estimate(frame, [until.metric]).to_dict("records")
             if reason := until.reason(rows, null) or ("contexts" if end == len(units) else ""):
                 break
-        stopping = replace(stopping, reason=reason, rule=until.words(reason, metric))
-        self.saved, self.stopped = survey.requests - self._answered, stopping.rule
+        self.saved, self.stopped = survey.requests - self._answered, until.words(reason)
         self._requests -= self.saved
         self.bar.total = self._answered
         if self.announces:
             saved = f"{self.saved:,} of {survey.requests:,} requests saved"
-            self.bar.write(f"{probe.name}: stopped after {end:,} of {len(units):,} contexts, {stopping.rule}; {saved}")
-        return frame.assign(**{UNTIL: str(stopping)})
+            self.bar.write(f"{probe.name}: stopped after {end:,} of {len(units):,} contexts, {self.stopped}; {saved}")
+        return frame.assign(**{UNTIL: str(replace(stopping, reason=reason))})
 
     def _plan(self, design: Callable[..., Iterable[Trial]], *so_far: pd.DataFrame) -> TrialSource:
         """Return a function that generates the design; marks trials of judges that score texts on their own scale."""

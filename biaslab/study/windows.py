@@ -58,17 +58,17 @@ def windows(trials: Iterable[Trial], size: int) -> Iterator[list[Trial]]:
         yield window
 
 
-def in_random_order(trials: Iterable[Trial], seed: int, clusters: Mapping[Any, Any] | None = None) -> list[list[Trial]]:
-    """Return the trials of each unit, in random order: of a context, or of contexts that share a request or a cluster.
+def units_of(trials: Iterable[Trial], until: Until, clusters: Mapping[Any, Any] | None = None) -> list[list[Trial]]:
+    """Return the trials of each unit in random order: a context, or contexts that share a request or a cluster.
 
-    The order depends on the seed and on the order of contexts in the data set.
+    The order depends on the seed of the rule and on the order of contexts in the data set.
 
     Examples
     --------
     >>> import biaslab as bl
     >>> design = bl.probes.Position(templates=[1]).design(bl.load_dataset("graded", limit=4))
-    >>> [unit[0].context_id for unit in in_random_order(design, seed=0)]
-    ['sport-1', 'news-1', 'science-1', 'how-to-1']
+    >>> [unit[0].context_id for unit in units_of(design, Until(contexts=3))]
+    ['sport-1', 'news-1', 'science-1']
     """
     planned = list(trials)
     names = [trial.context_id for trial in planned]
@@ -78,7 +78,7 @@ def in_random_order(trials: Iterable[Trial], seed: int, clusters: Mapping[Any, A
     for name, trial in zip(cluster, planned, strict=True):
         units.setdefault(name, []).append(trial)
     listed = list(units.values())
-    return [listed[at] for at in np.random.default_rng(seed).permutation(len(listed))]
+    return [listed[at] for at in np.random.default_rng(until.seed).permutation(len(listed))[: until.most(len(listed))]]
 
 
 def look_ends(units: Sequence[Sequence[Trial]], until: Until, breadth: int) -> list[int]:

@@ -17,15 +17,7 @@ from biaslab.core.arrays import Bools, Floats
 from biaslab.core.checks import require_counts_and_lists, require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.interfaces import Design, Nearest, reading_text
-from biaslab.core.metrics import (
-    FAIR as FAIR,
-    Figure,
-    Metric,
-    MetricForm,
-    declare_metrics,
-    find_metric,
-    planted as planted,
-)
+from biaslab.core.metrics import FAIR as FAIR, Figure, Metric, MetricForm, declare_metrics, planted as planted
 from biaslab.core.output import AnyPath
 from biaslab.core.requests import Request
 from biaslab.core.scales import REWARD, scale_named
@@ -388,8 +380,7 @@ def _estimate(name: str, metric: Estimable, resampling: Resampling, n_trials: in
     computed = metric() if callable(metric) else metric
     if not isinstance(computed, Ratio):
         stopping = resampling.stopping
-        null = find_metric(name).null or 0.0
-        return computed if stopping is None else stopping.of_estimate(computed, resampling.level, null)
+        return computed if stopping is None else stopping.of_estimate(computed, resampling.level, name)
     return computed.with_missing(computed.estimate(resampling), n_trials, n_dropped)
 
 
