@@ -23,6 +23,7 @@ from biaslab.stats.estimate import Estimate
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.reliability import Crossed, fit_components
 from biaslab.stats.resample import Resampling, cluster_statistic
+from biaslab.stats.sequential import require_fixed
 
 if TYPE_CHECKING:
     from biaslab.datasets import Dataset
@@ -144,6 +145,7 @@ def panel_sizes(
             require_whole(name, size, 1)
     columns = [over] if isinstance(over, str) else list(over)
     require_columns(trials, [*columns, "dataset", "attribute", "status", "value", *ITEM], "trials")
+    require_fixed(trials, "the size of a panel")
     if "opponent_id" in trials and trials["opponent_id"].notna().any():
         raise TrialsError.plain("panel_sizes takes scores, and trials are of pairs; rank first: biaslab.ranking.rank")
     rows: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +36,7 @@ from biaslab.prompts.protocols import Protocol
 from biaslab.report.tables import to_markdown
 from biaslab.report.verdicts import findings
 from biaslab.report.wording import cell, conditions, templates
-from biaslab.stats.estimate import ALPHA, Note
+from biaslab.stats.estimate import ALPHA, ROUNDING, Note
 from biaslab.stats.frame import corrected
 from biaslab.stats.resample import Resampling
 from biaslab.stats.sequential import Until
@@ -273,8 +274,8 @@ class StudyResult:
         """Write the estimates as STEM.csv and the page as STEM.md; return the paths."""
         files = Path(f"{stem}.csv"), Path(f"{stem}.md")
         write_csv(self.estimates, files[0])
-        with replacing(files[1]) as partial:
-            partial.write_text(str(self), encoding="utf-8")
+        with replacing(files[1]) as file:
+            file.write_text(str(self), encoding="utf-8")
         return files
 
 
@@ -360,16 +361,17 @@ def freeze(
     if "protocol" in tables:
         tables["protocol"]["file"] = str(protocol or "")
     about: dict[str, Any] = {} if planned is None else {"plan": str(planned)}
-    if planned is not None and not (until and until.half_width):
+    if planned is not None and planned.effect > 0 and not (until and until.half_width):
         about |= {"power": round(_power(planned, until, chosen.n_contexts, alpha), 3), "effect": planned.effect}
     tables["sampling"] = {"contexts": chosen.n_contexts, "alpha": alpha, **about}
     tables["stopping"] = {} if until is None else {n: v for n, v in asdict(until).items() if v is not None}
     tables = {name: _plain(name, tables[name]) for name in (*_ORDER, "protocol") if name in tables}
     values = {**tables, "digests": {name: _digest(table) for name, table in tables.items()}}
-    text = templates().get_template("study.toml.j2").render(tables=values, file=target.name, date=date.today())
-    with replacing(target) as partial, replacing(target.with_suffix(".md")) as beside:
-        partial.write_text(text, encoding="utf-8")
-        study = replace(FrozenStudy.read(partial), path=target)
+    dumps = partial(json.dumps, ensure_ascii=False)
+    text = templates().get_template("study.toml.j2").render(tables=values, dumps=dumps, date=date.today())
+    with replacing(target) as file, replacing(target.with_suffix(".md")) as beside:
+        file.write_text(text, encoding="utf-8")
+        study = replace(FrozenStudy.read(file), path=target)
         beside.write_text(study.markdown(), encoding="utf-8")
     return study
 
@@ -387,8 +389,8 @@ def _drawn(
     left = [name for name in names if name not in set(exclude)]
     wanted = contexts or (until.most(len(left)) if until and (until.looks or until.contexts) else None)
     if wanted is None and planned is not None:
-        enough = range(planned.contexts, len(left))
-        wanted = next((n for n in enough if _power(planned, until, n, planned.alpha) >= planned.power), len(left))
+        enough, least = range(planned.contexts, len(left)), planned.power - ROUNDING
+        wanted = next((n for n in enough if _power(planned, until, n, planned.alpha) >= least), len(left))
     wanted = wanted or len(left)
     if wanted > len(left):
         raise InputError("contexts", wanted, f"at most {len(left)}, the contexts that are not left out")

@@ -30,7 +30,7 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import require_count, require_fields
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import find_metric
-from biaslab.stats.estimate import Estimate, Note, is_above, is_rounding, without_interval
+from biaslab.stats.estimate import ROUNDING, Estimate, Note, is_above, is_rounding, notes_of, without_interval
 from biaslab.stats.t_inference import root_between
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Until:
         """Return the rule that holds in all rows of the metric; empty if none does."""
         ends = [(float(row["ci_low"]), float(row["ci_high"])) for row in rows]
         if self.half_width is not None:
-            holds = [high - low <= 2 * self.half_width for low, high in ends]
+            holds = [high - low <= 2 * self.half_width * (1 + ROUNDING) for low, high in ends]
             return "half_width" if ends and all(holds) else ""
         at = 0.0 if null is None else null
         excluded = [is_above(low, at) or is_above(at, high) for low, high in ends]
@@ -172,6 +172,14 @@ class Until:
             return float(crossing(bounds(shares, self.spending, alpha), shares, drift).sum())
         mixture = Mixture(most, alpha, max(_TIGHTEST, most / 4))
         return float(special.ndtr(drift - mixture.limits()[1]))
+
+
+def require_fixed(found: pd.DataFrame, what: str) -> None:
+    """Raise `TrialsError` if trials or estimates come from a study that could stop early."""
+    notes = "notes" in found and any("stopped" in notes_of(row) for row in found.to_dict("records"))
+    if notes or (UNTIL in found and found[UNTIL].notna().any()):
+        allowed = f"a fixed number of contexts, because {what} allows for no early stop"
+        raise TrialsError(UNTIL, "a rule", allowed, "collect without until; with a store, nothing is asked twice")
 
 
 @dataclass(frozen=True)
