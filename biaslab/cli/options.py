@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
     from biaslab.probes.base.probe import Probe
     from biaslab.prompts.protocols import Protocol
-    from biaslab.stats.sequential import Until
 
 
 @dataclass(frozen=True)
@@ -95,35 +94,6 @@ class PriceOptions:
         if known and "input" not in known:
             raise InputError.plain("price-in is required if another price is given")
         return known or None
-
-
-@dataclass(frozen=True)
-class UntilOptions:
-    """When a study may stop early.
-
-    Parameters
-    ----------
-    until_half_width : WIDTH
-        Stop once the interval is at most this wide to each side.
-    until_effect : EFFECT
-        Stop once the interval excludes the null, or every effect of this size.
-    looks : N,N,…
-        Planned looks after so many contexts (group-sequential), instead of a look after every context.
-    """
-
-    until_half_width: float | None = None
-    until_effect: float | None = None
-    looks: str | None = None
-
-    def rule(self, seed: int | None = None) -> Until | None:
-        """Return the rule, if an option sets one."""
-        from biaslab.stats.sequential import Until
-
-        given = (self.until_half_width, self.until_effect)
-        if given == (None, None) and self.looks is None:
-            return None
-        looks = [] if self.looks is None else read("looks", self.looks, list[int])
-        return Until(*given, looks=looks, seed=seed or 0)
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from biaslab.cli.command import command
-from biaslab.cli.options import (
-    DataOptions,
-    LogOptions,
-    PriceOptions,
-    UntilOptions,
-    make_probe,
-    require_table,
-    table,
-    write_table,
-)
-from biaslab.core.checks import require_whole
+from biaslab.cli.options import DataOptions, LogOptions, PriceOptions, make_probe, require_table, table, write_table
+from biaslab.core.checks import read, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.output import count, require_file
 
 if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
     from biaslab.prompts.protocols import Protocol
+    from biaslab.stats.sequential import Until
     from biaslab.study.spending import Budget
 
 study_app = typer.Typer()
@@ -47,6 +39,35 @@ def _list_forms(wanted: bool) -> None:
         shown[name] = shown[name].str.ljust(shown[name].str.len().max())
     typer.echo(shown.to_string(index=False, na_rep="", float_format="{:g}".format, justify="left"))
     raise typer.Exit
+
+
+@dataclass(frozen=True)
+class UntilOptions:
+    """When a study may stop early.
+
+    Parameters
+    ----------
+    until_half_width : WIDTH
+        Stop once the interval is at most this wide to each side.
+    until_effect : EFFECT
+        Stop once the interval excludes the null, or every effect of this size.
+    looks : N,N,…
+        Planned looks after so many contexts (group-sequential), instead of a look after every context.
+    """
+
+    until_half_width: float | None = None
+    until_effect: float | None = None
+    looks: str | None = None
+
+    def rule(self, seed: int | None = None) -> Until | None:
+        """Return the rule, if an option sets one."""
+        from biaslab.stats.sequential import Until
+
+        given = (self.until_half_width, self.until_effect)
+        if given == (None, None) and self.looks is None:
+            return None
+        looks = [] if self.looks is None else read("looks", self.looks, list[int])
+        return Until(*given, looks=looks, seed=seed or 0)
 
 
 @command(study_app)
@@ -315,21 +336,15 @@ def plan(
 
     if options["answer"] is not None:
         raise InputError("answer", options["answer"], "the probe's own in a frozen study", "such as -p answer=text")
-    study = freeze_study(
-        freeze,
-        chosen,
-        judge,
-        data.name(attribute, "graded") or "graded",
-        hypotheses=[Hypothesis(result.metric, direction, options["effect"])],  # type: ignore[arg-type]
-        planned=result,
-        contexts=options["contexts"],
-        until=until.rule(seed),
-        exclude=exclude or (),
-        alpha=result.alpha,
-        seed=seed or 0,
-        data_path=data.path,
-        protocol=protocol[0] if protocol else None,
-    )
+    tested = [Hypothesis(result.metric, direction, options["effect"])]  # type: ignore[arg-type]
+    named: dict[str, Any] = {
+        "dataset": data.name(attribute, "graded"),
+        "data_path": data.path,
+        "exclude": exclude or (),
+    }
+    named |= {"judge": judge, "protocol": protocol[0] if protocol else None, "seed": seed or 0, "alpha": result.alpha}
+    rule, most = until.rule(seed), options["contexts"]
+    study = freeze_study(freeze, chosen, hypotheses=tested, planned=result, contexts=most, until=rule, **named)
     typer.echo(f"\nfrozen: {freeze}, {freeze.with_suffix('.md')}\ndigest {study.digest}; next: biaslab run {freeze}")
 
 

@@ -170,8 +170,8 @@ class Until:
         if self.looks:
             shares = tuple(n / self.looks[-1] for n in self.looks)
             return float(crossing(bounds(shares, self.spending, alpha), shares, drift).sum())
-        mixture = Mixture(most, alpha, max(_TIGHTEST, most / 4))
-        return float(special.ndtr(drift - mixture.limits()[1]))
+        (_, limit), _ = t_mixture(drift, most, alpha, _tightest(most))
+        return float(special.ndtr(drift - limit))
 
 
 def require_fixed(found: pd.DataFrame, what: str) -> None:
@@ -265,9 +265,8 @@ class Stopping:
         if _MIDDLE <= value <= 1 - _MIDDLE:
             return made
         ends = min(made.ci_low, bet.ci_low), max(made.ci_high, bet.ci_high)
-        return self._estimate(
-            value, error, ends, max(made.p_value, p_value), n, f"{_ASYMPTOTIC}, no narrower than by betting"
-        )
+        method = f"{_ASYMPTOTIC}, no narrower than by betting"
+        return self._estimate(value, error, ends, max(made.p_value, p_value), n, method)
 
     def of_error(
         self, value: float, error: float, contexts: int, level: float, null: float | None, parts: Floats | None = None
@@ -280,12 +279,8 @@ class Stopping:
         if self.until.looks:
             limits, p_value, method = self._at_look(contexts - 1, level, shift, skew)
         else:
-            mixture = Mixture(contexts, 1 - level, max(_TIGHTEST, self.most / 4))
-            limits, p_value, method = (
-                mixture.limits(skew),
-                mixture.p_value(shift, skew),
-                "asymptotic confidence sequence",
-            )
+            limits, p_value = t_mixture(shift, contexts, 1 - level, _tightest(self.most), skew)
+            method = _ASYMPTOTIC
         interval = (value - limits[1] * error, value - limits[0] * error)
         return self._estimate(value, error, interval, p_value, contexts, method)
 
@@ -348,56 +343,45 @@ def _within(limit: float, skew: float) -> Ends:
     return min(-limit, moved[0]), max(limit, moved[1])
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """Asymptotic confidence sequence: a t statistic mixed over effects, corrected for skewness.
+def _tightest(most: int) -> float:
+    """Return the number of contexts at which the sequence of a study of at most so many is tightest."""
+    return max(_TIGHTEST, most / 4)
+
+
+def t_mixture(statistic: float, contexts: int, alpha: float, tightest: float, skew: float = 0.0) -> tuple[Ends, float]:
+    """Return the smallest and largest t statistic that an asymptotic confidence sequence contains, and a p-value.
 
     The mixture of t likelihoods over standardised effects N(0, g) is an exact e-process for normal contributions (Wang
     & Ramdas 2025) and for others asymptotically that of Waudby-Smith et al. (2024). Skewed contributions, such as rare
     events, break it at a few dozen contexts, so a value is rejected only if the statistic transformed for skewness
-    (Hall 1992) is as extreme, too.
+    (Hall 1992) is as extreme, too. The p-value, always valid, is the inverse of the e-value of a statistic.
 
     Parameters
     ----------
+    statistic : float
+        The t statistic; NaN gives no p-value.
     contexts : int
         Number of contexts.
     alpha : float
-        Level of the test.
+        Level of the limits.
     tightest : float
         Number of contexts at which the sequence is tightest.
+    skew : float
+        Skewness of the contexts' contributions over the root of their number.
 
     Examples
     --------
-    >>> mixture = Mixture(50, 0.05, 50)
-    >>> low, high = mixture.limits()
-    >>> round(high, 2), round(mixture.p_value(high), 3)
+    >>> (low, high), p_value = t_mixture(3.17, 50, 0.05, 50)
+    >>> round(high, 2), round(p_value, 3)
     (3.17, 0.05)
     """
-
-    contexts: int
-    alpha: float
-    tightest: float
-
-    @property
-    def _ratio(self) -> float:
-        """Variance of the mixed statistic relative to that without effect."""
-        twice = -2 * math.log(self.alpha)
-        return 1 + self.contexts * (twice + math.log(twice) + 1) / self.tightest
-
-    def limits(self, skew: float = 0.0) -> tuple[float, float]:
-        """Return the smallest and largest statistic that is not rejected, for a skewness over √contexts."""
-        ratio, freedom = self._ratio, self.contexts - 1
-        factor = (math.sqrt(ratio) / self.alpha) ** (2 / self.contexts)
-        if factor >= ratio:
-            return -math.inf, math.inf
-        limit = math.sqrt(freedom * (factor - 1) / (1 - factor / ratio))
-        return _within(limit, skew)
-
-    def p_value(self, statistic: float, skew: float = 0.0) -> float:
-        """Return the always-valid p-value of a statistic: the inverse of its e-value."""
-        ratio, freedom, least = self._ratio, self.contexts - 1, _least(statistic, skew)
-        mixed = math.log1p(least**2 / freedom) - math.log1p(least**2 / (ratio * freedom))
-        return float(np.minimum(1.0, math.exp((math.log(ratio) - self.contexts * mixed) / 2)))
+    freedom, twice = contexts - 1, -2 * math.log(alpha)
+    ratio = 1 + contexts * (twice + math.log(twice) + 1) / tightest  # of the variance with effects to that without
+    factor = (math.sqrt(ratio) / alpha) ** (2 / contexts)
+    limit = math.inf if factor >= ratio else math.sqrt(freedom * (factor - 1) / (1 - factor / ratio))
+    square = _least(statistic, skew) ** 2 / freedom
+    mixed = math.log1p(square) - math.log1p(square / ratio)
+    return _within(limit, skew), float(np.minimum(1.0, math.exp((math.log(ratio) - contexts * mixed) / 2)))
 
 
 @dataclass(frozen=True)
@@ -454,7 +438,7 @@ class Bets:
         low = rate
         while self.wealth(low) < needed:
             low /= 2
-        return low if low == rate else root_between(lambda m: self.wealth(m) - needed, low, min(2 * low, rate))
+        return root_between(lambda m: self.wealth(m) - needed, low, 2 * low)
 
 
 @cache

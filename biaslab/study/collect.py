@@ -356,7 +356,7 @@ class Walk:
         """Ask a design, round by round, and return its trials."""
         self.bar.reset(total=0)
         self.ledger.begin_plan()
-        self._requests = 0
+        self._requests, self._looks = 0, list[list[Trial]]()
         self._first, self._watches = FirstReplies(probe), not self.judge.is_recorded
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
@@ -378,12 +378,12 @@ class Walk:
         elif target is not None and not sequential:
             attrs: dict[str, Any] = {}
             with writing(target, columns, attrs) as file:
-                for part in self._judge(probe, columns, study, survey, self._windows(survey, plan)):
+                for part in self._judge(probe, columns, study, survey, plan):
                     file.write(part)
                 attrs |= self._attrs()
             return TrialsFile(target)
         else:
-            frames = [columns.frame(list(self._judge(probe, columns, study, survey, self._windows(survey, plan))))]
+            frames = [columns.frame(list(self._judge(probe, columns, study, survey, plan)))]
         types = survey.types
         while sequential:
             so_far = pd.concat(frames, ignore_index=True)
@@ -393,7 +393,7 @@ class Walk:
                 break
             self._begin(survey)
             columns = TrialColumns(survey.types, replies, survey.first)
-            frames.append(columns.frame(list(self._judge(probe, columns, study, survey, self._windows(survey, plan)))))
+            frames.append(columns.frame(list(self._judge(probe, columns, study, survey, plan))))
             names = {**types, **survey.types}
             types = {name: types.get(name, set()) | survey.types.get(name, set()) for name in names}
         frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
@@ -412,8 +412,8 @@ class Walk:
         """Ask unit after unit until the rule holds in all rows of its metric, and return the trials."""
         until, sizes, parts = cast("Until", self.until), list(map(len, units)), list[TablePart]()
         ends, null = look_ends(units, until, self.judge.breadth), find_metric(str(until.metric), probe.name).null
-        asked = (list(chain.from_iterable(units[start:end])) for start, end in pairwise([0, *ends]))
-        for end, part in zip(ends, self._judge(probe, columns, study, survey, asked), strict=False):
+        self._looks = [list(chain.from_iterable(units[start:end])) for start, end in pairwise([0, *ends])]
+        for end, part in zip(ends, self._judge(probe, columns, study, survey, list), strict=False):
             parts.append(part)
             stopping = Stopping(until, end, len(units), growth=max(sizes) / max(sizes[:end]))
             frame = columns.frame(parts).assign(**{UNTIL: str(stopping)})
@@ -472,25 +472,18 @@ class Walk:
             self.bar.write(f"{probe.name}: {announcement_of(self.ledger, stored, is_sequential(probe))}")
         return survey
 
-    def _windows(self, survey: Survey, plan: TrialSource) -> Iterable[list[Trial]]:
-        return windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]
-
     def _begin(self, survey: Survey) -> None:
         self._requests += survey.requests
         self._answered, self._planned = 0, survey.requests
         self.bar.total = (self.bar.total or 0) + survey.requests
 
     def _judge(
-        self,
-        probe: Design,
-        columns: TrialColumns,
-        study: Mapping[str, str],
-        survey: Survey,
-        parts: Iterable[list[Trial]],
+        self, probe: Design, columns: TrialColumns, study: Mapping[str, str], survey: Survey, plan: TrialSource
     ) -> Iterator[TablePart]:
         """Ask and parse a round, window by window."""
         known: dict[str, Reply] = {}
-        for window in parts:
+        whole = self._looks if survey.whole is None or self._looks else [survey.whole]
+        for window in whole or windows(plan(), window_size(self.judge)):
             requests = list(dict.fromkeys([trial.request for trial in window]))
             shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
             keys = {request: request_key(request, study["judge"]) for request in shared}
