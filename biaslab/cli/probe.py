@@ -321,8 +321,11 @@ def plan(
     from biaslab.study.spending import measure as measure_speed
 
     options |= {"tests": card, "prices": prices.given(), "store": store}
-    if freeze is None and (exclude or direction != "two-sided" or until.rule() is not None):
+    rule, most, answer = until.rule(seed), options["contexts"], options["answer"]
+    if freeze is None and (exclude or direction != "two-sided" or rule is not None):
         raise InputError.plain("directions, exclusions and rules to stop are for frozen studies; add --freeze FILE")
+    if freeze is not None and answer is not None:
+        raise InputError("answer", answer, "the probe's own in a frozen study", "such as -p answer=text")
     chosen, dataset = make_probe(name, attribute, seed, param, protocol), data.load(attribute)
     model = load_judge(judge, dataset)
     result = planning.plan(chosen, model, dataset, **options)  # reports a wrong option before the judge is asked
@@ -334,8 +337,6 @@ def plan(
         return
     from biaslab.report.preregistration import Hypothesis, freeze as freeze_study
 
-    if options["answer"] is not None:
-        raise InputError("answer", options["answer"], "the probe's own in a frozen study", "such as -p answer=text")
     tested = [Hypothesis(result.metric, direction, options["effect"])]  # type: ignore[arg-type]
     named: dict[str, Any] = {
         "dataset": data.name(attribute, "graded"),
@@ -343,7 +344,6 @@ def plan(
         "exclude": exclude or (),
     }
     named |= {"judge": judge, "protocol": protocol[0] if protocol else None, "seed": seed or 0, "alpha": result.alpha}
-    rule, most = until.rule(seed), options["contexts"]
     study = freeze_study(freeze, chosen, hypotheses=tested, planned=result, contexts=most, until=rule, **named)
     typer.echo(f"\nfrozen: {freeze}, {freeze.with_suffix('.md')}\ndigest {study.digest}; next: biaslab run {freeze}")
 

@@ -208,10 +208,8 @@ class FrozenStudy:
         values["resampling"] = Resampling(**values["resampling"])
         if "protocol" in self.tables:
             values["protocol"] = Protocol.loaded(self._named("protocol", "file", "probe"))
-        try:
-            return find_probe(about["name"])(**values)
-        except TypeError as error:
-            raise InputError("probe.parameters", sorted(values), f"those of {about['name']} ({error})") from error
+        kind = find_probe(about["name"])
+        return kind(**{name: value for name, value in values.items() if name in kind.__dataclass_fields__})
 
     def _marked(self, probe: Probe, trials: pd.DataFrame, found: Sequence[Departure]) -> pd.DataFrame:
         """Return the estimates, with q-values over the hypotheses and a note on departures."""
@@ -253,7 +251,7 @@ class StudyResult:
         """Return one row per hypothesis and cell, with its ``outcome``."""
         return pd.DataFrame([row for each in self.study.tables["hypotheses"] for row in self._outcomes(each)])
 
-    def _outcomes(self, hypothesis: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _outcomes(self, hypothesis: Mapping[str, Any]) -> Iterator[dict[Any, Any]]:
         metric, rows = hypothesis["metric"], self.estimates[self.estimates["metric"] == hypothesis["metric"]]
         found, named = findings(rows, matters={metric: hypothesis["effect"]}), conditions(rows)
         alpha = self.study.tables["sampling"]["alpha"]
@@ -384,10 +382,13 @@ def _drawn(
 ) -> tuple[Dataset, int]:
     """Return the contexts of the study, drawn at random from those that are not left out, and how many there were."""
     names = list(dict.fromkeys(data.candidates["context_id"]))
-    for name in exclude:
-        require_one_of("exclude", name, names, did_you_mean(name, names))
+    for name in set(exclude) - set(names):
+        raise InputError("exclude", name, f"contexts of the data set, such as {names[0]}", did_you_mean(name, names))
     left = [name for name in names if name not in set(exclude)]
-    wanted = contexts or (until.most(len(left)) if until and (until.looks or until.contexts) else None)
+    most = until.most(len(left)) if until and (until.looks or until.contexts) else None
+    if contexts and most and contexts != most:
+        raise InputError("contexts", contexts, f"{most}, the most contexts of the rule, or None")
+    wanted = contexts or most
     if wanted is None and planned is not None:
         enough, least = range(planned.contexts, len(left)), planned.power - ROUNDING
         wanted = next((n for n in enough if _power(planned, until, n, planned.alpha) >= least), len(left))

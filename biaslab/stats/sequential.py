@@ -315,8 +315,9 @@ class Stopping:
         return Estimate(value, error or math.nan, *interval, p_value, mde, n, method, (self._note(),))
 
     def _note(self) -> Note:
-        facts = {"reason": self.reason, "contexts": self.contexts, "most": self.most}
-        return Note("stopped", {**facts, "rule": self.until.words(self.reason)})
+        words = self.until.words(self.reason)
+        facts = {"reason": self.reason, "rule": words, "contexts": self.contexts, "most": self.most}
+        return Note("stopped", facts)
 
 
 def _skewness(parts: Floats | None) -> float:
