@@ -316,7 +316,7 @@ class Stopping:
 
     def _note(self) -> Note:
         words = self.until.words(self.reason)
-        facts = {"reason": self.reason, "rule": words, "contexts": self.contexts, "most": self.most}
+        facts: dict[str, float | str] = {"reason": self.reason, "rule": words, "contexts": self.contexts, "most": self.most}
         return Note("stopped", facts)
 
 
