@@ -338,13 +338,10 @@ def plan(
     from biaslab.report.preregistration import Hypothesis, freeze as freeze_study
 
     tested = [Hypothesis(result.metric, direction, options["effect"])]  # type: ignore[arg-type]
-    named: dict[str, Any] = {
-        "dataset": data.name(attribute, "graded"),
-        "data_path": data.path,
-        "exclude": exclude or (),
-    }
-    named |= {"judge": judge, "protocol": protocol[0] if protocol else None, "seed": seed or 0, "alpha": result.alpha}
-    study = freeze_study(freeze, chosen, hypotheses=tested, planned=result, contexts=most, until=rule, **named)
+    named: dict[str, Any] = {"judge": judge, "dataset": data.name(attribute, "graded"), "data_path": data.path}
+    named |= {"protocol": protocol[0] if protocol else None, "exclude": exclude or (), "seed": seed or 0}
+    named |= {"contexts": most, "until": rule, "alpha": result.alpha}
+    study = freeze_study(freeze, chosen, hypotheses=tested, planned=result, **named)
     typer.echo(f"\nfrozen: {freeze}, {freeze.with_suffix('.md')}\ndigest {study.digest}; next: biaslab run {freeze}")
 
 

@@ -186,9 +186,8 @@ class FrozenStudy:
         found = self.departures(made, asked, data)
         refused = [each for each in found if not each.is_version]
         if refused and not allow_departures:
-            first, others = refused[0], "; ".join(map(str, refused[1:4]))
-            more = f"also {others}; " if others else ""
-            remedy = f"{more}run what was frozen, or allow departures, which are then listed"
+            first, remedy = refused[0], "run what was frozen, or allow departures, which are then listed"
+            remedy = f"{len(refused) - 1} more differ; {remedy}" if len(refused) > 1 else remedy
             raise InputError(first.where, first.present, f"{first.frozen}, as frozen in {self.path.name}", remedy)
         chosen = data.of_contexts(self.tables["data"]["contexts"])
         trials = collect(made, asked, chosen, store, progress, until=Until(**rule) if rule else None)
@@ -249,16 +248,16 @@ class StudyResult:
 
     def outcomes(self) -> pd.DataFrame:
         """Return one row per hypothesis and cell, with its ``outcome``."""
-        return pd.DataFrame([row for each in self.study.tables["hypotheses"] for row in self._outcomes(each)])
+        rows = [row for each in self.study.tables["hypotheses"] for row in self._outcomes(**each)]
+        return pd.DataFrame(rows)
 
-    def _outcomes(self, hypothesis: Mapping[str, Any]) -> Iterator[dict[Any, Any]]:
-        metric, rows = hypothesis["metric"], self.estimates[self.estimates["metric"] == hypothesis["metric"]]
-        found, named = findings(rows, matters={metric: hypothesis["effect"]}), conditions(rows)
-        alpha = self.study.tables["sampling"]["alpha"]
+    def _outcomes(self, metric: str, direction: str, effect: float, **_: float) -> Iterator[dict[Any, Any]]:
+        rows, alpha = self.estimates[self.estimates["metric"] == metric], self.study.tables["sampling"]["alpha"]
+        found, named = findings(rows, matters={metric: effect}), conditions(rows)
         for row, q_value in zip(found.to_dict("records"), rows["q_value"], strict=True):
             side = row["finding"]
             if side in ("above", "below"):
-                support = "supported" if hypothesis["direction"] in ("two-sided", side) else "contradicted"
+                support = "supported" if direction in ("two-sided", side) else "contradicted"
                 side = f"{support}, {side} the null" if q_value < alpha else "open"
             yield {**row, "q_value": q_value, "where": cell(row, named), "outcome": _OUTCOMES.get(side, side)}
 

@@ -108,14 +108,9 @@ class Until:
     def __post_init__(self) -> None:
         require_fields(self)
         looks = tuple(map(int, self.looks))
-        for name in ("half_width", "effect"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(f"until.{name}", value, "a number above 0")
-        if self.half_width is not None and self.effect is not None:
-            raise InputError(
-                "until.effect", self.effect, "None with a half-width", "the first rule that holds ends all"
-            )
+        sizes = [size for size in (self.half_width, self.effect) if size is not None]
+        if len(sizes) > 1 or not all(0 < size < math.inf for size in sizes):
+            raise InputError("until", sizes, "one number above 0, a half-width or an effect")
         for name, least in (("contexts", 2), ("every", 1), ("seed", 0)):
             if getattr(self, name) is not None:
                 require_count(f"until.{name}", getattr(self, name), least)
@@ -257,14 +252,14 @@ class Stopping:
         made = self.of_error(value, 0.0 if flat else error, n, level, null, parts)
         if not betting or (self.until.looks and not flat):
             return made
-        bets = Bets(sums[:, 0], sums[:, 1], float(sums[:, 1].max()) * self.growth)
-        interval, p_value = bets.interval(level), math.nan if null is None else bets.p_value(null)
-        bet = self._estimate(value, error, interval, p_value, n, "betting confidence sequence")
-        if flat or self.until.exact or bets.largest <= _FEW_JUDGEMENTS or n < _FIRST:
-            return bet
+        largest = float(sums[:, 1].max()) * self.growth
+        interval, p_value = bet(sums[:, 0], sums[:, 1], largest, level, null)
+        exact = self._estimate(value, error, interval, p_value, n, "betting confidence sequence")
+        if flat or self.until.exact or largest <= _FEW_JUDGEMENTS or n < _FIRST:
+            return exact
         if _MIDDLE <= value <= 1 - _MIDDLE:
             return made
-        ends = min(made.ci_low, bet.ci_low), max(made.ci_high, bet.ci_high)
+        ends = min(made.ci_low, exact.ci_low), max(made.ci_high, exact.ci_high)
         method = f"{_ASYMPTOTIC}, no narrower than by betting"
         return self._estimate(value, error, ends, max(made.p_value, p_value), n, method)
 
@@ -316,7 +311,12 @@ class Stopping:
 
     def _note(self) -> Note:
         words = self.until.words(self.reason)
-        facts: dict[str, float | str] = {"reason": self.reason, "rule": words, "contexts": self.contexts, "most": self.most}
+        facts: dict[str, float | str] = {
+            "reason": self.reason,
+            "rule": words,
+            "contexts": self.contexts,
+            "most": self.most,
+        }
         return Note("stopped", facts)
 
 
@@ -385,13 +385,15 @@ def t_mixture(statistic: float, contexts: int, alpha: float, tightest: float, sk
     return _within(limit, skew), float(np.minimum(1.0, math.exp((math.log(ratio) - contexts * mixed) / 2)))
 
 
-@dataclass(frozen=True)
-class Bets:
-    """Betting confidence sequence of a rate Σ numerators / Σ denominators (Waudby-Smith & Ramdas 2024, hedged grid).
+def bet(
+    numerator: Floats, denominator: Floats, largest: float, level: float, null: float | None = None
+) -> tuple[Ends, float]:
+    """Return the betting confidence interval of a rate Σ numerators / Σ denominators, and an always-valid p-value.
 
     A gambler who bets a fixed share on numerator − m × denominator of each context wins nothing in expectation if the
     rate is m, however contexts differ in size. The wealth, a mean over shares, is a martingale: it exceeds 2/α to
-    either side, at any time, with a probability of at most α. The order of contexts does not matter.
+    either side, at any time, with a probability of at most α. The order of contexts does not matter. This is the hedged
+    grid of Waudby-Smith & Ramdas (2024).
 
     Parameters
     ----------
@@ -399,47 +401,41 @@ class Bets:
         Sums of each context; numerators from 0 to the denominator.
     largest : float
         Largest possible denominator.
+    level : float
+        Level of the interval: the rates at which the wealth is below 2/α to both sides.
+    null : float, optional
+        Null value, between 0 and 1, of the test; without one the p-value is NaN.
 
     Examples
     --------
-    >>> bets = Bets(np.repeat([1.0, 0.0], [45, 15]), np.ones(60), 1.0)
-    >>> [round(end, 3) for end in bets.interval(0.95)], round(bets.p_value(0.5), 4)
+    >>> interval, p_value = bet(np.repeat([1.0, 0.0], [45, 15]), np.ones(60), 1.0, 0.95, null=0.5)
+    >>> [round(end, 3) for end in interval], round(p_value, 4)
     ([0.551, 0.898], 0.0038)
     """
+    rest, needed = denominator - numerator, math.log(2 / (1 - level))
+    low, high = (_lower_end(won, denominator, largest, needed) for won in (numerator, rest))
+    if null is None:
+        return (low, 1 - high), math.nan
+    wealth = max(log_wealth(numerator, denominator, largest, null), log_wealth(rest, denominator, largest, 1 - null))
+    return (low, 1 - high), min(1.0, 2 * math.exp(-wealth))
 
-    numerator: Floats
-    denominator: Floats
-    largest: float
 
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return the rates at which the wealth is below 2/α to both sides."""
-        needed = math.log(2 / (1 - level))
-        return self.lower_end(needed), 1 - self._opposite().lower_end(needed)
+def log_wealth(numerator: Floats, denominator: Floats, largest: float, rate: float) -> float:
+    """Return the logarithm of the wealth of bets that a rate is above a value; it falls with the value."""
+    odds = (numerator / rate - denominator) / largest
+    return float(special.logsumexp(np.log1p(_BETS[:, None] * odds).sum(axis=1))) - math.log(len(_BETS))
 
-    def p_value(self, null: float) -> float:
-        """Return the always-valid p-value: twice the inverse of the larger wealth."""
-        return min(1.0, 2 * math.exp(-max(self.wealth(null), self._opposite().wealth(1 - null))))
 
-    def _opposite(self) -> Bets:
-        return replace(self, numerator=self.denominator - self.numerator)
+def _lower_end(numerator: Floats, denominator: Floats, largest: float, needed: float) -> float:
+    """Return the largest rate below the observed one at which the log wealth is at least this."""
 
-    def wealth(self, rate: float) -> float:
-        """Return the logarithm of the wealth of bets that the rate is above a value; it falls with the value."""
-        if rate <= 0:
-            return math.inf if self.numerator.sum() > 0 else -math.inf
-        odds = (self.numerator / rate - self.denominator) / self.largest
-        logs = np.log1p(_BETS[:, None] * odds).sum(axis=1)
-        return float(special.logsumexp(logs)) - math.log(len(_BETS))
+    def room(rate: float) -> float:
+        return log_wealth(numerator, denominator, largest, rate) - needed
 
-    def lower_end(self, needed: float) -> float:
-        """Return the largest rate below the observed one at which the log wealth is at least this."""
-        rate = float(self.numerator.sum() / self.denominator.sum())
-        if not rate:
-            return 0.0
-        low = rate
-        while self.wealth(low) < needed:
-            low /= 2
-        return root_between(lambda m: self.wealth(m) - needed, low, 2 * low)
+    low = float(numerator.sum() / denominator.sum())
+    while low and room(low) < 0:
+        low /= 2
+    return root_between(room, low, 2 * low) if low else 0.0
 
 
 @cache

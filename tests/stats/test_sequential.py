@@ -13,7 +13,7 @@ from scipy import stats
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
-from biaslab.stats.sequential import Bets, Stopping, Until, bounds, crossing, repeated_p, t_mixture
+from biaslab.stats.sequential import Stopping, Until, bounds, crossing, log_wealth, repeated_p, t_mixture
 
 FIFTHS = (0.2, 0.4, 0.6, 0.8, 1.0)
 RATE = (0.0, 1.0)
@@ -71,7 +71,7 @@ def test_expected_wealth_is_1_for_contexts_of_different_size():
     total = 0.0
     for drawn in itertools.product(kinds, repeat=5):
         num, den, chance = np.array(drawn).T
-        total += chance.prod() * math.exp(Bets(num, den, 3.0).wealth(rate))
+        total += chance.prod() * math.exp(log_wealth(num, den, 3.0, rate))
     assert total == pytest.approx(1.0, abs=1e-12)
 
 
