@@ -32,7 +32,7 @@ from biaslab.stats.missing import note_missing, shift_extremes
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.resample import Resampling
-from biaslab.stats.sequential import Stopping
+from biaslab.stats.sequential import UNTIL, Stopping
 
 if TYPE_CHECKING:
     from biaslab.store.tables import TrialsFile
@@ -590,7 +590,7 @@ class Probe(Design, ABC):
             clusters = shared_requests(part)
             shared |= clusters
             probe = replace(self, resampling=joined(self.resampling, clusters)) if clusters else self
-            if (stopping := Stopping.of(part)) is not None:
+            if UNTIL in part and (stopping := Stopping.of(part)) is not None:
                 sequential = replace(probe.resampling, stopping=stopping, leave_one_out=True)
                 probe = replace(probe, resampling=sequential)
             if "value" in part:
