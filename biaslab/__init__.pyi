@@ -51,8 +51,10 @@ from .prompts import edits as edits
 from .prompts.protocols import Protocol as Protocol
 from .report import plots as plots
 from .report.evidence import CardPage as CardPage, LabelPage as LabelPage, label as label, show as show
+from .report.preregistration import FrozenStudy as FrozenStudy, Hypothesis as Hypothesis, freeze as freeze
 from .report.screening import Screen as Screen, plan_screen as plan_screen, screen as screen
 from .stats.resample import Resampling as Resampling
+from .stats.sequential import Until as Until
 from .stats.synthesis import synthesis as synthesis
 from .store import Store as Store
 from .store.tables import cached as cached

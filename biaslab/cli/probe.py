@@ -14,13 +14,14 @@ import typer
 
 from biaslab.cli.command import command
 from biaslab.cli.options import DataOptions, LogOptions, PriceOptions, make_probe, require_table, table, write_table
-from biaslab.core.checks import require_whole
+from biaslab.core.checks import read, require_whole
 from biaslab.core.errors import InputError
 from biaslab.core.output import count, require_file
 
 if TYPE_CHECKING:
     from biaslab.core.schema import Dataset
     from biaslab.prompts.protocols import Protocol
+    from biaslab.stats.sequential import Until
     from biaslab.study.spending import Budget
 
 study_app = typer.Typer()
@@ -40,6 +41,35 @@ def _list_forms(wanted: bool) -> None:
     raise typer.Exit
 
 
+@dataclass(frozen=True)
+class UntilOptions:
+    """When a study may stop early.
+
+    Parameters
+    ----------
+    until_half_width : WIDTH
+        Stop once the interval is at most this wide to each side.
+    until_effect : EFFECT
+        Stop once the interval excludes the null, or every effect of this size.
+    looks : N,N,…
+        Planned looks after so many contexts (group-sequential), instead of a look after every context.
+    """
+
+    until_half_width: float | None = None
+    until_effect: float | None = None
+    looks: str | None = None
+
+    def rule(self, seed: int | None = None) -> Until | None:
+        """Return the rule, if an option sets one."""
+        from biaslab.stats.sequential import Until
+
+        given = (self.until_half_width, self.until_effect)
+        if given == (None, None) and self.looks is None:
+            return None
+        looks = [] if self.looks is None else read("looks", self.looks, list[int])
+        return Until(*given, looks=looks, seed=seed or 0)
+
+
 @command(study_app)
 def probe(
     name: str,
@@ -55,6 +85,7 @@ def probe(
     out: Path | None = None,
     seed: int | None = None,
     trials: Path | None = None,
+    until: UntilOptions,
     _list: Annotated[
         bool,
         typer.Option("--list", callback=_list_forms, is_eager=True, help="List the probes by form: pair, score, list."),
@@ -82,13 +113,15 @@ def probe(
     chosen, dataset = make_probe(name, attribute, seed, param, protocol), data.load(attribute, contexts)
     asks = load_judge(judge, dataset)
     options: dict[str, Any] = {"store": store, "progress": sys.stderr.isatty(), "announce": True, "out": trials}
+    options["until"] = until.rule(seed)
     judgements = collect(chosen, asks, dataset, **options)
     estimates = chosen.estimate(judgements)
     typer.echo(f"{name} of {asks.id} on {dataset.name}, {count(dataset.n_contexts, 'context')}")
     typer.echo(f"{judgements.attrs['otherwise']}\n" if "otherwise" in judgements.attrs else "")
     typer.echo(table(estimates))
     asked, stored = judgements.attrs["asked"], judgements.attrs["stored"]
-    typer.echo(f"\n{count(asked, 'judge call')}, {count(stored, 'reply')} from the store ({store})")
+    saved = f", {count(judgements.attrs['saved'], 'request')} saved" if "saved" in judgements.attrs else ""
+    typer.echo(f"\n{count(asked, 'judge call')}, {count(stored, 'reply')} from the store ({store}){saved}")
     write_table(estimates, out, "estimate")
     if trials is not None:
         typer.echo(f"{count(len(judgements), 'judgement')} written to {trials}")
@@ -243,11 +276,18 @@ def plan(
     prices: PriceOptions,
     measure: bool = False,
     store: Path = _STORE,
+    freeze: Path | None = None,
+    direction: str = "two-sided",
+    exclude: list[str] | None = None,
+    protocol: list[Path] | None = None,
+    seed: int | None = None,
+    until: UntilOptions,
     **options: Any,
 ) -> None:
     """Plan a study: the number of contexts it needs, and its cost.
 
-    Asks the judge only with --measure.
+    Asks the judge only with --measure. --freeze fixes the study in a file, and
+    writes a preregistration; biaslab run then runs exactly that.
 
     Parameters
     ----------
@@ -267,6 +307,12 @@ def plan(
         Two-sided significance level.
     answer
         How the judge answers: exact, text or sampled:k; default: the probe's.
+    freeze : FILE.toml
+        Fix the study in this file, before its data; --effect is the smallest effect of interest.
+    direction
+        For --freeze: the side of the null that supports the hypothesis, above, below or two-sided.
+    exclude : CONTEXT
+        For --freeze: a context to leave out; may be repeated.
     """
     if name == "correct":
         raise InputError("probe", name, "a probe from `biaslab list`", "labels are planned with biaslab plan-labels")
@@ -275,13 +321,68 @@ def plan(
     from biaslab.study.spending import measure as measure_speed
 
     options |= {"tests": card, "prices": prices.given(), "store": store}
-    chosen, dataset = make_probe(name, attribute, given=param), data.load(attribute)
+    rule, most, answer = until.rule(seed), options["contexts"], options["answer"]
+    if freeze is None and (exclude or direction != "two-sided" or rule is not None):
+        raise InputError.plain("directions, exclusions and rules to stop are for frozen studies; add --freeze FILE")
+    if freeze is not None and answer is not None:
+        raise InputError("answer", answer, "the probe's own in a frozen study", "such as -p answer=text")
+    chosen, dataset = make_probe(name, attribute, seed, param, protocol), data.load(attribute)
     model = load_judge(judge, dataset)
     result = planning.plan(chosen, model, dataset, **options)  # reports a wrong option before the judge is asked
     if measure:
         seconds = measure_speed(chosen, model, dataset, store)
         result = planning.plan(chosen, model, dataset, seconds_per_request=seconds, **options)
     typer.echo(str(result))
+    if freeze is None:
+        return
+    from biaslab.report.preregistration import Hypothesis, freeze as freeze_study
+
+    tested = [Hypothesis(result.metric, direction, options["effect"])]  # type: ignore[arg-type]
+    named: dict[str, Any] = {"judge": judge, "dataset": data.name(attribute, "graded"), "data_path": data.path}
+    named |= {"protocol": protocol[0] if protocol else None, "exclude": exclude or (), "seed": seed or 0}
+    named |= {"contexts": most, "until": rule, "alpha": result.alpha}
+    study = freeze_study(freeze, chosen, hypotheses=tested, planned=result, **named)
+    typer.echo(f"\nfrozen: {freeze}, {freeze.with_suffix('.md')}\ndigest {study.digest}; next: biaslab run {freeze}")
+
+
+@command(study_app)
+def run(
+    study: Path,
+    /,
+    *,
+    judge: str | None = None,
+    path: Path | None = None,
+    store: Path = _STORE,
+    out: Path | None = None,
+    allow_departures: bool = False,
+) -> None:
+    """Run a frozen study, exactly as it was planned.
+
+    Refuses what differs from the file: parameters, contexts, scores, judge. Lists
+    versions of packages that differ.
+
+    Parameters
+    ----------
+    study : FILE.toml
+        Written by biaslab plan --freeze.
+    judge
+        Another name of the same judge, such as at another address.
+    path
+        The file of the data set, if it was moved.
+    out : STEM
+        Write STEM.csv and STEM.md; default: the name of the study with _results.
+    allow_departures
+        List departures on the page instead of refusing them.
+    """
+    from biaslab import load_dataset
+    from biaslab.report.preregistration import FrozenStudy
+
+    frozen = FrozenStudy.read(study)
+    data = None if path is None else load_dataset(frozen.tables["data"]["name"], path)
+    options: dict[str, Any] = {"judge": judge, "dataset": data, "store": store, "allow_departures": allow_departures}
+    result = frozen.run(progress=sys.stderr.isatty(), **options)
+    files = result.save(study.with_name(f"{study.stem}_results") if out is None else out)
+    typer.echo(f"{result}\nwritten: {', '.join(map(str, files))}")
 
 
 @command(study_app, calls="biaslab.correct.label_plan:plan_labels", takes=("estimand", "power", "alpha"))

@@ -20,6 +20,7 @@ from biaslab.stats import joint_jackknife
 from biaslab.stats.estimate import Estimate, because, undefined
 from biaslab.stats.frame import estimates_frame, require_columns
 from biaslab.stats.joint_jackknife import CellKey, JointValues, condition_names, without_each
+from biaslab.stats.sequential import require_fixed
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 
 _ROLES = ("reference", "other")
@@ -111,6 +112,7 @@ def compare(
     if first not in values:
         raise InputError("reference", first, f"one of {', '.join(map(str, values))}")
     require_columns(frame, ("probe", "judge", "dataset"), "found")
+    require_fixed(frame, "a comparison")
     each = [(rows, own, other) for rows, own in _of_probes(frame, probe) for other in values if other != first]
     pairs = [_Pair(by, (first, other), rows, own, metrics).compared(progress) for rows, own, other in each]
     comparisons = pd.concat(pairs, ignore_index=True)

@@ -25,6 +25,7 @@ from biaslab.stats.estimate import FEWEST, Estimate, Note, because, is_rounding,
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.reliability import Crossed, fit_components
 from biaslab.stats.resample import Resampling, cluster_statistic
+from biaslab.stats.sequential import require_fixed
 from biaslab.stats.t_inference import student
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ def panel_sizes(
         require_fits(name, sizes, Sequence[int])
         for size in sizes:
             require_whole(name, size, 1)
+    require_fixed(trials, "the size of a panel")
     columns = [over] if isinstance(over, str) else list(over)
     require_columns(trials, [*columns, "dataset", "attribute", "status", "value", *ITEM], "trials")
     rows: list[dict[str, Any]] = []

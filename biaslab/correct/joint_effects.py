@@ -33,6 +33,7 @@ from biaslab.stats.frame import corrected, estimate_rows, estimates_frame
 from biaslab.stats.regression import LEAST_BESIDE, JointLogOdds, demeaned, small_sample_error, sums_of_products
 from biaslab.stats.reliability import LEAST_RELIABILITY, depends_on_reliability
 from biaslab.stats.resample import Resampling, grouped_codes, without_each
+from biaslab.stats.sequential import require_fixed
 from biaslab.stats.t_inference import estimate_by_t
 
 #: Value of the column ``probe`` in its estimates.
@@ -193,6 +194,7 @@ def joint(
     if reliability is not None and not LEAST_RELIABILITY <= reliability <= 1:
         raise InputError("reliability", reliability, f"a number from {LEAST_RELIABILITY} to 1")
     trials = recorded_trials(judged, columns_of(covariates, cluster))
+    require_fixed(trials, "a joint model")
     swapped = _names_sides_by_order(trials)
     trials = trials if "human_scale" in trials else prepared(trials)  # of a study
     if labels is not None:

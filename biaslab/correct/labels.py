@@ -23,6 +23,7 @@ from biaslab.logs.readers.columns import names_people, tokens
 from biaslab.logs.readers.readings import number_of
 from biaslab.stats.blocks import CELL, ITEM, has_value
 from biaslab.stats.frame import require_columns
+from biaslab.stats.sequential import require_fixed
 
 #: Ratio of ranges above which a judge's values and labels are on different scales.
 _RANGES = 8.0
@@ -589,6 +590,7 @@ def read_cells(
         raise TrialsError("judged", judged, "a frame of judgements", "read a file with biaslab.read_judgements(path)")
     frame = judged.rename(columns={"score": "value"}) if "value" not in judged else judged
     require_columns(frame, (*CELL, "context_id", "candidate_id", "value", *by), "judged")
+    require_fixed(frame, "a correction by labels")
     frame = frame if "status" in frame else frame.assign(status="ok")
     if frame.empty:
         raise TrialsError.plain("judged has no rows, expected: at least one judgement")

@@ -27,6 +27,7 @@ from biaslab.stats.estimate import ALPHA, Estimate, settled, without_rounding
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.reliability import read_ratings
 from biaslab.stats.resample import Resampling, cluster_statistic, patterns
+from biaslab.stats.sequential import require_fixed
 from biaslab.stats.t_inference import student
 from biaslab.store.tables import TrialsFile
 
@@ -233,7 +234,8 @@ def robustness(
     if half_width is not None and not half_width > 0:
         raise InputError("half_width", half_width, "a number above 0")
     how = resampling or Resampling()
-    compared = _Comparisons.of(_judgements(study), conclusion, (system, other), labels, dict(choices or {}), how)
+    require_fixed(judged := _judgements(study), "a specification curve")
+    compared = _Comparisons.of(judged, conclusion, (system, other), labels, dict(choices or {}), how)
     if len(compared.units) < 2:
         raise TrialsError.plain(f"{conclusion} needs comparisons in at least two contexts")
     rules, fixed = compared.rules()

@@ -45,6 +45,7 @@ from biaslab.stats.t_inference import effect_and_notes, p_by_t, root_between, st
 #: With fewer contexts some resamples have almost no variation, and the studentised bootstrap is unreliable.
 _FEW = 8
 _NOTHING = 1e-12  # smaller remainders of a sum are rounding errors
+_ANY = (-math.inf, math.inf)
 _BY_T = (math.inf, "; t test")
 
 
@@ -284,6 +285,11 @@ def _estimate(
     if resampling.values_only:
         return without_interval(value, contexts, VALUES_ONLY)
     error = float(np.sqrt(np.sum((sums @ gradients[0]) ** 2) * contexts / (contexts - 1)))
+    if resampling.stopping is not None:
+        rate, parts = bounds == (0.0, 1.0) and sums.shape[1] == 2, sums @ gradients[0]
+        made, ends = resampling.stopping.of_sums(sums, value, error, parts, level, method.null, rate), bounds or _ANY
+        low, high = (float(np.clip(end, *ends)) for end in (made.ci_low, made.ci_high))
+        return replace(made, ci_low=low, ci_high=high)
     if is_rounding(error, np.sum(np.abs(sums) @ np.abs(gradients[0]))):
         return unvarying(value, contexts, level, bounds, method.test(value, 0.0), label, method.null)
     p_value = method.test(value, error)
@@ -292,7 +298,7 @@ def _estimate(
     else:
         low, high = bootstrap_interval(sums, function, value, error, resampling)
         kind = f"cluster bootstrap ({resampling.method})"
-    least, most = bounds or (-np.inf, np.inf)
+    least, most = bounds or _ANY
     low, high = float(np.clip(low, least, most)), float(np.clip(high, least, most))
     low, high, p_value = settled((low, high), method.null, p_value, level)
     effect, notes = effect_and_notes(error, contexts, _at_null(sums, gradients[0], value, method.null), method.by_signs)

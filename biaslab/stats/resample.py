@@ -42,6 +42,7 @@ from biaslab.stats.estimate import (
     unvarying,
     without_interval,
 )
+from biaslab.stats.sequential import Stopping
 from biaslab.stats.t_inference import effect_and_notes, p_by_t, student
 
 #: What has equal weight in a ratio over contexts: each item, or each context whatever its size.
@@ -91,6 +92,9 @@ class Resampling:
     leave_one_out : bool
         Give estimates their values without each context (`biaslab.stats.Estimate`). Statistics with a jackknife error
         have them anyway.
+    stopping : Stopping, optional
+        How the study was stopped, if that depended on results: intervals and tests are then those of a confidence
+        sequence or of planned looks (`biaslab.stats.sequential`). Set by probes, from the column ``until`` of trials.
 
     Raises
     ------
@@ -116,6 +120,7 @@ class Resampling:
     clusters: Mapping[Any, Any] | None = field(default=None, kw_only=True, repr=False, hash=False)
     values_only: bool = field(default=False, kw_only=True, repr=False)
     leave_one_out: bool = field(default=False, kw_only=True, repr=False)
+    stopping: Stopping | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.n, Integral) or self.n < 100:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain, pairwise
 from operator import attrgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast, overload
+from warnings import catch_warnings, simplefilter
 
 import pandas as pd
 import pyarrow as pa
@@ -28,17 +30,20 @@ from biaslab.core.errors import (
     warn,
 )
 from biaslab.core.interfaces import Adaptable, BaseJudge, Continuable, Design, Judge, as_judge, is_sequential, short
+from biaslab.core.metrics import find_metric
 from biaslab.core.output import Postfix, count, progress_bar
 from biaslab.core.requests import EACH_ALONE, Choice, Compare, Rank, Request, Score, request_key, thinking_of
 from biaslab.core.trials import DECLINED, UNUSABLE, Reply, Status, Trial, uncollected
 from biaslab.judges.function import judge_of
 from biaslab.prompts.parsing.thoughts import answered, is_cut_off
 from biaslab.stats.blocks import linked_contexts
+from biaslab.stats.frame import choose_metrics
+from biaslab.stats.sequential import UNTIL, Stopping, Until
 from biaslab.store import Store, open_store
 from biaslab.store.stored_judge import StoredJudge
 from biaslab.store.tables import OF_THOUGHTS, TablePart, TrialColumns, TrialsFile, require_target, writing
 from biaslab.study.spending import Budget, Ledger, announcement_of, budget_of, unanswered
-from biaslab.study.windows import Survey, TrialSource, survey_design, window_size, windows
+from biaslab.study.windows import Survey, TrialSource, look_ends, survey_design, units_of, window_size, windows
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -57,6 +62,7 @@ def collect(
     announce: bool | None = None,
     nearest: bool = True,
     out: None = None,
+    until: Until | None = None,
 ) -> pd.DataFrame: ...
 
 
@@ -72,6 +78,7 @@ def collect(
     nearest: bool = True,
     *,
     out: str | PathLike[str],
+    until: Until | None = None,
 ) -> TrialsFile: ...
 
 
@@ -85,6 +92,7 @@ def collect(
     announce: bool | None = None,
     nearest: bool = True,
     out: str | PathLike[str] | None = None,
+    until: Until | None = None,
 ) -> pd.DataFrame | TrialsFile:
     """Run a study: ask a judge all requests that a probe plans for a data set.
 
@@ -117,6 +125,10 @@ def collect(
         and the file appears once the run is complete. A stopped run leaves the previous file, if any, unchanged; with a
         store, the next run resumes. A file of the same study is replaced. Designs in rounds need all trials so far in
         memory.
+    until : Until, optional
+        Ask contexts in random order, and stop once the rule holds. Trials then have a column ``until``, from which
+        probes take their inference: a confidence sequence, or planned looks. Contexts that share requests or are one
+        cluster of the probe's resampling are asked together. The design and all trials are kept in memory.
 
     Returns
     -------
@@ -128,7 +140,8 @@ def collect(
         is "ok" or "tie". ``label_mass`` is the total probability of all labels, NaN for text. ``samples`` is the number
         of samples behind value and label mass, NaN if they are exact. ``attrs`` has the number of new replies
         (``asked``), their ``tokens`` and ``dollars`` at the budget's prices, the number of replies from the store
-        (``stored``), and the store's path (``store``).
+        (``stored``), the store's path (``store``), and with `until` the number of
+        requests saved (``saved``) and why it stopped (``stopped``).
 
     Raises
     ------
@@ -168,6 +181,7 @@ def collect(
     """
     judge = cast("Judge", judge) if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
+    until = None if until is None else _with_metric(until, probe)
     asked = as_judge(judge)
     _warn_repeated(probe, dataset)
     next(iter(probe.design(dataset)), None)  # raises errors of the design before a store is created
@@ -179,7 +193,7 @@ def collect(
         ):
             tells = progress if announce is None else announce
             limits = budget if budget is not None else budget_of(asked)
-            walk = Walk(asked, dataset, kept, limits, bar, postfix, tells, out)
+            walk = Walk(asked, dataset, kept, limits, bar, postfix, tells, out, until)
             trials = _ask_nearest(walk, probe, probe.name) if nearest else walk.trials(probe)
     except UnsupportedRequestError as error:
         if asked.reads_prompts or not nearest:
@@ -192,6 +206,19 @@ def collect(
         words = f"replies of {asked.id!r} come from several models, according to its server: {shares}"
         warn(words, ModelChangedWarning)
     return trials
+
+
+def _with_metric(until: Until, probe: Any) -> Until:
+    """Return a rule with its metric; raise `InputError` unless it fits a probe that asks everything at once."""
+    if not isinstance(until, Until):
+        raise InputError("until", until, "a rule, such as biaslab.Until(half_width=0.05)")
+    if not hasattr(probe, "estimate") or is_sequential(probe):
+        raise InputError("until", until, f"None for {probe.name}", "a rule needs a probe that asks everything at once")
+    nulls = {metric.name: metric.null for metric in probe.metrics}
+    name = choose_metrics(list(nulls), [until.metric or probe.primary[0]])[0]
+    if until.half_width is None and nulls[name] is None:
+        raise InputError("until.metric", name, "a metric with a null", "or use Until(half_width=…)")
+    return replace(until, metric=name)
 
 
 def _warn_repeated(probe: Design, dataset: Dataset) -> None:
@@ -296,6 +323,8 @@ class Walk:
         Announce the plan before the first request.
     out : path, optional
         File for the trials, which are then not kept in memory.
+    until : Until, optional
+        When to stop.
 
     Attributes
     ----------
@@ -313,8 +342,10 @@ class Walk:
     postfix: Postfix
     announces: bool = False
     out: str | PathLike[str] | None = None
+    until: Until | None = None
 
     def __post_init__(self) -> None:
+        self.saved, self.stopped = 0, ""
         self.otherwise, self.models = "", Counter[str]()
         self.source = self.judge if self.store is None else self.store.wrap(self.judge)
         if isinstance(self.source, StoredJudge):
@@ -325,25 +356,34 @@ class Walk:
         """Ask a design, round by round, and return its trials."""
         self.bar.reset(total=0)
         self.ledger.begin_plan()
-        self._requests = 0
+        self._requests, self._looks = 0, list[list[Trial]]()
         self._first, self._watches = FirstReplies(probe), not self.judge.is_recorded
         study = {"probe": probe.name, "judge": self.judge.id, "dataset": self.dataset.name}
         sequential, plan = is_sequential(probe), self._plan(probe.design)
+        units = None
+        if self.until is not None:
+            units = units_of(plan(), self.until, getattr(getattr(probe, "resampling", None), "clusters", None))
+            plan = partial(chain.from_iterable, units)
         survey = self._survey(probe, plan, begins=True)
         if not survey.trials:
             raise InputError("probe", probe.name, "one that plans at least one judgement", "add contexts or candidates")
         replies = probe.keeps_replies
+        if units is not None:
+            survey.types[UNTIL] = {str}
         columns = TrialColumns(survey.types, replies, survey.first)
         target = None if self.out is None else require_target(self.out, columns, study, grows=sequential)
         self._begin(survey)
-        if target is not None and not sequential:
+        if units is not None:
+            frames = [self._stopped(probe, columns, study, survey, units)]
+        elif target is not None and not sequential:
             attrs: dict[str, Any] = {}
             with writing(target, columns, attrs) as file:
                 for part in self._judge(probe, columns, study, survey, plan):
                     file.write(part)
                 attrs |= self._attrs()
             return TrialsFile(target)
-        frames = [columns.frame(list(self._judge(probe, columns, study, survey, plan)))]
+        else:
+            frames = [columns.frame(list(self._judge(probe, columns, study, survey, plan)))]
         types = survey.types
         while sequential:
             so_far = pd.concat(frames, ignore_index=True)
@@ -366,6 +406,30 @@ class Walk:
             file.write((pa.Table.from_pandas(frame[list(whole.names)], preserve_index=False), {}))
         return TrialsFile(target)
 
+    def _stopped(
+        self, probe: Any, columns: TrialColumns, study: Mapping[str, str], survey: Survey, units: list[list[Trial]]
+    ) -> pd.DataFrame:
+        """Ask unit after unit until the rule holds in all rows of its metric, and return the trials."""
+        until, sizes, parts = cast("Until", self.until), list(map(len, units)), list[TablePart]()
+        ends, null = look_ends(units, until, self.judge.breadth), find_metric(str(until.metric), probe.name).null
+        self._looks = [list(chain.from_iterable(units[start:end])) for start, end in pairwise([0, *ends])]
+        for end, part in zip(ends, self._judge(probe, columns, study, survey, list), strict=False):
+            parts.append(part)
+            stopping = Stopping(until, end, len(units), growth=max(sizes) / max(sizes[:end]))
+            frame = columns.frame(parts).assign(**{UNTIL: str(stopping)})
+            with catch_warnings():
+                simplefilter("ignore", UserWarning)  # what is missing is said of the whole study
+                rows = probe.estimate(frame, [until.metric]).to_dict("records")
+            if reason := until.reason(rows, null) or ("contexts" if end == len(units) else ""):
+                break
+        self.saved, self.stopped = survey.requests - self._answered, until.words(reason)
+        self._requests -= self.saved
+        self.bar.total = self._answered
+        if self.announces:
+            saved = f"{self.saved:,} of {survey.requests:,} requests saved"
+            self.bar.write(f"{probe.name}: stopped after {end:,} of {len(units):,} contexts, {self.stopped}; {saved}")
+        return frame.assign(**{UNTIL: str(replace(stopping, reason=reason))})
+
     def _plan(self, design: Callable[..., Iterable[Trial]], *so_far: pd.DataFrame) -> TrialSource:
         """Return a function that generates the design; marks trials of judges that score texts on their own scale."""
         if not self.judge.score_scale:
@@ -386,6 +450,7 @@ class Walk:
         attrs: dict[str, Any] = {"asked": asked, "stored": max(self._requests - asked, 0)}
         attrs |= {"tokens": ledger.usage.tokens, "dollars": ledger.dollars}
         where = {} if self.store is None else {"store": str(self.store.path.resolve())}
+        attrs |= {} if self.until is None else {"saved": self.saved, "stopped": self.stopped}
         return attrs | where | ({"otherwise": self.otherwise} if self.otherwise else {})
 
     def _survey(self, probe: Design, plan: TrialSource, begins: bool) -> Survey:
@@ -417,7 +482,8 @@ class Walk:
     ) -> Iterator[TablePart]:
         """Ask and parse a round, window by window."""
         known: dict[str, Reply] = {}
-        for window in windows(plan(), window_size(self.judge)) if survey.whole is None else [survey.whole]:
+        whole = self._looks if survey.whole is None or self._looks else [survey.whole]
+        for window in whole or windows(plan(), window_size(self.judge)):
             requests = list(dict.fromkeys([trial.request for trial in window]))
             shared = [request for request in requests if hash(request) in survey.shared] if survey.shared else []
             keys = {request: request_key(request, study["judge"]) for request in shared}

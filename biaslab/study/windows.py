@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from biaslab.core.arrays import Bools, Ints
 from biaslab.core.errors import JudgeError
 from biaslab.core.interfaces import Judge, as_judge, require_kinds
 from biaslab.core.requests import Request, thinking_of
 from biaslab.core.trials import Trial, uncollected
+from biaslab.stats.blocks import joined, linked_contexts
+from biaslab.stats.resample import Resampling
+from biaslab.stats.sequential import Until
 
 #: Generates the design; the same trials each time.
 TrialSource = Callable[[], Iterable[Trial]]
@@ -51,6 +56,42 @@ def windows(trials: Iterable[Trial], size: int) -> Iterator[list[Trial]]:
         window = [trial]
     if window:
         yield window
+
+
+def units_of(trials: Iterable[Trial], until: Until, clusters: Mapping[Any, Any] | None = None) -> list[list[Trial]]:
+    """Return the trials of each unit in random order: a context, or contexts that share a request or a cluster.
+
+    The order depends on the seed of the rule and on the order of contexts in the data set.
+
+    Examples
+    --------
+    >>> import biaslab as bl
+    >>> design = bl.probes.Position(templates=[1]).design(bl.load_dataset("graded", limit=4))
+    >>> [unit[0].context_id for unit in units_of(design, Until(contexts=3))]
+    ['sport-1', 'news-1', 'science-1']
+    """
+    planned = list(trials)
+    names = [trial.context_id for trial in planned]
+    of_request = linked_contexts(pd.DataFrame({"context_id": names, "key": [t.request for t in planned]}), "key")
+    cluster = joined(Resampling(clusters=clusters), of_request).cluster_of(names)
+    units: dict[str, list[Trial]] = {}
+    for name, trial in zip(cluster, planned, strict=True):
+        units.setdefault(name, []).append(trial)
+    listed = list(units.values())
+    return [listed[at] for at in np.random.default_rng(until.seed).permutation(len(listed))[: until.most(len(listed))]]
+
+
+def look_ends(units: Sequence[Sequence[Trial]], until: Until, breadth: int) -> list[int]:
+    """Return the numbers of units at which to look: planned ones, or once enough contexts and requests are asked."""
+    if until.looks:
+        return list(until.looks)
+    ends, contexts, requests = [], 0, 0
+    for number, unit in enumerate(units, 1):
+        contexts, requests = contexts + 1, requests + len(unit)
+        if (contexts >= until.every and requests >= breadth) or number == len(units):
+            ends.append(number)
+            contexts = requests = 0
+    return ends
 
 
 class Seen:

@@ -32,6 +32,7 @@ from biaslab.stats.missing import note_missing, shift_extremes
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import linear_model
 from biaslab.stats.resample import Resampling
+from biaslab.stats.sequential import UNTIL, Stopping
 
 if TYPE_CHECKING:
     from biaslab.store.tables import TrialsFile
@@ -304,7 +305,7 @@ class Part:
         chosen = {name: self.metrics[name] for name in cell.chosen if name in self.metrics}
         counts = self.judgements()
         estimates = {
-            name: _noted(_estimate(metric, cell.resampling, *counts), self.notes, *counts)
+            name: _noted(_estimate(name, metric, cell.resampling, *counts), self.notes, *counts)
             for name, metric in chosen.items()
         }
         return estimate_rows(estimates, {**cell.where, **self.condition}, cell.resampling, *counts)
@@ -374,11 +375,12 @@ def _noted(estimate: Estimate, notes: tuple[Note, ...], n_trials: int, n_dropped
     return estimate.noted(*notes, *([Note("unbounded")] if adds else []))
 
 
-def _estimate(metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:
+def _estimate(name: str, metric: Estimable, resampling: Resampling, n_trials: int, n_dropped: int) -> Estimate:
     """Estimate a metric, with missing-data bounds if its values are bounded."""
     computed = metric() if callable(metric) else metric
     if not isinstance(computed, Ratio):
-        return computed
+        stopping = resampling.stopping
+        return computed if stopping is None else stopping.of_estimate(computed, resampling.level, name)
     return computed.with_missing(computed.estimate(resampling), n_trials, n_dropped)
 
 
@@ -588,6 +590,9 @@ class Probe(Design, ABC):
             clusters = shared_requests(part)
             shared |= clusters
             probe = replace(self, resampling=joined(self.resampling, clusters)) if clusters else self
+            if UNTIL in part and (stopping := Stopping.of(part)) is not None:
+                sequential = replace(probe.resampling, stopping=stopping, leave_one_out=True)
+                probe = replace(probe, resampling=sequential)
             if "value" in part:
                 require_values(part)
                 part = part.assign(value=without_rounding(in_points(part)))
