@@ -47,8 +47,8 @@ NO_MODULES = {"biaslab.metrics", "biaslab.probes", "biaslab.judges", "biaslab.re
 
 #: The most that each measure may be: a number, a share in percent, or how many of these there are.
 GOALS = {
-    "modules": 268,  # with those of `biaslab.replace`
-    "code lines": 50_480,  # shrinks to 46,000 with later issues; agreement, correction, safe runs and replace on top
+    "modules": 270,  # with those of `replace`, `joint`, `robustness`, `synthesis`, early stops and frozen studies
+    "code lines": 52_890,  # shrinks to 46,000 with later issues; all that came since on top
     "modules under 40 code lines": 25,  # without the faces of packages
     "modules over 600 code lines": 0,
     "import statements, % of code lines": 9.5,

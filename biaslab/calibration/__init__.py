@@ -23,8 +23,8 @@ import pandas as pd
 
 from biaslab.calibration.cells import BANDS, JUDGE, JUDGES, REFUSALS, WIDER, ValidationCell, applies, declared_mode, run
 from biaslab.calibration.generators import GENERATORS, find_generator
+from biaslab.calibration.population import recover, with_planted
 from biaslab.calibration.promises import PROMISES, keep_promises
-from biaslab.calibration.recovery import recover, with_planted
 from biaslab.calibration.table import Sheet
 from biaslab.core.checks import did_you_mean, require_whole
 from biaslab.core.errors import InputError

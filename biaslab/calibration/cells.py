@@ -34,8 +34,8 @@ from biaslab.judges.simulated import SimulatedJudge
 from biaslab.probes.base.feature_probe import WITH_BENDS
 from biaslab.stats.estimate import side_of, significant
 from biaslab.stats.missing import first_doubt
-from biaslab.stats.power import expected_power
 from biaslab.stats.resample import Resampling
+from biaslab.stats.t_inference import expected_power
 
 #: Maximum distance of a share from its nominal value: type-I error .05, coverage .95, power as planned.
 BANDS = {"type_i_error": 0.015, "coverage": 0.02, "power": 0.05}

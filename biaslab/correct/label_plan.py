@@ -23,7 +23,7 @@ from biaslab.correct.correction import Correction, correct
 from biaslab.correct.estimators import FEWEST_LABELLED, Sums, Target, ratio, summed
 from biaslab.correct.labels import HumanLabels, LabelledCell, pair_items, read_cells
 from biaslab.stats.blocks import has_value
-from biaslab.stats.power import assured_power
+from biaslab.stats.t_inference import assured_power
 
 Choosing = Literal["uniform", "uncertain"]
 _MOST = 10_000_000
@@ -138,7 +138,7 @@ def plan_labels(
     The standard error with n labels among G judged contexts is σ √(1 / n − (ρ² − 1 / n) (1 / n − 1 / G)), where ρ² is
     adjusted for the size of the pilot and 1 / n is what it costs to estimate the judge's weight. If the target is these
     contexts, 1 / n − 1 / G replaces the first 1 / n. The power of a t-test is averaged over what the true σ may be
-    given the pilot's (assurance, `biaslab.stats.power.assured_power`), so small pilots require more labels.
+    given the pilot's (assurance, `biaslab.stats.t_inference.assured_power`), so small pilots require more labels.
 
     Examples
     --------

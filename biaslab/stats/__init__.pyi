@@ -12,7 +12,6 @@ from .frame import (
     estimates_frame as estimates_frame,
     without_breakdowns as without_breakdowns,
 )
-from .power import expected_power as expected_power
 from .ratio import Ratio as Ratio
 from .regression import linear_model as linear_model, logistic_model as logistic_model
 from .reliability import (
@@ -30,6 +29,7 @@ from .synthesis import synthesis as synthesis
 from .t_inference import (
     detectable_effect as detectable_effect,
     estimate_by_t as estimate_by_t,
+    expected_power as expected_power,
     p_by_t as p_by_t,
     t_test as t_test,
 )

@@ -13,9 +13,8 @@ from biaslab.core.arrays import Floats
 from biaslab.core.checks import did_you_mean, require_one_of, require_share
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError, warn
 from biaslab.stats.estimate import ALPHA, Estimate, notes_of
-from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
-from biaslab.stats.t_inference import rare_inflation
+from biaslab.stats.t_inference import inflation, rare_inflation
 
 #: Share of missing judgements above which a warning is issued.
 MISSING_SHARE = 0.05

@@ -18,8 +18,7 @@ from biaslab.core.interfaces import ProbeInterface
 from biaslab.judges.repetition import AnswerMode
 from biaslab.judges.simulated import SimulatedJudge
 from biaslab.stats.estimate import FEWEST, notes_of, unseen_share
-from biaslab.stats.power import KURTOSIS, assured_power, assured_shift
-from biaslab.stats.t_inference import detectable_effect
+from biaslab.stats.t_inference import KURTOSIS, assured_power, assured_shift, detectable_effect
 from biaslab.study.collect import collect
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Spread:
     origin : str
         Source of both, in words.
     pilot : int
-        Number of contexts in the pilot, over whose uncertainty power is averaged (`biaslab.stats.power.assured_power`);
+        Number of contexts in the pilot, over whose uncertainty power is averaged (`assured_power`);
         0 if the deviation is an assumption.
 
     Examples

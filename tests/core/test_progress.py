@@ -1,6 +1,13 @@
-"""What a notebook keeps of a progress bar."""
+"""What a notebook keeps of a progress bar, and which line of the caller a warning names."""
+
+import inspect
+import warnings
 
 import pytest
+
+import biaslab as bl
+from biaslab.core.errors import MissingDataWarning, ModelChangedWarning
+from biaslab.stats.blocks import warn_shared
 
 STUDY = """
 import biaslab as bl
@@ -54,3 +61,52 @@ def test_unpacking_the_embedded_judge_says_nothing_in_a_notebook(tmp_path, monke
     monkeypatch.setenv("HF_HOME", str(tmp_path / "empty"))
     assert kept(tmp_path, LOADING) == [[]]
     assert list((tmp_path / "empty").rglob("model.safetensors"))  # it was read from its GGUF file
+
+
+DATA = bl.load_dataset("graded", limit=8)
+PROBE = bl.probes.Position(attributes=["fluency"], templates=[1])
+TRIALS = bl.collect(PROBE, bl.SimulatedJudge(DATA, position=1.0), DATA, progress=False)
+
+
+class TwoModels:
+    """A judge whose server changes its model on the way."""
+
+    id = "two models"
+
+    def __init__(self):
+        self.inner = bl.SimulatedJudge(DATA)
+        self.kinds = self.inner.kinds
+
+    def check(self, requests):
+        self.inner.check(requests)
+
+    def ask(self, requests):
+        for number, (request, reply) in enumerate(self.inner.ask(requests)):
+            parts = {name: getattr(reply, name) for name in inspect.signature(bl.Reply).parameters}
+            yield request, bl.Reply(**parts | {"model": f"model-{number % 2}"})
+
+
+def lost(trials):
+    trials = trials.copy()
+    rows = trials["context_id"].isin(trials["context_id"].unique()[:2])
+    return trials.assign(
+        value=trials["value"].where(~rows), status=trials["status"].astype(object).where(~rows, "refused")
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "category"),
+    [
+        (lambda: PROBE.estimate(lost(TRIALS)), MissingDataWarning),
+        (lambda: warn_shared("position", {"a": 0, "b": 0}), UserWarning),
+        (lambda: bl.collect(PROBE, TwoModels(), DATA, progress=False), ModelChangedWarning),
+    ],
+)
+def test_warnings_name_the_line_of_the_caller(call, category):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    named = [one for one in caught if issubclass(one.category, category)]
+    assert named
+    assert {one.filename for one in named} == {__file__}
+    assert {one.lineno for one in named} == {inspect.getsourcelines(call)[1]}

@@ -9,8 +9,7 @@ import biaslab as bl
 from biaslab.cli import app
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.correct import choose_contexts, draw_labels, plan_labels
-from biaslab.stats.power import assured_power, expected_power
-from biaslab.stats.t_inference import detectable_effect
+from biaslab.stats.t_inference import assured_power, detectable_effect, expected_power
 
 
 def judged(noise=0.5, size=400, pilot=80, seed=0):

@@ -289,7 +289,7 @@ def test_default_none_has_a_numeric_type(name):
 
 NOTEBOOKS_stories = Path(__file__).resolve().parents[2] / "notebooks"
 STORIES = sorted(path.stem for path in NOTEBOOKS_stories.glob("*.ipynb"))
-_MOST = 1_550  # lines of code of all notebooks together
+_MOST = 1_590  # lines of code of all notebooks together
 
 
 def code_of_stories(name):

@@ -73,7 +73,9 @@ STARS = {
     "stars": True,
 }
 VARIED = {"wording": 1, "respect": RATE["attributes"][0]}
-VARIED_RATE = SCORE | VARIED | {"scale": "from 1 to 5", "rubric": "levels", "steps": ["1", "3", "5"]}
+VARIED_RATE = (
+    SCORE | VARIED | {"scale": "from 1 to 5", "rubric": "levels", "steps": ["1", "3", "5"], "from_best": False}
+)
 VARIED_PAIR = PAIR | VARIED | {"names": ["Summary X", "Summary Y"], "rubric": True}
 #: Templates that show no candidate.
 WITHOUT_CANDIDATE = {"rate_again", "variant_system", "evaluation_steps"}

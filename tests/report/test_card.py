@@ -17,8 +17,8 @@ from biaslab.report.plots.style import family_colour, family_of
 from biaslab.report.summary import best_remedy
 from biaslab.report.verdicts import classify, detectable
 from biaslab.stats.frame import adjust_families, corrected_effects, critical_p
-from biaslab.stats.power import inflation
 from biaslab.stats.resample import Resampling
+from biaslab.stats.t_inference import inflation
 
 
 class Page(HTMLParser):

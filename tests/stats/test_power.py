@@ -12,10 +12,17 @@ from statsmodels.stats.power import TTestPower
 import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.stats.frame import corrected, corrected_effects, critical_p
-from biaslab.stats.power import expected_power, inflation
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import sign_flip
-from biaslab.stats.t_inference import detectable_effect, effect_and_notes, rare_effect, rare_inflation, t_test
+from biaslab.stats.t_inference import (
+    detectable_effect,
+    effect_and_notes,
+    expected_power,
+    inflation,
+    rare_effect,
+    rare_inflation,
+    t_test,
+)
 
 SIZES = st.integers(6, 500)
 

@@ -13,7 +13,7 @@ from biaslab.core.metrics import find_metric
 from biaslab.core.output import count, percent
 from biaslab.probes.base.probe import paired, scored
 from biaslab.stats.estimate import FEWEST
-from biaslab.stats.power import expected_power
+from biaslab.stats.t_inference import expected_power
 
 _CELL = ["judge", "dataset", "attribute", "template"]
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from biaslab.prompts.edits import find_edit
 from biaslab.prompts.edits.base import split_sentences
-from biaslab.prompts.edits.identity import swapper
+from biaslab.prompts.edits.presentation import swapper
 
 MARKUP = re.compile(r"[*#✨👍]|^- ", re.M)
 
