@@ -65,7 +65,7 @@ GOALS = {
     "test names that are riddles": 20,
     "test files": 230,
     "pages under docs": 60,
-    "words of pages under docs": 45_000,
+    "words of pages under docs": 46_900,  # with guides to `joint`, `robustness` and studies fixed beforehand
     "names that public packages show and do not own": 0,
 }
 #: The least that the median of the code lines of modules may be: modules are concepts, not fragments.
