@@ -9,6 +9,7 @@ from scipy.special import expit
 import biaslab as bl
 from biaslab.core.errors import InputError
 from biaslab.correct.joint_effects import columns_of
+from biaslab.stats.reliability import depends_on_reliability
 
 PLANTED = {"position": 0.4, "length": 0.6, "own": 0.5, "lists": 0.4}
 SIDES = ("one", "two")
@@ -165,6 +166,17 @@ def test_unknown_reliability_widens_intervals():
     known, unknown = (biases(bl.joint(log, reliability=each)) for each in (1.0, None))
     assert (unknown["ci_low"] <= known["ci_low"]).all()
     assert unknown.loc["length", "ci_high"] > known.loc["length", "ci_high"]
+
+
+def test_reliabilities_ruled_out_leave_a_finding():
+    """Signs of exact labels keep 2/π of the reliability at least, below which nothing has to hold."""
+    log, _ = pairs_log(300, seed=4)
+    signs = log.assign(human_gap=np.sign(log["human_gap"]))
+    row = biases(bl.joint(signs, reliability=1.0)).loc["length"]
+    assert row["ci_low"] > 0
+    assert not depends_on_reliability(row)
+    open_ = biases(bl.joint(signs)).loc["position"]
+    assert open_["ci_low"] < biases(bl.joint(signs, reliability=1.0)).loc["position", "ci_low"]
 
 
 def test_several_ratings_correct_a_null():
