@@ -121,8 +121,9 @@ class FrozenStudy:
             tables = tomllib.loads(file.read_text(encoding="utf-8"))
             study = cls(file, tables, tables.pop("digests"))
             _ = [study.tables[name] for name in _ORDER]
+            _ = [study.tables[name][key] for name, keys in _NEEDED.items() for key in keys]
         except (OSError, ValueError, KeyError, AttributeError) as error:
-            why = f"{type(error).__name__}: {error}"
+            why = f"{error} is missing" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
             raise InputError("study", str(file), f"a file that biaslab plan --freeze wrote ({why})") from error
         return study
 
@@ -373,6 +374,10 @@ def freeze(
     return study
 
 
+_NEEDED = {
+    "probe": ("name", "unset", "parameters", "design"), "metrics": ("primary", "secondary", "nulls"),
+    "judge": ("name", "id"), "data": ("name", "path", "contexts"), "sampling": ("contexts", "alpha"),
+}  # fmt: skip
 _ORDER = ("hypotheses", "metrics", "probe", "judge", "sampling", "stopping", "versions", "data")
 
 

@@ -136,6 +136,14 @@ def test_edited_file_is_refused(study, data, before, after, table):
     assert error.value.name.endswith(f"table.{table}")
 
 
+@pytest.mark.parametrize("key", ["name", "id", "primary", "unset", "alpha", "contexts"])
+def test_file_without_an_entry_is_refused(study, key):
+    text = study.path.read_text(encoding="utf-8")
+    study.path.write_text(re.sub(rf"(?m)^{key} = .*\n", "", text), encoding="utf-8")
+    with pytest.raises(InputError, match=f"'{key}' is missing"):
+        bl.FrozenStudy.read(study.path)
+
+
 def test_other_versions_and_allowed_departures_are_marked(study, data, monkeypatch):
     monkeypatch.setattr("biaslab.report.preregistration.python_version", lambda: "2.7")
     result = run(study, data)
