@@ -110,6 +110,7 @@ def test_bias_alone_is_joint_plus_shared():
         assert shared[term, other] == pytest.approx(shared[term, ""])
 
 
+@pytest.mark.slow
 def test_planted_biases_are_recovered():
     log, terms = pairs_log(1500, seed=1)
     rows = biases(bl.joint(log, covariates=["lists=n_lists"], reliability=1))
@@ -119,6 +120,7 @@ def test_planted_biases_are_recovered():
     assert (rows["q_value"] < 0.05).all()
 
 
+@pytest.mark.slow
 def test_agreement_without_biases_is_that_of_fair_judge():
     log, terms = pairs_log(1500, seed=2, seen=0.7)
     found = bl.joint(log, covariates=["lists=n_lists"], reliability=0.7).estimates
@@ -161,6 +163,7 @@ def test_terms_that_determine_each_other_are_refused():
     assert rows.loc[["length", "lists"], "estimate"].notna().all()
 
 
+@pytest.mark.slow
 def test_unknown_reliability_widens_intervals():
     log, _ = pairs_log(200, seed=4)
     known, unknown = (biases(bl.joint(log, reliability=each)) for each in (1.0, None))
@@ -168,6 +171,7 @@ def test_unknown_reliability_widens_intervals():
     assert unknown.loc["length", "ci_high"] > known.loc["length", "ci_high"]
 
 
+@pytest.mark.slow
 def test_reliabilities_ruled_out_leave_a_finding():
     """Signs of exact labels keep 2/π of the reliability at least, below which nothing has to hold."""
     log, _ = pairs_log(300, seed=4)
@@ -213,6 +217,7 @@ def test_texts_of_log_give_lists_and_markdown():
     assert {"lists", "markdown"} <= set(found.index[found["estimate"].notna()])
 
 
+@pytest.mark.slow
 def test_data_set_gives_labels_and_texts():
     data = bl.load_dataset("graded", limit=24)
     probe = bl.probes.Verbosity(attributes=["coherence"])

@@ -164,6 +164,7 @@ def test_unknown_choices_are_refused(change, error):
         bl.robustness(log_of(SMALL), **{"system": "A"} | change)
 
 
+@pytest.mark.slow
 def test_a_conclusion_without_its_judgements_is_refused():
     with pytest.raises(TrialsError, match="needs scores"):
         bl.robustness(log_of(SMALL), "score_difference", system="A", other="B0")

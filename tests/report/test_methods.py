@@ -88,6 +88,7 @@ def test_ranks_are_whole_numbers_in_tables(ranking):
     assert re.search(r"& [1-5] & \[[1-5], [1-5]\]", bl.report.to_latex(ranking[ranking["correction"] == "ppi"], "rank"))
 
 
+@pytest.mark.slow
 def test_leaderboard_orders_systems_by_corrected_rank(ranking):
     drawn = bl.plots.leaderboard(ranking)
     ranks = ranking[(ranking["metric"] == "rank") & (ranking["correction"] == "ppi")].sort_values("estimate")
@@ -141,6 +142,7 @@ def test_metrics_of_audits_are_known_in_a_fresh_process():
     assert done.stdout == "Cohen's κ with people\n"
 
 
+@pytest.mark.slow
 def test_table_of_an_audit_has_leniency_and_nothing_undefined(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     verdicts = {"judge_verdict": ["pass", "pass", "fail", "pass"] * 10, "human_verdict": ["pass", "fail"] * 20}
@@ -192,6 +194,7 @@ def test_checklist_is_the_same_in_all_forms(judged_twice, tmp_path, monkeypatch)
     assert main(["table", "found.csv", "--checklist", "items.pdf"]) == 2
 
 
+@pytest.mark.slow
 def test_card_carries_the_checklist(judged_twice):
     made = bl.report.card(judged_twice)
     assert made.checklist.to_markdown() in made.to_markdown()

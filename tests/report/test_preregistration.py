@@ -35,6 +35,7 @@ def changed(data, frame, row, column, value):
     return dataclasses.replace(data, **{frame: table})
 
 
+@pytest.mark.slow
 def test_same_study_twice_gives_the_same_bytes(tmp_path, data):
     until = bl.Until(effect=0.2)
     bl.freeze(tmp_path / "s.toml", PROBE, JUDGE, data, until=until)
@@ -169,6 +170,7 @@ def test_outcome_depends_on_the_direction(tmp_path, data, position, direction, o
     assert tested["metric"].unique().tolist() == ["first_position_rate"]
 
 
+@pytest.mark.slow
 def test_power_is_that_of_the_rule(tmp_path, data):
     data = bl.load_dataset("graded")
     planned = bl.plan(PROBE, bl.SimulatedJudge(data), data, effect=0.15)
@@ -202,6 +204,7 @@ def test_nothing_is_frozen_that_cannot_be_run(tmp_path, data):
             bl.FrozenStudy.read(taken)
 
 
+@pytest.mark.slow
 def test_command_line_freezes_and_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     options = ["--judge", JUDGE, "--attribute", "coherence", "-p", "templates=1", "-p", "n_pairs=2", "--effect", ".2"]
@@ -217,6 +220,7 @@ def test_command_line_freezes_and_runs(tmp_path, monkeypatch, capsys):
     assert cli.main(["plan", "position", *options, "--direction", "above"]) == 2
 
 
+@pytest.mark.slow
 def test_probe_command_says_what_a_rule_saved(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     options = ["--judge", JUDGE, "--attribute", "coherence", "-p", "templates=1", "--contexts", "40"]

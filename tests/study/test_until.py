@@ -68,6 +68,7 @@ def test_estimates_have_the_inference_of_their_study(judge, data):
     assert fixed["ci_high"] - fixed["ci_low"] < rate["ci_high"] - rate["ci_low"]
 
 
+@pytest.mark.slow
 def test_every_interval_of_a_stopped_study_is_sequential(data):
     judge = bl.SimulatedJudge(data, verbosity=1.0, noise=1, context_noise=0.5)
     probe = bl.probes.Verbosity(["coherence"])
@@ -78,12 +79,14 @@ def test_every_interval_of_a_stopped_study_is_sequential(data):
     assert all("stopped" in notes_of(row) for row in bounded.to_dict("records"))
 
 
+@pytest.mark.slow
 def test_trials_in_a_file_carry_the_rule(judge, data, tmp_path):
     frame = collect(judge, data, bl.Until())
     file = collect(judge, data, bl.Until(), out=tmp_path / "trials.parquet")
     pd.testing.assert_frame_equal(PROBE.estimate(file), PROBE.estimate(frame))
 
 
+@pytest.mark.slow
 def test_resumed_study_asks_nothing_twice_and_stops_there(judge, data, tmp_path):
     whole = collect(judge, data, bl.Until())
     failing = Watched(judge, fail_after=37)
@@ -114,6 +117,7 @@ def test_clusters_are_asked_together(judge, data):
     assert probe.estimate(trials, ["first_position_rate"])["n_contexts"].iloc[0] == len(sizes)
 
 
+@pytest.mark.slow
 def test_study_without_effect_asks_all(data):
     trials = collect(bl.SimulatedJudge(data, noise=1), data, bl.Until(contexts=20))
     assert trials["context_id"].nunique() == 20
@@ -139,6 +143,7 @@ def test_rule_that_fits_no_design_is_refused(judge, data, until, probe):
     assert watched.asked == []
 
 
+@pytest.mark.slow
 def test_functions_for_fixed_studies_refuse_stopped_ones(judge, data):
     trials = collect(judge, data, bl.Until())
     other = trials.assign(judge="other")
