@@ -4,7 +4,11 @@ from .bradley_terry import (
     fit_log_odds as fit_log_odds,
     maximum_likelihood as maximum_likelihood,
 )
-from .comparisons import Comparisons as Comparisons, comparisons_of as comparisons_of
+from .comparisons import (
+    Comparisons as Comparisons,
+    comparisons_of as comparisons_of,
+    transitivity as transitivity,
+)
 from .debiasing import (
     DEBIASINGS as DEBIASINGS,
     Reweighting as Reweighting,

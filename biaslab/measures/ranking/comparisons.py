@@ -1,20 +1,26 @@
-"""Define `Comparisons`, the input of selection, decoding and debiasing."""
+"""Define `Comparisons`, the input of selection, decoding and debiasing, and say how far they contradict each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit
 
 from biaslab.core.arrays import Bools, Codes, Floats, Ints
 from biaslab.core.errors import InputError, TrialsError
-from biaslab.stats.estimate import without_rounding
-from biaslab.stats.frame import require_columns
+from biaslab.core.metrics import Metric, declare_metrics
+from biaslab.stats.blocks import ITEM, has_value
+from biaslab.stats.estimate import Inference, Note, because, without_rounding
+from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
+from biaslab.stats.ratio import Ratio
+from biaslab.stats.resample import Resampling
 
 Names = NDArray[np.object_]
 CELL = ("judge", "dataset", "attribute")
@@ -275,3 +281,122 @@ def cells(trials: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]
     names = [*CELL, *(["template"] if "template" in trials else [])]
     for values, cell in trials.groupby(names, sort=False):
         yield dict(zip(names, values, strict=True)), cell
+
+
+#: Value of the column ``probe`` in the estimates of `transitivity`.
+NAME = "transitivity"
+declare_metrics(
+    NAME,
+    [
+        Metric("cycle_rate", "three candidates preferred in a circle", "share"),
+        Metric("indirect_error", "win probability off what two other comparisons imply", "share"),
+        Metric("score_conflict_rate", "pairs decided against the judge's own scores", "share"),
+    ],
+)
+#: Why an estimate is undefined, and the inference for it.
+_ESTIMATED: dict[str, tuple[Note, Inference]] = {
+    "cycle_rate": (
+        because("no_triple", "no three candidates of a context with a winner in each of their pairs"), "score",
+    ),
+    "indirect_error": (because("no_probabilities", "needs probabilities of three candidates, not verdicts"), "t"),
+    "score_conflict_rate": (because("no_scores", "no decided pair of candidates with different scores"), "score"),
+}  # fmt: skip
+
+
+def transitivity(
+    trials: pd.DataFrame, scores: pd.DataFrame | None = None, resampling: Resampling | None = None
+) -> pd.DataFrame:
+    """Estimate how often a judge of pairs contradicts itself: circles among three candidates, and its own scores.
+
+    Parameters
+    ----------
+    trials : pandas.DataFrame
+        Pair trials, in one order or both, which are averaged.
+    scores : pandas.DataFrame, optional
+        Scores that the same judges gave the same candidates; by default rows of `trials` without ``opponent_id``.
+    resampling : Resampling, optional
+        Confidence level and clusters.
+
+    Returns
+    -------
+    pandas.DataFrame
+        An estimates frame, one row per metric and judge × data set × attribute × template:
+
+        ``cycle_rate`` (0–1)
+            Share of circles (a beats b, b beats c, c beats a) among three candidates with a winner in each pair. ¼ if
+            verdicts are tossed; 0 if the judge ranks. Noise makes circles, too: average samples first.
+        ``indirect_error`` (0–1)
+            Mean distance of the probability that a beats c from that which a against b, and b against c, imply in the
+            model of Bradley and Terry. Needs probabilities.
+        ``score_conflict_rate`` (0–1)
+            Share of decided pairs that the candidate with the lower score wins.
+
+    Raises
+    ------
+    TrialsError
+        If a column is missing, or there is no comparison.
+
+    References
+    ----------
+    Xu et al. 2025, *Investigating non-transitivity in LLM-as-a-judge*, arXiv 2502.14074; Wang et al. 2025,
+    *TrustJudge*, arXiv 2509.21117 (scores against comparisons).
+
+    Examples
+    --------
+    >>> rows = [("q", "a", "b", 1.0), ("q", "b", "c", 1.0), ("q", "c", "a", 1.0)]
+    >>> trials = pd.DataFrame(rows, columns=["context_id", "candidate_id", "opponent_id", "value"])
+    >>> trials = trials.assign(judge="j", dataset="d", attribute="x", status="ok")
+    >>> transitivity(trials)["estimate"].tolist()
+    [1.0, nan, nan]
+    """
+    how = resampling or Resampling()
+    require_columns(trials, (*CELL, *_COLUMNS), "trials")
+    is_pair = trials["opponent_id"].notna()
+    if not is_pair.any():
+        raise TrialsError.plain("trials has no comparison: every row is without opponent_id")
+    given = trials[~is_pair] if scores is None else scores
+    keys = [*CELL, *ITEM]
+    require_columns(given, (*keys, "value", "status"), "scores")
+    mean = given[has_value(given)].groupby(keys)["value"].mean()
+    rows: list[dict[str, Any]] = []
+    for where, cell in cells(trials[is_pair]):
+        contexts, sums = [], []
+        compared = comparisons_of(cell)
+        graded = not np.isin(compared.p, (0.0, 0.5, 1.0)).all()
+        for part in compared.split():
+            named = pd.MultiIndex.from_product(
+                [*([where[name]] for name in CELL), part.context_id[:1], part.candidate_id]
+            )
+            contexts.append(part.context_id[0])
+            sums.append(_contradictions(part, graded, mean.reindex(named).to_numpy(float) if len(mean) else None))
+        total, known = np.array(sums).transpose(1, 2, 0), int(has_value(cell).sum())
+        for (name, (reason, inference)), (found, of) in zip(_ESTIMATED.items(), total, strict=True):
+            ratio = Ratio(contexts, found, of, None, (0.0, 1.0), reason, inference)
+            rows += estimate_rows({name: ratio.estimate(how)}, where, how, known, len(cell) - known)
+    return estimates_frame(rows, NAME, (), ("attribute", "template"))
+
+
+def _contradictions(part: Comparisons, graded: bool, scores: Floats | None) -> list[tuple[float, float]]:
+    """Return the sum and the number of circles, of errors of what others imply, and of conflicts with scores."""
+    n = part.n_candidates
+    wins, times = np.zeros((n, n)), np.zeros((n, n))
+    np.add.at(wins, (part.first, part.second), part.p)
+    np.add.at(wins, (part.second, part.first), 1 - part.p)
+    np.add.at(times, (part.first, part.second), 1)
+    times = times + times.T
+    with np.errstate(invalid="ignore"):
+        p = without_rounding(wins / times)
+    one, two, three = np.array(list(combinations(range(n), 3)), np.intp).reshape(-1, 3).T
+    edges = np.array([p[one, two], p[two, three], p[three, one]])  # around the circle
+    decided = (~np.isnan(edges) & (edges != 0.5)).all(axis=0)
+    circles = np.isin((edges[:, decided] > 0.5).sum(axis=0), (0, 3))
+    inner = graded & ((edges > 0) & (edges < 1)).all(axis=0)
+    odds = logit(edges[:, inner])
+    errors = np.abs(edges[:, inner] - expit(odds - odds.sum(axis=0)))
+    found = [(float(circles.sum()), float(decided.sum())), (float(errors.mean(axis=0).sum()), float(inner.sum()))]
+    if scores is None:
+        return [*found, (0.0, 0.0)]
+    i, j = np.triu_indices(n, 1)
+    gap, shown = scores[i] - scores[j], p[i, j]
+    both = ~np.isnan(gap) & (gap != 0) & ~np.isnan(shown) & (shown != 0.5)
+    return [*found, (float(((shown > 0.5) != (gap > 0))[both].sum()), float(both.sum()))]

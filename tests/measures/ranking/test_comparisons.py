@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
-from scipy.special import expit
+from scipy.special import comb, expit
 from statsmodels.stats.contingency_tables import StratifiedTable
 
 import biaslab as bl
 from biaslab.core.errors import InputError, MissingDataWarning, TrialsError
-from biaslab.measures.ranking import Comparisons, comparisons_of
+from biaslab.measures.ranking import Comparisons, comparisons_of, transitivity
 from biaslab.measures.ranking.comparisons import read_trials
 from biaslab.measures.ranking.pairs import (
     both_orders,
@@ -250,3 +250,79 @@ def test_few_samples_do_not_move_it(k, bias):
     found = [first_position_log_odds(drawn(rng, 24, k, bias), Resampling(n=100)) for _ in range(300)]
     assert np.mean([one.estimate for one in found]) == pytest.approx(bias, abs=0.06)
     assert 0.92 < np.mean([one.ci_low <= bias <= one.ci_high for one in found]) < 0.99
+
+
+def tournament(p, both=False):
+    """Pair trials of one context from the matrix of win probabilities."""
+    n = len(p)
+    pairs = [(i, j) for i in range(n) for j in range(n) if (i < j or both) and i != j]
+    rows = pd.DataFrame([("c", f"s{i}", f"s{j}", p[i][j]) for i, j in pairs])
+    rows.columns = ["context_id", "candidate_id", "opponent_id", "value"]
+    return rows.assign(judge="j", dataset="d", attribute="a", status="ok")
+
+
+def contradictions(trials, scores=None):
+    return transitivity(trials, scores).set_index("metric")["estimate"]
+
+
+@given(st.integers(3, 9), st.integers(0, 2**32 - 1))
+def test_circles_are_those_of_kendall_and_babington_smith(n, seed):
+    """C(n, 3) less the number of triples in which one candidate beats both others."""
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.integers(2, size=(n, n)).astype(float), 1)
+    beats = upper + np.tril(1 - upper.T, -1)
+    wins = beats.sum(axis=1)
+    circles = comb(n, 3) - comb(wins, 2).sum()
+    found = contradictions(tournament(beats, both=bool(seed % 2)))
+    assert found["cycle_rate"] == pytest.approx(circles / comb(n, 3))
+    assert np.isnan(found["indirect_error"])
+
+
+def test_judge_of_bradley_and_terry_is_transitive():
+    strength = np.array([0.0, 0.7, 1.9, -0.4])
+    p = expit(strength[:, None] - strength)
+    trials = tournament(p, both=True)
+    found = contradictions(trials)
+    assert found["cycle_rate"] == 0
+    assert found["indirect_error"] == pytest.approx(0, abs=1e-12)
+    ahead = trials["candidate_id"] == "s0"
+    moved = trials.assign(value=trials["value"].where(~ahead, np.minimum(trials["value"] + 0.2, 1)))
+    assert contradictions(moved)["indirect_error"] > 0.01
+
+
+def test_position_bias_makes_no_contradiction_in_both_orders():
+    strength = np.array([0.0, 1.0, 2.0])
+    p = expit(strength[:, None] - strength)
+    biased = tournament(np.clip(p + 0.05, 0, 1), both=True)
+    assert contradictions(biased)["indirect_error"] == pytest.approx(0, abs=1e-9)
+
+
+def test_scores_contradict_the_verdicts_that_they_reverse():
+    trials = tournament(np.array([[0.5, 0.9, 0.9], [0.1, 0.5, 0.9], [0.1, 0.1, 0.5]]))
+    scores = pd.DataFrame({"context_id": "c", "candidate_id": ["s0", "s1", "s2"], "value": [5.0, 2.0, 4.0]})
+    scores = scores.assign(judge="j", dataset="d", attribute="a", status="ok", opponent_id=None)
+    assert contradictions(trials, scores)["score_conflict_rate"] == pytest.approx(1 / 3)
+    assert contradictions(pd.concat([trials, scores]))["score_conflict_rate"] == pytest.approx(1 / 3)
+    equal = scores.assign(value=3.0)
+    assert np.isnan(contradictions(trials, equal)["score_conflict_rate"])
+
+
+def test_ties_and_missing_verdicts_make_no_circle():
+    trials = tournament(np.array([[0.5, 1.0, 0.0], [0.0, 0.5, 1.0], [1.0, 0.0, 0.5]]))
+    assert contradictions(trials)["cycle_rate"] == 1
+    tied = trials.assign(status=["ok", "ok", "tie"])
+    lost = trials.assign(status=["ok", "ok", "refused"])
+    assert np.isnan(contradictions(tied)["cycle_rate"])
+    assert np.isnan(contradictions(lost)["cycle_rate"])
+
+
+def test_verdicts_imply_no_probabilities():
+    """A pair that flips with its order has an even mean, which is no probability of the judge's."""
+    flips = tournament(np.ones((3, 3)), both=True)
+    assert np.isnan(contradictions(flips)["indirect_error"])
+
+
+def test_transitivity_needs_comparisons():
+    trials = tournament(np.full((3, 3), 0.5))
+    with pytest.raises(TrialsError, match="no comparison"):
+        transitivity(trials.assign(opponent_id=None))
