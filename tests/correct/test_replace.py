@@ -129,6 +129,7 @@ def test_planned_items_pass_with_the_planned_power():
     assert 0.74 < np.mean(passed) < 0.86
 
 
+@pytest.mark.slow
 def test_no_number_of_items_helps_a_judge_far_behind():
     judged, people, context = studies(100, judge_noise=1.0)
     plan = plan_items(Contest.of(judged, people, context, list("abcd")), 0.1)
