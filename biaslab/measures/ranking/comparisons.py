@@ -361,9 +361,9 @@ def transitivity(
     rows: list[dict[str, Any]] = []
     for where, cell in cells(trials[is_pair]):
         contexts, sums = [], []
-        compared = comparisons_of(cell)
-        graded = not np.isin(compared.p, (0.0, 0.5, 1.0)).all()
-        for part in compared.split():
+        whole = comparisons_of(cell)
+        graded = not np.isin(whole.p, (0.0, 0.5, 1.0)).all()
+        for part in whole.split():
             named = pd.MultiIndex.from_product(
                 [*([where[name]] for name in CELL), part.context_id[:1], part.candidate_id]
             )
