@@ -280,8 +280,10 @@ def _of_trials(judged: pd.DataFrame, labels: Any, confidence: str | None) -> Ite
         items = pd.concat([items, cell.items[["context_id"]][len(items) :]])
         names, people, apart = _people(cell, frame[chosen], known)
         sides = cell.items[[*_SIDES[: 1 + cell.pairs]]].astype(str)
-        named = pd.concat([cell.items["context_id"], sides], axis=1).astype(str)
-        items = pd.concat([items, sides], axis=1).assign(item=named.agg(" | ".join, axis=1))
+        item = cell.items["context_id"].astype(str)
+        for name in sides:
+            item = item + " | " + sides[name]
+        items = pd.concat([items, sides], axis=1).assign(item=item)
         yield Annotations(dict(cell.where), items, people, names, kind, None, source, cell.n_dropped, apart)
 
 

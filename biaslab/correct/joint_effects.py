@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -591,12 +591,18 @@ class PairsWithout(_Without):
         codes, contexts = self.codes[chosen], int(self.codes.max()) + 1
         if not removed:
             return _mean(codes, observed[chosen], contexts)
-        change, moved, shifts = self._change(tuple(removed), shared)
+        key = tuple(removed), shared
+        if key not in self._changes:  # of agreement, and of each system's wins
+            self._changes[key] = self._change(*key)
+        change, moved, shifts = self._changes[key]
         values = _mean(codes, (observed + sign * change)[chosen], contexts)
         values[1:] += shifts @ (sign[chosen] @ moved[chosen] / chosen.sum())
         return values
 
-    @cache  # noqa: B019 - a fit of one cell
+    @cached_property
+    def _changes(self) -> dict[tuple[tuple[str, ...], float], tuple[Floats, Floats, Floats]]:
+        return {}
+
     def _change(self, removed: tuple[str, ...], shared: float) -> tuple[Floats, Floats, Floats]:
         """Return each pair's change of probability, its derivatives by coefficients, and these without each context."""
         x, own = self.frame[[*self.terms, "human"]].to_numpy(float), self.codes + 1

@@ -183,8 +183,7 @@ class Template(ScoreProbe):
         if self.protocols:
             settle(self, settled_by(self.protocols))
         super().__post_init__()
-        for variant in self.variants if self.form == "score" else ():
-            variant.scale(find_scale(self.scale))
+        _ = self.variants, self._renamed
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -229,15 +228,19 @@ class Template(ScoreProbe):
                     yield from question.trials(asking, named)
 
     @cached_property
+    def _renamed(self) -> dict[str, Scale]:
+        """Scales whose scores have other names, by the variant."""
+        renamed = [each for each in self.variants if each.ids]
+        return {each.name: each.scale(find_scale(self.scale)) for each in renamed}
+
+    @cached_property
     def _own(self) -> dict[str, Protocol]:
         return {protocol.id: protocol for protocol in self.protocols or () if isinstance(protocol, Protocol)}
 
     def read(self, trial: Trial, reply: Reply) -> tuple[float, Status]:
         """Return the score, or the probability that the first of a pair wins, and the status."""
         name = str(trial.condition["template"])
-        variant = next((each for each in self.variants if each.name == name and each.ids), None)
-        if variant is not None and isinstance(trial.request, Completion):
-            scale = variant.scale(find_scale(self.scale))
+        if isinstance(trial.request, Completion) and (scale := self._renamed.get(name)) is not None:
             place, status = parse_choice(reply.text, scale.labels)
             return math.nan if place is None else scale.values[place], status  # noqa: PD011
         return questions.read_reply(self._own.get(name), trial, reply)
