@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -365,7 +364,10 @@ def freeze(
     tables["stopping"] = {} if until is None else {n: v for n, v in asdict(until).items() if v is not None}
     tables = {name: _plain(name, tables[name]) for name in (*_ORDER, "protocol") if name in tables}
     values = {**tables, "digests": {name: _digest(table) for name, table in tables.items()}}
-    dumps = partial(json.dumps, ensure_ascii=False)
+
+    def dumps(value: Any) -> str:  # TOML's strings, numbers and lists are JSON's, but for this character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
+
     text = templates().get_template("study.toml.j2").render(tables=values, dumps=dumps, date=date.today())
     with replacing(target) as file, replacing(target.with_suffix(".md")) as beside:
         file.write_text(text, encoding="utf-8")
