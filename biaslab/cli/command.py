@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from biaslab.core.errors import InputError
 from biaslab.core.files import declared
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -114,12 +115,27 @@ def _flat(function: Callable[..., Any], calls: str, takes: Sequence[str]) -> Cal
             options.append(_option(each.name, hint, _default(each), texts))
 
     def run(**values: Any) -> Any:
+        _require_apart(values, positional)
         for name, kind in groups.items():
             values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
         return function(*[values.pop(name) for name in positional], **values)
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return run
+
+
+#: Options whose file is written.
+_WRITTEN = ("out", "people", "page", "macros", "checklist", "write", "freeze", "junit", "trials")
+
+
+def _require_apart(values: Mapping[str, Any], positional: Sequence[str]) -> None:
+    """Raise `InputError` if a file that is to be written is one that is read."""
+    given = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    paths = [(name, path) for name, each in given.items() for path in each if isinstance(path, Path)]
+    read = {path.resolve() for name, path in paths if name in positional or name not in _WRITTEN}
+    for name, path in paths:
+        if name in _WRITTEN and name not in positional and path.resolve() in read:
+            raise InputError(name, str(path), "another file than those that are read")
 
 
 def _taken(function: Callable[..., Any], names: Sequence[str], texts: OptionTexts) -> Iterator[Parameter]:

@@ -567,10 +567,12 @@ def replace(
     price
         Price of a label in dollars, to show what labels by people cost.
     people : FILE.csv
-        Write the items that people must still label to this file, to be filled in.
+        Write the items that people must still label to this new file, to be filled in.
     page : FILE.html
         Write the sentences as a page.
     """
+    if people is not None and people.exists():
+        raise InputError("people", str(people), "a new file; labels that you have are --labels")
     for name, target, ending in (("people", people, ".csv"), ("page", page, ".html")):
         if target is not None:
             require_file(name, target, ending)

@@ -87,7 +87,9 @@ class Selection(PrintedText):
     def __str__(self) -> str:
         promise = f"at a promised error of {percent(self.error)} (confidence {percent(self.level)})"
         if math.isnan(self.threshold):
-            why = f"people disagree more often{' even with the surest' if self.graded else ''}"
+            why = "people disagree more often even with the surest"
+            if not self.graded:
+                why = "people disagree with more of them, and no confidence tells which"
             if self.labels_needed is not None:
                 why = f"too few labels: {self.labelled:,}; {self.labels_needed:,} would do if errors stay as rare"
             return f"{promise}, no verdict may stand ({why})"

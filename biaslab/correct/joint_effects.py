@@ -21,6 +21,7 @@ from biaslab.core.output import PrintedText, count, number, with_interval
 from biaslab.core.schema import Dataset, count_words
 from biaslab.correct.estimators import logit_interval
 from biaslab.correct.labels import AnyLabels, with_labels
+from biaslab.logs.audit.pair_measures import why_order_follows
 from biaslab.logs.audit.run import columns_to_keep, prepared, readable_judges, recorded_trials, with_clusters
 from biaslab.logs.readers.documents import LogInput
 from biaslab.logs.readers.human_scores import with_humans
@@ -202,6 +203,8 @@ def joint(
     texts = labels.candidates if isinstance(labels, Dataset) else None
     trials, how = with_clusters(readable_judges(trials)[0], cluster, resampling)
     trials, how = prepared(trials), how or Resampling()
+    for judge, system in (own or {}).items():
+        _require_known(trials, judge, system)
     missing = {name: trials[name].fillna("") for name in ("template", "configuration", "scale")}
     options = _Options(asked, own or {}, without, reliability, how, texts, swapped)
     cells = (_Cell.of(cell, values, options) for values, cell in each_cell(trials.assign(**missing), _CELL))
@@ -211,6 +214,19 @@ def joint(
     frame = estimates_frame(rows, NAME, _BIASES, _CONDITIONS)
     others = corrected(frame, frame["metric"].isin(_TESTED) & ~frame["metric"].isin(_BIASES))["q_value"]
     return JointBiases(frame.assign(q_value=frame["q_value"].fillna(others)))  # what follows is a question of its own
+
+
+def _require_known(trials: pd.DataFrame, judge: str, system: str) -> None:
+    """Raise `InputError` if there is no such judge, or it judged no text of the system."""
+    judges = list(map(str, trials["judge"].unique()))
+    if judge not in judges:
+        raise unknown("own", judge, judges)
+    of = trials[trials["judge"].astype(str) == judge]
+    names = [name for name in ("system", "opponent_system") if name in of and of[name].notna().any()]
+    columns = [of[name].dropna() for name in names or ("candidate_id", "opponent_id")]
+    systems = list(map(str, dict.fromkeys(value for column in columns for value in column if value != "")))
+    if system.casefold() not in map(str.casefold, systems):
+        raise unknown("own", system, systems)
 
 
 def columns_of(covariates: Sequence[str], cluster: str | None = None) -> list[str]:
@@ -322,11 +338,13 @@ class _Cell:
         if not features:
             raise InputError.plain(_NO_TERMS)
         refused: dict[str, Note] = {}
+        if _POSITION in features and (why := why_order_follows(judged[labelled & has_value(judged)])):
+            refused[_POSITION] = why
         for term, feature in features.items():
             known = int(np.isfinite(feature[labelled]).sum())
             if known < _LEAST_KNOWN * labelled.sum():
                 refused[term] = _RARELY_KNOWN.with_values(term=term, known=known, all=int(labelled.sum()))
-        features = {term: values for term, values in features.items() if term not in refused}
+        features = {term: values for term, values in features.items() if term == _POSITION or term not in refused}
         whole = labelled & np.all([np.isfinite(values) for values in features.values()], axis=0)
         frame = frame[whole].assign(**{term: values[whole] for term, values in features.items()})
         is_pair = "won" in frame

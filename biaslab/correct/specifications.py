@@ -290,6 +290,9 @@ def _joined(names: pd.Series) -> str:
     return " + ".join(map(str, names.unique()))
 
 
+_EACH_ORDER = "each order counts"
+
+
 @dataclass(frozen=True, eq=False)
 class _Comparisons:
     """Judgements that compare two sides.
@@ -354,7 +357,10 @@ class _Comparisons:
             "labels": ("one label of each item" if self.labels else "people's labels do not enter", several),
             "values": ("no probabilities", not scores and not value.dropna().isin([0, _EVEN, 1]).all()),
             "replicates": ("asked once", len(self.rows["replicate"].unique()) > 1),
-            "orders": ("no pair in both orders", both),
+            "orders": (
+                "each order counts" if self.conclusion == "first_position_rate" else "no pair in both orders",
+                both,
+            ),
             "ties": ("no tie", tied),
             "missing": ("no missing verdict", not scores and unread),
             "weights": ("contexts have the same number", sizes.max() > 1 and (uneven or tied or unread)),

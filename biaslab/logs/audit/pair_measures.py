@@ -191,6 +191,17 @@ def _systems_judged_often(decided: pd.DataFrame) -> list[str]:
     return sorted(map(str, counts.index[often]))
 
 
+def why_order_follows(decided: pd.DataFrame) -> Note | None:
+    """Return why position cannot be told from the strengths of the systems; None if it can, or they are none."""
+    systems = _systems_judged_often(decided) if len(decided) else []
+    if not systems:
+        return None
+    one, two = (decided[name].astype(str).to_numpy()[:, None] == np.array(systems) for name in _SIDES)
+    signs = one.astype(float) - two
+    both = np.column_stack([signs, np.ones(len(signs))])
+    return _why_collinear(decided) if np.linalg.matrix_rank(both) == np.linalg.matrix_rank(signs) else None
+
+
 def _why_collinear(decided: pd.DataFrame) -> Note:
     """Return why position is not estimable: a baseline is always on one side, or pairs determine their order."""
     for side, name in (("first", "candidate_id"), ("second", "opponent_id")):

@@ -371,7 +371,9 @@ def forest(
             x, y = [row[each] for each in ("ci_low", "estimate", "ci_high", "estimate")], place + _DIAMOND
             ax.fill(x, y, facecolor=_FILL.get(row["finding"], "white"), edgecolor="black", zorder=5)
             ends = row["prediction_low"], row["prediction_high"]
-            ax.plot(ends, [place] * 2, color="0.7", linewidth=4, zorder=0, label="95 % of others, predicted")
+            ax.plot(
+                ends, [place] * 2, color="0.7", lw=4, solid_capstyle="butt", zorder=0, label="95 % of others, predicted"
+            )
             value = f"{short_label(find_metric(row['metric'], row['probe']))} {with_interval(row, 2)}"
             value += f" pooled over {row['n_estimates']:.0f} estimates (I² {percent(row['i_squared'], 2)}); "
             value += f"{number(ends[0], 2)} to {number(ends[1], 2)} is predicted for another"
