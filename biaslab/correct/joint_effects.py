@@ -183,8 +183,9 @@ def joint(
     >>> better = rng.random(80) < 0.5
     >>> odds = 2 * better - 1 + 2 * np.log2(words[:, 0] / words[:, 1])
     >>> won = rng.random(80) < expit(odds)
-    >>> log = {"question": range(80), "answer_a": "x", "answer_b": "y", "winner": np.where(won, "A", "B")}
-    >>> table = pd.DataFrame(log).assign(human_winner=np.where(better, "A", "B"), w1=words[:, 0], w2=words[:, 1])
+    >>> log = {"question": range(80), "answer_a": [*"xy"] * 40, "answer_b": [*"yx"] * 40}
+    >>> table = pd.DataFrame(log).assign(winner=np.where(won, "A", "B"))
+    >>> table = table.assign(human_winner=np.where(better, "A", "B"), w1=words[:, 0], w2=words[:, 1])
     >>> found = joint(table, covariates=["length=w1,w2"], reliability=1).estimates
     >>> found.loc[found["given"] == "jointly", ["term", "per"]].to_numpy().tolist()
     [['position', ''], ['length', 'doubling']]

@@ -428,6 +428,7 @@ def test_replace_reads_json_and_tables_of_labels(tmp_path, monkeypatch, capsys):
     files = ["--out", "found.csv", "--people", "rest.csv", "--page", "page.html", "--price", ".5", "--error", ".3"]
     found = []
     for words in (["judge.json", "--labels", "people.json.gz"], ["all.csv", "--judge", "judge"]):
+        Path("rest.csv").unlink(missing_ok=True)
         assert main(["replace", *words, *files]) == 0
         found.append(pd.read_csv("found.csv").set_index("metric"))
         assert found[-1].loc["winning_rate", "estimate"] == 1
@@ -436,6 +437,10 @@ def test_replace_reads_json_and_tables_of_labels(tmp_path, monkeypatch, capsys):
     assert pd.read_csv("rest.csv").empty
     assert "<li>" in Path("page.html").read_text(encoding="utf-8")
     assert "$90.00" in capsys.readouterr().out  # 60 items × 3 people × .5
+    labels = Path("all.csv").read_bytes()
+    for option, target in (("--people", "rest.csv"), ("--out", "all.csv"), ("--people", "all.csv")):
+        assert main(["replace", "all.csv", "--judge", "judge", option, target]) == 2
+    assert Path("all.csv").read_bytes() == labels
 
 
 def test_replace_reads_a_log_with_labels(log):
@@ -540,7 +545,8 @@ def duels(tmp_path, monkeypatch):
     words, better = rng.integers(30, 300, (200, 2)), rng.random(200) < 0.5
     odds = 0.5 + 2 * better - 1 + 1.5 * np.log2(words[:, 0] / words[:, 1])
     won = rng.random(200) < 1 / (1 + np.exp(-odds))
-    log = pd.DataFrame({"question": range(200), "answer_a": "x", "answer_b": "y"})
+    names = np.where(np.arange(200)[:, None] % 2, ["x", "y"], ["y", "x"])
+    log = pd.DataFrame({"question": range(200), "answer_a": names[:, 0], "answer_b": names[:, 1]})
     log = log.assign(winner=np.where(won, "A", "B"), human_winner=np.where(better, "A", "B"))
     log.assign(w_a=words[:, 0], w_b=words[:, 1]).to_csv("duels.csv", index=False)
 

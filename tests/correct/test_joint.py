@@ -163,6 +163,17 @@ def test_terms_that_determine_each_other_are_refused():
     assert rows.loc[["length", "lists"], "estimate"].notna().all()
 
 
+def test_position_of_a_baseline_is_refused():
+    """One system that is always first: its strength and position are one."""
+    log, _ = pairs_log(60, planted=PLANTED | {"own": 0.0})
+    fixed = log.assign(candidate_id="x", opponent_id="y")
+    row = biases(bl.joint(fixed, reliability=1)).loc["position"]
+    assert np.isnan(row["estimate"])
+    assert "always shown first" in row["note"]
+    with pytest.raises(InputError, match="me"):
+        bl.joint(log, own={"you": "me"})
+
+
 @pytest.mark.slow
 def test_unknown_reliability_widens_intervals():
     log, _ = pairs_log(200, seed=4)
