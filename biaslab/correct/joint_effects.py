@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.special import expit
 
 from biaslab.core.arrays import Bools, Codes, Floats
-from biaslab.core.checks import require_some_of, unknown
+from biaslab.core.checks import require_fits, require_some_of, unknown
 from biaslab.core.errors import InputError
 from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.core.output import PrintedText, count, number, with_interval
@@ -190,6 +190,10 @@ def joint(
     >>> found.loc[found["given"] == "jointly", ["term", "per"]].to_numpy().tolist()
     [['position', ''], ['length', 'doubling']]
     """
+    require_fits("covariates", covariates, Sequence[str])
+    require_fits("own", own, Mapping[str, str] | None)
+    require_fits("reliability", reliability, float | None)
+    require_fits("resampling", resampling, Resampling | None)
     asked = [_Covariate.read(each) for each in covariates]
     if repeated := [each.term for each in asked if [other.term for other in asked].count(each.term) > 1]:
         raise InputError("covariates", repeated[0], "each term once")
@@ -197,6 +201,8 @@ def joint(
         raise InputError("reliability", reliability, f"a number from {LEAST_RELIABILITY} to 1")
     trials = recorded_trials(judged, columns_of(covariates, cluster))
     require_fixed(trials, "a joint model")
+    if strangers := {**(own or {})}.keys() - (judges := list(trials["judge"].astype(str).unique())):
+        raise unknown("own", min(strangers), judges)
     swapped = _names_sides_by_order(trials)
     trials = trials if "human_scale" in trials else prepared(trials)  # of a study
     if labels is not None:
@@ -722,7 +728,8 @@ def _sentences(cell: pd.DataFrame) -> Iterator[str]:
     observed = [row for row in rates if row["without"] == ""]
     for row in observed if len(observed) <= _MOST_TOLD else ():
         *_, less = (each for each in rates if each["system"] == row["system"])
-        yield f"  {row['system']} wins {with_interval(row, 2)}; without {less['without']} {with_interval(less, 2)}"
+        removed = f"; without {less['without']} {with_interval(less, 2)}" if less["without"] else ""
+        yield f"  {row['system']} wins {with_interval(row, 2)}{removed}"
 
 
 def _of_bias(row: _Row, rows: Sequence[_Row]) -> str:

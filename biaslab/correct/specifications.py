@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from biaslab.core.arrays import Floats
-from biaslab.core.checks import require_one_of, unknown
+from biaslab.core.checks import require_fits, require_one_of, unknown
 from biaslab.core.errors import InputError, TrialsError
 from biaslab.core.metrics import Metric, declare_metrics
 from biaslab.core.output import PrintedText, count, number, percent, with_interval
@@ -231,6 +231,10 @@ def robustness(
     True
     """
     require_one_of("conclusion", conclusion, get_args(Conclusion))
+    require_fits("choices", choices, Mapping[str, Any] | None)
+    require_fits("half_width", half_width, float | None)
+    require_fits("costs", costs, Costs | None)
+    require_fits("resampling", resampling, Resampling | None)
     if half_width is not None and not half_width > 0:
         raise InputError("half_width", half_width, "a number above 0")
     how = resampling or Resampling()
@@ -341,7 +345,7 @@ class _Comparisons:
         if rules:  # people prefer a side by one of the rules
             side = side * rows[list(rules)].sub(_EVEN).fillna(0).ne(0).any(axis=1)
         rows = rows.assign(side=side)[side != 0].reset_index(drop=True)
-        if rows.empty:
+        if rows["value"].isna().all():
             raise TrialsError.plain(f"no judgement enters {conclusion}, which needs {_NEEDS[conclusion]}")
         return cls(rows, conclusion, asked, list(rules), chosen, pd.Index(rows["unit"].unique()))
 
@@ -452,7 +456,7 @@ def _chosen(frame: pd.DataFrame, choices: Mapping[str, Sequence[object]]) -> tup
             raise unknown("choices", name, [*RULES, *ASKED])
         if isinstance(levels, str) or not len(list(levels)):
             raise InputError(f"choices[{name!r}]", levels, "a list of levels")
-        chosen[name] = list(map(str, levels))
+        chosen[name] = list(dict.fromkeys(map(str, levels)))
         if name not in RULES:
             known = list(dict.fromkeys(frame[name].astype(str)))
             if strangers := set(chosen[name]) - set(known):

@@ -27,6 +27,7 @@ from biaslab.stats.blocks import has_value, sum_by_context
 from biaslab.stats.estimate import Estimate, because, undefined, without_interval
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.resample import Resampling
+from biaslab.stats.sequential import require_fixed
 from biaslab.stats.t_inference import estimate_by_t
 
 if TYPE_CHECKING:
@@ -175,6 +176,8 @@ def replace_judge(
     >>> round(float(found.loc["judge_part", "estimate"]), 1), found.loc["judge_part", "equivalence"]
     (0.5, 'different')
     """
+    for frame in (old, new):
+        require_fixed(frame, "a replaced judge")
     how = resampling or Resampling()
     sides = [_Side.of(frame, name) for frame, name in ((old, "old"), (new, "new"))]
     rows: list[dict[str, Any]] = []

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from biaslab.core.checks import did_you_mean, require_fits, require_one_of
+from biaslab.core.checks import did_you_mean, require_count, require_fits, require_one_of
 from biaslab.core.errors import InputError
 from biaslab.core.files import write_csv
 from biaslab.core.interfaces import Judge
@@ -40,7 +40,7 @@ from biaslab.stats.frame import corrected
 from biaslab.stats.resample import Resampling
 from biaslab.stats.sequential import Until
 from biaslab.store import Store
-from biaslab.study.collect import collect
+from biaslab.study.collect import collect, rule_of
 from biaslab.study.planning import Plan
 
 Direction = Literal["two-sided", "above", "below"]
@@ -339,14 +339,19 @@ def freeze(
     target = require_file("path", Path(path).expanduser(), ".toml")
     if target.exists():
         raise InputError("path", str(target), "a new file", "a frozen study is not replaced")
+    require_fits("alpha", alpha, float)
     if not 0 < alpha <= ALPHA:
         raise InputError("alpha", alpha, f"a number above 0, at most {ALPHA:g}")
     data = load_dataset(dataset, data_path) if isinstance(dataset, str) else dataset
     asks = load_judge(judge, data) if isinstance(judge, str) else judge
     probe = replace(probe, resampling=replace(probe.resampling, level=1 - alpha))
+    require_fits("hypotheses", hypotheses, Sequence[Hypothesis] | None)
+    require_fits("until", until, Until | None)
     tested = [each.table(probe) for each in hypotheses or map(Hypothesis, probe.primary)]
     names = [each["metric"] for each in tested]
-    until = until and replace(until, metric=until.metric or names[0])
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InputError("hypotheses", repeated[0], "each metric once")
+    until = until and rule_of(replace(until, metric=until.metric or names[0]), probe)
     chosen, available = _drawn(data, contexts, planned, until, exclude, seed)
     tables = _tables(probe, asks, chosen)
     others = [metric.name for metric in probe.metrics if metric.name not in names]
@@ -391,6 +396,9 @@ def _drawn(
     for name in set(exclude) - set(names):
         raise InputError("exclude", name, f"contexts of the data set, such as {names[0]}", did_you_mean(name, names))
     left = [name for name in names if name not in set(exclude)]
+    require_count("seed", seed, 0)
+    if contexts is not None:
+        require_count("contexts", contexts, 1)
     most = until.most(len(left)) if until and (until.looks or until.contexts) else None
     if contexts and most and contexts != most:
         raise InputError("contexts", contexts, f"{most}, the most contexts of the rule, or None")

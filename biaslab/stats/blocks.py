@@ -15,6 +15,7 @@ from biaslab.core.arrays import Bools, Codes, Floats
 from biaslab.core.errors import InputError, SharedRequestsWarning, warn
 from biaslab.stats.frame import warn_missing
 from biaslab.stats.resample import Resampling
+from biaslab.stats.sequential import require_fixed
 
 #: Minimal columns of trials that identify the cells of estimates, and the items within a context.
 CELL = ("judge", "dataset", "attribute")
@@ -281,7 +282,7 @@ def joined(resampling: Resampling, clusters: Mapping[Any, Any]) -> Resampling:
 
 
 def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any], what: str) -> Resampling:
-    """Return a resampling that keeps contexts with shared requests together.
+    """Return a resampling that keeps contexts with shared requests together, of a fixed number of contexts.
 
     Parameters
     ----------
@@ -299,6 +300,7 @@ def clustered(resampling: Resampling, trials: pd.DataFrame, names: NDArray[Any],
     SharedRequestsWarning
         If contexts share requests.
     """
+    require_fixed(trials, what)
     clusters = shared_requests(trials)
     warn_shared(what, clusters)
     return joined(resampling, clusters).numbered(names)

@@ -116,8 +116,12 @@ class Until:
                 require_count(f"until.{name}", getattr(self, name), least)
         if looks and not (looks[0] > 1 and all(a < b for a, b in pairwise(looks))):
             raise InputError("until.looks", self.looks, "increasing numbers of contexts from 2, such as [20, 40, 60]")
-        if looks and (self.contexts is not None or self.every > 1):
-            raise InputError("until.looks", self.looks, "alone", "the looks say how many contexts, and when to look")
+        if looks and (self.contexts is not None or self.every > 1 or self.exact):
+            raise InputError("until.looks", self.looks, "without contexts, every and exact, which are of a sequence")
+        if self.spending != "obrien-fleming" and not looks:
+            raise InputError(
+                "until.spending", self.spending, "with planned looks only", "plan some: looks=[20, 40, 60]"
+            )
         object.__setattr__(self, "looks", looks)
 
     def most(self, available: int) -> int:

@@ -181,7 +181,7 @@ def collect(
     """
     judge = cast("Judge", judge) if hasattr(judge, "ask") else judge_of(judge)
     require_study(probe, judge, dataset)
-    until = None if until is None else _with_metric(until, probe)
+    until = None if until is None else rule_of(until, probe)
     asked = as_judge(judge)
     _warn_repeated(probe, dataset)
     next(iter(probe.design(dataset)), None)  # raises errors of the design before a store is created
@@ -208,7 +208,7 @@ def collect(
     return trials
 
 
-def _with_metric(until: Until, probe: Any) -> Until:
+def rule_of(until: Until, probe: Any) -> Until:
     """Return a rule with its metric; raise `InputError` unless it fits a probe that asks everything at once."""
     if not isinstance(until, Until):
         raise InputError("until", until, "a rule, such as biaslab.Until(half_width=0.05)")

@@ -238,6 +238,14 @@ def test_data_set_gives_labels_and_texts():
     assert "favours longer texts" in str(found)
 
 
+def test_win_rates_without_nothing_are_not_told():
+    log, _ = pairs_log(60)
+    found = bl.joint(log.assign(candidate_id="x", opponent_id="y", words=np.nan), own={"me": "x"})  # always first
+    assert biases(found)["estimate"].isna().all()
+    assert "x wins" in str(found)
+    assert "without" not in str(found)
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
@@ -248,6 +256,11 @@ def test_data_set_gives_labels_and_texts():
         ({"covariates": ["topic=judge"]}, "covariates"),
         ({"without": ["lists"]}, "without"),
         ({"reliability": 0.1}, "reliability"),
+        ({"reliability": "high"}, "reliability"),
+        ({"covariates": "words"}, "covariates"),
+        ({"own": ["me"]}, "own"),
+        ({"own": {"you": "x"}}, "own"),
+        ({"resampling": 3}, "resampling"),
         ({"cluster": "absent"}, "cluster"),
     ],
 )

@@ -156,12 +156,26 @@ def test_the_choice_that_moves_the_result_explains_its_variance():
         ({"choices": {"judge": ["k"]}}, "judge"),
         ({"conclusion": "kappa"}, "kappa"),
         ({"half_width": 0.0}, "half_width"),
+        ({"half_width": "narrow"}, "half_width"),
+        ({"choices": ["ties"]}, "choices"),
+        ({"costs": 3}, "costs"),
+        ({"resampling": 3}, "resampling"),
         ({"costs": None, "conclusion": "longer_wins", "system": "A"}, "none for longer_wins"),
     ],
 )
 def test_unknown_choices_are_refused(change, error):
     with pytest.raises(InputError, match=error):
         bl.robustness(log_of(SMALL), **{"system": "A"} | change)
+
+
+def test_a_level_named_twice_is_one_specification():
+    found = bl.robustness(log_of(SMALL), system="A", choices={"weights": ["contexts"] * 2, "ties": ["half"]})
+    assert len(found.specifications) == 3
+
+
+def test_judgements_of_which_none_was_read_are_refused():
+    with pytest.raises(TrialsError, match="win_rate"):
+        bl.robustness(log_of([(*row[:3], np.nan) for row in SMALL]), system="A")
 
 
 @pytest.mark.slow

@@ -226,3 +226,22 @@ def test_probe_command_says_what_a_rule_saved(tmp_path, monkeypatch, capsys):
     options = ["--judge", JUDGE, "--attribute", "coherence", "-p", "templates=1", "--contexts", "40"]
     assert cli.main(["probe", "position", *options, "--until-half-width", ".1"]) == 0
     assert "requests saved" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"until": bl.Until(metric="order_consistency")}, "until.metric"),
+        ({"until": 0.1}, "until"),
+        ({"contexts": 0}, "contexts"),
+        ({"contexts": 8, "seed": -1}, "seed"),
+        ({"alpha": "low"}, "alpha"),
+        ({"hypotheses": ["first_position_rate"]}, "hypotheses"),
+        ({"hypotheses": [bl.Hypothesis("first_position_rate")] * 2}, "hypotheses"),
+    ],
+)
+def test_study_that_could_not_be_run_is_not_frozen(tmp_path, data, options, name):
+    with pytest.raises(InputError) as error:
+        bl.freeze(tmp_path / "study.toml", PROBE, JUDGE, data, **options)
+    assert error.value.name == name
+    assert not any(tmp_path.iterdir())

@@ -134,7 +134,7 @@ def test_skewness_moves_the_end_of_the_long_tail():
     [
         {"half_width": 0.0}, {"half_width": "wide"}, {"effect": -1.0}, {"half_width": 0.1, "effect": 0.1},
         {"contexts": 1}, {"looks": [20, 10]}, {"looks": [1, 5]}, {"looks": [5, 9], "contexts": 9}, {"every": 0},
-        {"spending": "linear"}, {"seed": -1},
+        {"looks": [5, 9], "exact": True}, {"spending": "pocock"}, {"spending": "linear"}, {"seed": -1},
     ],
 )  # fmt: skip
 def test_rule_refuses_values_out_of_range(wrong):

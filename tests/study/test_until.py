@@ -8,11 +8,14 @@ import pytest
 import biaslab as bl
 from biaslab.core import Choice
 from biaslab.core.errors import InputError, TrialsError
+from biaslab.correct import replace_judge
 from biaslab.probes.position import Position
 from biaslab.stats.estimate import notes_of
 from biaslab.stats.sequential import Stopping
 
 PROBE = Position(["coherence"], [1], n_pairs=4)
+GRADED = bl.load_dataset("graded", limit=12)
+PAIRS = bl.collect(PROBE, bl.SimulatedJudge(GRADED, position=1.0), GRADED, progress=False, until=bl.Until(contexts=8))
 
 
 class Watched:
@@ -155,3 +158,25 @@ def test_functions_for_fixed_studies_refuse_stopped_ones(judge, data):
         bl.correct(trials, data)
     with pytest.raises(TrialsError, match="until"):
         PROBE.estimate(pd.concat([trials, collect(judge, data, bl.Until(seed=5))]))
+
+
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        bl.ranking.transitivity,
+        bl.ranking.dark_log_odds,
+        lambda trials: bl.ranking.transitivity(trials.drop(columns="until"), trials),
+        lambda trials: bl.ranking.agreement_by_budget(trials.assign(human=1.0, opponent_human=2.0), [4]),
+        lambda trials: replace_judge(trials.drop(columns="until"), trials),
+        lambda trials: replace_judge(trials, trials.drop(columns="until")),
+    ],
+)
+def test_estimate_without_sequences_refuses_a_stopped_study(estimate):
+    with pytest.raises(TrialsError, match="until"):
+        estimate(PAIRS)
+
+
+def test_audit_of_a_stopped_study_is_that_of_its_probe():
+    estimates = bl.audit(PAIRS)
+    assert {"agreement", "replies"} < estimates.attrs["not_run"].keys()
+    assert estimates["probe"].unique().tolist() == ["position"]

@@ -195,7 +195,7 @@ class _Cell:
         found = compared.estimates(self.resampling)
         for name, ratio in compared.ratios().items():
             found[name] = ratio.with_missing(found[name], len(self.read), self.dropped)
-        where = " ".join(filter(None, (self.where["attribute"], self.where["template"], self.where["scale"])))
+        where = " ".join(filter(None, (str(self.where[name]) for name in ("attribute", "template", "scale"))))
         what, planned = f"{HumanAgreement.name} ({where})", len(self.read) + self.dropped
         warn_missing(what, self.dropped, planned, "no verdict could be read")
         if not self.kind and "exact_agreement" not in found:

@@ -37,6 +37,7 @@ from biaslab.stats.frame import (
 )
 from biaslab.stats.reliability import Measurement, estimate_alpha, read_ratings
 from biaslab.stats.resample import Resampling
+from biaslab.stats.sequential import require_fixed
 
 #: Measures that apply to judgements of any design, in addition to the probes.
 _OTHERS: tuple[type[AuditMeasure], ...] = (Replies, Halo, PairLength, OneOrder, OneList, Subsets)
@@ -295,6 +296,8 @@ def _run(measure: AuditMeasure | Probe, trials: pd.DataFrame, missing: dict[str,
     accepted = measure.accepts(trials)
     if accepted.trials.empty:
         return accepted.trials, accepted.note
+    if isinstance(measure, AuditMeasure) and accepted.probe is None:
+        require_fixed(accepted.trials, measure.name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimates = (accepted.probe or measure).estimate(accepted.trials)

@@ -21,6 +21,7 @@ from biaslab.stats.estimate import Inference, Note, because, without_rounding
 from biaslab.stats.frame import estimate_rows, estimates_frame, require_columns
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.resample import Resampling
+from biaslab.stats.sequential import require_fixed
 
 Names = NDArray[np.object_]
 CELL = ("judge", "dataset", "attribute")
@@ -351,12 +352,14 @@ def transitivity(
     """
     how = resampling or Resampling()
     require_columns(trials, (*CELL, *_COLUMNS), "trials")
+    require_fixed(trials, "transitivity")
     is_pair = trials["opponent_id"].notna()
     if not is_pair.any():
         raise TrialsError.plain("trials has no comparison: every row is without opponent_id")
     given = trials[~is_pair] if scores is None else scores
     keys = [*CELL, *ITEM]
     require_columns(given, (*keys, "value", "status"), "scores")
+    require_fixed(given, "transitivity")
     mean = given[has_value(given)].groupby(keys)["value"].mean()
     rows: list[dict[str, Any]] = []
     for where, cell in cells(trials[is_pair]):

@@ -26,6 +26,7 @@ from biaslab.stats.estimate import Estimate, because
 from biaslab.stats.ratio import Ratio
 from biaslab.stats.regression import logistic_model
 from biaslab.stats.resample import Resampling
+from biaslab.stats.sequential import UNTIL, require_fixed
 from biaslab.stats.t_inference import root_between
 
 Debiasing = Literal["none", "threshold", "uniform-prior", "position-term", "swap-average"]
@@ -246,6 +247,7 @@ def dark_log_odds(trials: pd.DataFrame, resampling: Resampling | None = None) ->
     Estimate
         The mean of exact log odds; for verdicts, or sample shares, the log odds of their mean. Ties count as ½.
     """
+    require_fixed(trials, "the log odds of identical pairs")
     read, drawn = usable(trials), resampling or Resampling()
     p = read["value"].to_numpy(float)
     if is_counted(read):
@@ -291,7 +293,7 @@ def content_free(trials: pd.DataFrame) -> Reweighting:
     for name in _ONE:
         if name in shown and len(several := shown[name].dropna().unique()) > 1:
             raise InputError.plain(f"{name} has several values: {', '.join(map(str, several))}; select one")
-    estimate = dark_log_odds(shown)
+    estimate = dark_log_odds(shown.drop(columns=UNTIL, errors="ignore"))
     if math.isnan(estimate.estimate):
         raise InputError.plain(f"the remedy cannot be fitted ({estimate.note}); collect more identical pairs")
     return Reweighting(_bounded(-estimate.estimate))

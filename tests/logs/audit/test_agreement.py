@@ -402,3 +402,10 @@ def test_alt_test_judges_equal_a_count_of_the_files(shared_data, judge):
     assert found["exact_agreement"] == pytest.approx(np.trace(shares), abs=1e-9)
     assert found["true_positive_rate"] == pytest.approx(shares[1, 1] / shares[:, 1].sum(), abs=1e-9)
     assert found["cohen_kappa"] == pytest.approx((np.trace(shares) - chance) / (1 - chance), abs=1e-9)
+
+
+def test_audit_reads_trials_whose_templates_are_numbers():
+    data = bl.load_dataset("graded", limit=8)
+    probe = bl.probes.Position(["coherence"], [1], n_pairs=2)
+    estimates = bl.audit(bl.collect(probe, bl.SimulatedJudge(data), data, progress=False))
+    assert "agreement" in estimates["probe"].unique()
