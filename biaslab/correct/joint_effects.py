@@ -201,8 +201,6 @@ def joint(
         raise InputError("reliability", reliability, f"a number from {LEAST_RELIABILITY} to 1")
     trials = recorded_trials(judged, columns_of(covariates, cluster))
     require_fixed(trials, "a joint model")
-    if strangers := {**(own or {})}.keys() - (judges := list(trials["judge"].astype(str).unique())):
-        raise unknown("own", min(strangers), judges)
     swapped = _names_sides_by_order(trials)
     trials = trials if "human_scale" in trials else prepared(trials)  # of a study
     if labels is not None:
