@@ -48,7 +48,7 @@ NO_MODULES = {"biaslab.metrics", "biaslab.probes", "biaslab.judges", "biaslab.re
 #: The most that each measure may be: a number, a share in percent, or how many of these there are.
 GOALS = {
     "modules": 270,  # with those of `replace`, `joint`, `robustness`, `synthesis`, early stops and frozen studies
-    "code lines": 52_970,  # shrinks to 46,000 with later issues; all that came since on top
+    "code lines": 53_070,  # shrinks to 46,000 with later issues; all that came since on top
     "modules under 40 code lines": 25,  # without the faces of packages
     "modules over 600 code lines": 0,
     "import statements, % of code lines": 9.5,

@@ -342,7 +342,16 @@ def plan(
     named |= {"protocol": protocol[0] if protocol else None, "exclude": exclude or (), "seed": seed or 0}
     named |= {"contexts": most, "until": rule, "alpha": result.alpha}
     study = freeze_study(freeze, chosen, hypotheses=tested, planned=result, **named)
-    typer.echo(f"\nfrozen: {freeze}, {freeze.with_suffix('.md')}\ndigest {study.digest}; next: biaslab run {freeze}")
+    sampling, least = study.tables["sampling"], "" if rule is None else "at most "
+    power = (
+        f", power {'' if rule is None or rule.looks else 'at least '}{sampling['power']:.3g}"
+        if "power" in sampling
+        else ""
+    )
+    typer.echo(
+        f"\nfrozen: {freeze}, {freeze.with_suffix('.md')}: {least}{count(sampling['contexts'], 'context')}{power}"
+    )
+    typer.echo(f"digest {study.digest}; next: biaslab run {freeze}")
 
 
 @command(study_app)
